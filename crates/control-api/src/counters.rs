@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
-/// The counters of a server, by name, and the time since they began. docs/counters.md lists the names; servers of other versions
-/// have others.
+/// The counters of a server, by name, and the time since they began. docs/counters.md lists the names; servers of other
+/// versions have others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
     /// The time since the counting began.

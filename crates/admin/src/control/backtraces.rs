@@ -318,7 +318,8 @@ mod tests {
         assert_eq!(
             to_json(&thread_backtrace(5, Some(&seen()), Some(&told), &mut room)),
             format!(
-                "{{\"thread\":5,\"name\":\"ruby\\\\\\\"\\\\xc2\\\\x9b\",\"state\":\"sleeping\",\"call\":\"read\",\"place\":\"do\\\\x1b\",\
+                "{{\"thread\":5,\"name\":\"ruby\\\\\\\"\\\\xc2\\\\x9b\",\"state\":\"sleeping\",\
+                 \"call\":\"read\",\"place\":\"do\\\\x1b\",\
                  \"request\":\"GET /\\\\x1b\\\\n\",\"frames\":[{first},\"b\",\"c\"],\"left_out\":3}}"
             )
         );

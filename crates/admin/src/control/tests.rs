@@ -219,8 +219,8 @@ fn the_answer_to_workers() {
         fixed().answer("workers", None),
         "{\"ok\":true,\"processes\":[\
          {\"kind\":\"edge\",\"number\":1,\"pid\":5000000,\"state\":\"ready\",\"age\":61.001,\"connections\":3,\"requests\":0},\
-         {\"kind\":\"worker\",\"number\":1,\"pid\":5000000,\"generation\":2,\"state\":\"ready\",\"age\":61.001,\"connections\":3,\
-         \"requests\":18446744073709551615}]}\n"
+         {\"kind\":\"worker\",\"number\":1,\"pid\":5000000,\"generation\":2,\"state\":\"ready\",\
+         \"age\":61.001,\"connections\":3,\"requests\":18446744073709551615}]}\n"
     );
 }
 
@@ -240,8 +240,8 @@ fn the_answer_to_requests_with_every_field_and_with_the_fewest() {
 
 #[test]
 fn the_answer_to_backtrace_for_a_worker_that_has_ended() {
-    let worker = "{\"ok\":true,\"workers\":[{\"number\":1,\"pid\":5000000,\"generation\":2,\"state\":\"ready\",\"trace\":\"gone\",\
-                  \"note\":\"the process has ended\"";
+    let worker = "{\"ok\":true,\"workers\":[{\"number\":1,\"pid\":5000000,\"generation\":2,\"state\":\"ready\",\
+                  \"trace\":\"gone\",\"note\":\"the process has ended\"";
     let running = running();
     let expected = format!("{worker},\"requests\":[{running}],\"threads\":[],\"more\":0}}]}}\n");
     assert_eq!(fixed().answer("backtrace", None), expected);
@@ -272,8 +272,8 @@ fn the_answers_to_orders_that_fail() {
     assert_eq!(fixed().answer("status now", None), "{\"ok\":false,\"error\":\"status: nothing may follow\"}\n");
     assert_eq!(
         fixed().answer("\u{1b}", None),
-        "{\"ok\":false,\"error\":\"unknown order; the orders are: status, workers, requests, backtrace [WORKER], reload, upgrade, \
-         stop, scale NUMBER [no-wait], reopen-logs\"}\n"
+        "{\"ok\":false,\"error\":\"unknown order; the orders are: status, workers, requests, backtrace [WORKER], reload, \
+         upgrade, stop, scale NUMBER [no-wait], reopen-logs\"}\n"
     );
 }
 
