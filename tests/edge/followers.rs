@@ -6,6 +6,7 @@ use crate::language::{Language, Site, edge};
 use crate::server::wait_until;
 use crate::steered::Steered;
 use crate::turn;
+use oribi_io::Model;
 use rustix::process::{Pid, Signal, kill_process};
 
 crate::in_language!(
@@ -138,8 +139,7 @@ fn an_answer_that_ends_with_its_connection_is_whole(language: Language) {
 /// Also for a language whose threads share a lane: that is the workers' affair.
 fn an_edge_has_the_io_model_that_was_asked_for(language: Language) {
     let _turn = turn::beside_others();
-    let models: &[&str] = if cfg!(feature = "libevent") { &["io_uring", "libevent"] } else { &["io_uring"] };
-    for model in models {
+    for model in Model::built_in().map(Model::name) {
         let mut site = language.start(&["--workers", "1", "--io", model]);
         site.server.wait_for_log(&format!("I/O by {model}"));
         follow(&site, 2);

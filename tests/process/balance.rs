@@ -5,6 +5,7 @@
 //! No test measures durations: an app reports when it began and ended, so that the test sees which request waited for which.
 
 use oribi_host::{After, Host, Reply, Request, Runtime};
+use oribi_io::Model;
 use oribi_message::ResponseHead;
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_test_support::{roles, server};
@@ -36,11 +37,7 @@ fn settings() -> Settings {
     let settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: variable("ORIBI_TEST_WORKERS").parse().unwrap_or(2),
-        io: match variable("ORIBI_TEST_IO").as_str() {
-            "io_uring" => IoModel::Uring,
-            "libevent" => IoModel::Libevent,
-            _ => IoModel::Epoll,
-        },
+        io: IoModel::Chosen(Model::named(&variable("ORIBI_TEST_IO")).unwrap_or(Model::Epoll)),
         ..Settings::default()
     };
     oribi_server::log::prepare(&settings).expect("standard error is there");
@@ -85,9 +82,6 @@ run lambda { |env|
   [200, { 'Content-Length' => text.bytesize.to_s }, [text]]
 }";
 
-/// The I/O models, as `--io` has them.
-const MODELS: &[&str] = if cfg!(feature = "libevent") { &["epoll", "io_uring", "libevent"] } else { &["epoll", "io_uring"] };
-
 fn oribi(model: &str, workers: usize) -> Server {
     let server = roles::start("server", &[("ORIBI_TEST_WORKERS", &workers.to_string()), ("ORIBI_TEST_IO", model)]);
     server.wait_for_workers(workers);
@@ -114,13 +108,13 @@ fn of_puma<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> T {
 
 /// The result for Oribi over each model.
 fn of_oribi<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> Vec<(&'static str, T)> {
-    let of_model = |&model: &&'static str| {
+    let of_model = |model: &'static str| {
         let mut server = oribi(model, workers);
         let address = server.address();
         ask(address, 0);
         (model, question(address))
     };
-    MODELS.iter().map(of_model).collect()
+    Model::built_in().map(Model::name).map(of_model).collect()
 }
 
 /// The time at which a request was sent, and the app's answer: its process, when it began and ended.

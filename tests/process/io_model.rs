@@ -3,6 +3,7 @@
 use crate::client::{Load, Manner, get};
 use crate::server::{Server, wait_until};
 use crate::{native, tcp};
+use oribi_io::Model;
 use rustix::process::Signal;
 
 /// The number of descriptors of this kind that a process has.
@@ -58,12 +59,16 @@ fn epoll_is_what_workers_use_otherwise() {
 }
 
 #[test]
-fn nothing_is_lost_over_io_uring_when_workers_are_replaced_and_the_server_stops() {
+fn nothing_is_lost_over_any_model_when_workers_are_replaced_and_the_server_stops() {
     // A worker that is alone accepts more connections ahead of being asked for them than one that shares a listener.
     let cases = [(Manner::KeepAlive, "2"), (Manner::ConnectionPerRequest, "2"), (Manner::ConnectionPerRequest, "1")];
-    for (manner, workers) in cases {
-        let arguments = ["--io", "io_uring", "--workers", workers, "--max-requests", "300", "--respawn-interval", "0"];
-        load_and_reload(native(&arguments), manner);
+    for model in Model::built_in().map(Model::name) {
+        for (manner, workers) in cases {
+            let arguments = ["--io", model, "--workers", workers, "--max-requests", "300", "--respawn-interval", "0"];
+            let mut server = native(&arguments);
+            server.wait_for_log(&format!("I/O by {model}"));
+            load_and_reload(server, manner);
+        }
     }
 }
 
@@ -95,14 +100,12 @@ mod libevent {
     }
 
     #[test]
-    fn loses_nothing_when_workers_are_replaced_and_the_server_stops() {
-        for (variables, method) in [(&[][..], "epoll, edge"), (&["EVENT_NOEPOLL"], "poll, level")] {
-            for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
-                let arguments = ["--workers", "2", "--max-requests", "300", "--respawn-interval", "0"];
-                let mut server = over_libevent(variables, &arguments);
-                server.wait_for_log(&format!("I/O by libevent ({method}-triggered), as asked for"));
-                load_and_reload(server, manner);
-            }
+    fn loses_nothing_by_poll_when_workers_are_replaced_and_the_server_stops() {
+        for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
+            let arguments = ["--workers", "2", "--max-requests", "300", "--respawn-interval", "0"];
+            let mut server = over_libevent(&["EVENT_NOEPOLL"], &arguments);
+            server.wait_for_log("I/O by libevent (poll, level-triggered), as asked for");
+            load_and_reload(server, manner);
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::client::{Load, Manner, Target, get_from};
 use crate::server::{Folder, Server, runs, send, wait_for, wait_until};
 use crate::{native, tcp};
+use oribi_io::Model;
 use rustix::process::Signal;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 use std::collections::BTreeMap;
@@ -156,19 +157,14 @@ fn an_edge_does_all_that_edges_do(io: &str) {
 }
 
 #[test]
-fn an_edge_does_all_that_edges_do_by_epoll() {
-    an_edge_does_all_that_edges_do("epoll");
-}
-
-#[test]
-fn an_edge_does_all_that_edges_do_by_io_uring() {
-    an_edge_does_all_that_edges_do("io_uring");
-}
-
-#[test]
-#[cfg(feature = "libevent")]
-fn an_edge_does_all_that_edges_do_by_libevent() {
-    an_edge_does_all_that_edges_do("libevent");
+fn an_edge_does_all_that_edges_do_over_each_io_model() {
+    std::thread::scope(|scope| {
+        for model in Model::built_in() {
+            // A failure shows the name of its thread.
+            let thread = std::thread::Builder::new().name(model.name().to_owned());
+            thread.spawn_scoped(scope, move || an_edge_does_all_that_edges_do(model.name())).expect("a thread");
+        }
+    });
 }
 
 #[test]

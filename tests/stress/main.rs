@@ -15,6 +15,7 @@ mod trouble;
 use client::Peer;
 use findings::Findings;
 use kinds::Kind;
+use oribi_io::Model;
 use oribi_test_support::{http2, http2_streams, server, wire};
 use rustix::process::Signal;
 use server::{Folder, Server};
@@ -56,35 +57,13 @@ impl App {
 }
 
 #[test]
-fn native_over_epoll() {
-    run("epoll", App::Native);
+fn a_native_app_over_each_io_model() {
+    Model::built_in().for_each(|model| run(model.name(), App::Native));
 }
 
 #[test]
-fn native_over_io_uring() {
-    run("io_uring", App::Native);
-}
-
-#[cfg(feature = "libevent")]
-#[test]
-fn native_over_libevent() {
-    run("libevent", App::Native);
-}
-
-#[test]
-fn psgi_over_epoll() {
-    run("epoll", App::Psgi);
-}
-
-#[test]
-fn psgi_over_io_uring() {
-    run("io_uring", App::Psgi);
-}
-
-#[cfg(feature = "libevent")]
-#[test]
-fn psgi_over_libevent() {
-    run("libevent", App::Psgi);
+fn a_psgi_app_over_each_io_model() {
+    Model::built_in().for_each(|model| run(model.name(), App::Psgi));
 }
 
 /// The runs share the processors: at the same time they would measure each other.

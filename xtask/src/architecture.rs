@@ -224,7 +224,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Allowed,
     },
-    Rule { name: "liboribi", sees: &["oribi-capi"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "liboribi", sees: &["oribi-capi", "oribi-io"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-lua",
         sees: &["oribi-message", "oribi-host", "oribi-server"],
@@ -235,6 +235,7 @@ const RULES: &[Rule] = &[
         name: "oribi-cli",
         sees: &[
             "oribi-host",
+            "oribi-io",
             "oribi-server",
             "oribi-lua",
             "oribi-files",

@@ -3,7 +3,7 @@
 use crate::trouble::{Trouble, explain};
 use clap::{Arg, Command, value_parser};
 use oribi_host::Native;
-use oribi_server::config::{Config, ListenAddress, Origin, SettingError, Settings};
+use oribi_server::config::{Config, IoModel, ListenAddress, Origin, SettingError, Settings};
 use oribi_server::{log, process};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -85,6 +85,6 @@ fn command() -> Command {
             Arg::new("io")
                 .long("io")
                 .value_name("NAME")
-                .help("The I/O model: auto, epoll, io_uring or libevent, as in `oribi --io`\n[default: auto]"),
+                .help(format!("The I/O model: {}, as in `oribi --io`\n[default: auto]", IoModel::names())),
         )
 }

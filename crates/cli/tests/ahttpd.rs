@@ -1,5 +1,6 @@
 //! `oribi ahttpd PORT` from outside: it behaves like ahttpd, without ahttpd's errors, with every I/O model.
 
+use oribi_io::Model;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::path::Path;
@@ -16,13 +17,10 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello World
 /// The answer when the server closes the connection.
 const LAST_ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nHello World!";
 
-const MODELS: &[&str] = &[
-    "auto",
-    "epoll",
-    "io_uring",
-    #[cfg(feature = "libevent")]
-    "libevent",
-];
+/// The choices for `--io` in this program.
+fn choices() -> impl Iterator<Item = &'static str> {
+    std::iter::once("auto").chain(Model::built_in().map(Model::name))
+}
 
 /// A running server, killed at the end of its test.
 struct Ahttpd {
@@ -119,9 +117,9 @@ fn ends_with(command: &mut Command) -> (Option<i32>, String, String) {
 #[test]
 fn every_model_sends_the_same_bytes() {
     assert_eq!(ANSWER.len(), 51);
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
-        assert!(*model == "auto" || server.said.contains(&format!("I/O by {model}")), "{}", server.said);
+        assert!(model == "auto" || server.said.contains(&format!("I/O by {model}")), "{}", server.said);
         server.connect().send(GET).expect(ANSWER).send(GET).expect(ANSWER).send(LAST_GET).expect(LAST_ANSWER);
         assert_eq!(server.end(), "", "{model}");
     }
@@ -129,7 +127,7 @@ fn every_model_sends_the_same_bytes() {
 
 #[test]
 fn pipelined_requests_get_an_answer_each() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         let mut client = server.connect();
         for count in [2, 16, 100] {
@@ -142,7 +140,7 @@ fn pipelined_requests_get_an_answer_each() {
 
 #[test]
 fn a_head_in_pieces_gets_one_answer_when_it_is_whole() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         let mut client = server.connect();
         client.0.set_nodelay(true).expect("it is ours");
@@ -159,7 +157,7 @@ fn a_head_in_pieces_gets_one_answer_when_it_is_whole() {
 
 #[test]
 fn a_head_may_be_longer_than_a_receive_of_1023_bytes() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         let mut client = server.connect();
         for size in [1000, 1023, 1024, 5000, 20_000] {
@@ -171,7 +169,7 @@ fn a_head_may_be_longer_than_a_receive_of_1023_bytes() {
 
 #[test]
 fn every_method_is_answered_and_head_without_content() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         let mut client = server.connect();
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345").expect(ANSWER);
@@ -185,7 +183,7 @@ fn every_method_is_answered_and_head_without_content() {
 
 #[test]
 fn malformed_requests_get_400() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         for malformed in
             ["GETTING NOWHERE\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "\0\r\n\r\n"]
@@ -199,7 +197,7 @@ fn malformed_requests_get_400() {
 
 #[test]
 fn a_wish_to_close_is_read_in_any_case_and_announced() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         for wish in ["Connection: close", "Connection: Close", "connection: CLOSE", "CONNECTION: keep-alive, cLoSe"] {
             let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{wish}\r\n\r\n");
@@ -219,7 +217,7 @@ fn a_wish_to_close_is_read_in_any_case_and_announced() {
 
 #[test]
 fn no_descriptor_is_lost_to_clients_that_leave_as_they_like_and_nothing_is_said_of_them() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         server.connect().send(LAST_GET).rest();
         let before = server.descriptors();
@@ -245,7 +243,7 @@ fn no_descriptor_is_lost_to_clients_that_leave_as_they_like_and_nothing_is_said_
 
 #[test]
 fn it_is_one_process_with_one_thread() {
-    for model in MODELS {
+    for model in choices() {
         let server = Ahttpd::with(model);
         server.connect().send(GET).expect(ANSWER);
         let tasks = format!("/proc/{}/task", server.process.id());
@@ -279,15 +277,19 @@ fn anything_but_one_port_gets_the_usage_and_fails() {
     assert!(status == Some(0) && output.contains("ahttpd PORT") && output.contains("Hello World!"), "{output}");
 }
 
-#[cfg(not(feature = "libevent"))]
 #[test]
-fn a_program_without_libevent_says_how_to_get_one_that_has_it() {
-    for arguments in
-        [&["ahttpd", "--io", "libevent", "0"][..], &["--native", "x", "--listen", "127.0.0.1:0", "--io", "libevent"]]
-    {
-        let (status, output, errors) = ends_with(oribi().args(arguments));
-        assert_eq!((status, output.as_str()), (Some(1), ""), "{errors}");
-        assert!(errors.contains("--features libevent") && errors.contains("make build"), "{errors}");
+fn a_program_serves_over_a_model_or_says_how_to_get_one_that_has_it() {
+    for &model in Model::ALL {
+        let name = model.name();
+        if model.is_built_in() {
+            assert!(Ahttpd::with(name).said.contains(&format!("I/O by {name}")));
+            continue;
+        }
+        for arguments in [&["ahttpd", "--io", name, "0"][..], &["--native", "x", "--listen", "127.0.0.1:0", "--io", name]] {
+            let (status, output, errors) = ends_with(oribi().args(arguments));
+            assert_eq!((status, output.as_str()), (Some(1), ""), "{errors}");
+            assert!(errors.contains(&format!("--features {name}")) && errors.contains("make build"), "{errors}");
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod given;
 mod handshakes;
 mod histogram;
 mod https;
+mod io_model;
 mod life;
 mod life_values;
 mod listeners;
@@ -59,6 +60,7 @@ pub use dashboard::{Dashboard, DashboardShows};
 pub use edge_decision::Served;
 pub use error::SettingError;
 pub use handshakes::Offer;
+pub use io_model::IoModel;
 pub use life::{Life, ReloadMode, ReplaceOrder};
 pub use masked::{masked, quoted};
 pub use memory::memory_allowed;
@@ -74,8 +76,8 @@ pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, number_of_name};
 pub use sandbox::sandbox_choice;
 pub use setting::Setting;
 pub use settings::{
-    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice,
-    Settings, SocketAddress, Timeouts,
+    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice, Settings,
+    SocketAddress, Timeouts,
 };
 pub use system_log::{LogPlace, MessageForm, SystemLog};
 pub use table::table;

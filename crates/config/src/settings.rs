@@ -5,6 +5,7 @@ use super::bounds::Bound;
 use super::dashboard::Dashboard;
 use super::handshakes::Handshakes;
 use super::histogram::usual_bounds;
+use super::io_model::IoModel;
 use super::life::Life;
 use super::metrics_path::MetricsPath;
 use super::proxies::{Proxies, TrustedPeers};
@@ -27,20 +28,6 @@ pub enum Protocol {
     Http,
     /// FastCGI 1.0: the client is a web server.
     FastCgi,
-}
-
-/// The I/O model of the lanes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IoModel {
-    /// The best permitted model, according to measurements.
-    #[default]
-    Auto,
-    /// Readiness: epoll.
-    Epoll,
-    /// Completion: io_uring.
-    Uring,
-    /// Readiness, by the method that the system's libevent prefers. Needs a program with libevent built in.
-    Libevent,
 }
 
 /// The way of connections to lanes.

@@ -18,13 +18,13 @@ mod tls;
 mod traces;
 
 use super::address::{parse_host, parse_port, parse_socket};
+use super::io_model::IoModel;
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
     accept_model, account, boolean, deadline, deadline_or_auto, duration, duration_or_off, field_value, file_mode, file_names,
-    host_name, io_model, limit, log_level, log_target, path, patience, protocol, show_accept_model, show_duration,
-    show_file_mode, show_file_names, show_io_model, show_limit, show_log_target, show_protocol, show_span, show_switch,
-    small_count, span, title_part,
+    host_name, limit, log_level, log_target, path, patience, protocol, show_accept_model, show_duration, show_file_mode,
+    show_file_names, show_limit, show_log_target, show_protocol, show_span, show_switch, small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -133,11 +133,14 @@ static TABLE: &[Setting] = &[
         "io",
         Section::Workers,
         "NAME",
-        "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by \
-         `make build`), or auto; without edges Ruby has epoll only, because its threads share their connections",
+        concat!(
+            "I/O model of the workers: ",
+            oribi_io::listed_models!(),
+            "or auto; without edges Ruby has epoll only, because its threads share their connections",
+        ),
     )
-    .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
-    .show(|settings| show_io_model(settings.io)),
+    .apply(|draft, text| IoModel::parse(text).map(|model| draft.settings.io = model))
+    .show(|settings| settings.io.show()),
     Setting::new(
         "accept",
         Section::Workers,

@@ -1,7 +1,7 @@
 //! Parses and formats simple values: counts, sizes, durations, switches. Every error contains the expected form.
 
 use super::AccessPattern;
-use super::settings::{AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, LogTarget, Protocol, Timeouts};
+use super::settings::{AcceptModel, AccessFormat, EdgeChoice, Limits, LogTarget, Protocol, Timeouts};
 use super::system_log::SystemLog;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -267,28 +267,6 @@ pub(crate) fn show_protocol(protocol: Protocol) -> String {
     match protocol {
         Protocol::Http => "http",
         Protocol::FastCgi => "fastcgi",
-    }
-    .to_owned()
-}
-
-/// Parses the I/O model of the lanes.
-pub(crate) fn io_model(text: &str) -> Result<IoModel, String> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "auto" => Ok(IoModel::Auto),
-        "epoll" => Ok(IoModel::Epoll),
-        "io_uring" | "io-uring" | "uring" => Ok(IoModel::Uring),
-        "libevent" => Ok(IoModel::Libevent),
-        _ => Err("expected auto, epoll, io_uring or libevent".to_owned()),
-    }
-}
-
-/// Formats the value so that [`io_model`] can parse it.
-pub(crate) fn show_io_model(model: IoModel) -> String {
-    match model {
-        IoModel::Auto => "auto",
-        IoModel::Epoll => "epoll",
-        IoModel::Uring => "io_uring",
-        IoModel::Libevent => "libevent",
     }
     .to_owned()
 }

@@ -33,11 +33,9 @@ pub use setup::shape;
 use crate::parent_link::{EdgeSetup, ParentLink};
 use deadlines::Deadlines;
 use handover::Neighbours;
-use oribi_config::{IoModel, Settings};
+use oribi_config::Settings;
 use oribi_engine::Engine;
-#[cfg(feature = "libevent")]
-use oribi_io::Libevent;
-use oribi_io::{Backend, DoorbellWait, Epoll, Uring};
+use oribi_io::{Backend, BackendVisitor, DoorbellWait, KernelBackend, Restricted};
 use oribi_ipc::slot::Heads;
 use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest, Ticket};
@@ -63,15 +61,22 @@ const LOOKS_AT_POOL: usize = 4;
 pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
     let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
     let settings = setup::settings_of_edge(setup.lane.settings, &pool);
-    match settings.io {
-        // A ring bypasses the filter of system calls, so it has its own restriction.
-        IoModel::Uring if setup.sandbox.is_some() => run_on(Uring::restricted()?, setup, &settings, pool),
-        IoModel::Uring => run_on(Uring::new()?, setup, &settings, pool),
-        IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, &settings, pool),
-        #[cfg(feature = "libevent")]
-        IoModel::Libevent => run_on(Libevent::new()?, setup, &settings, pool),
-        #[cfg(not(feature = "libevent"))]
-        IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
+    let restricted = if setup.sandbox.is_some() { Restricted::Yes } else { Restricted::No };
+    settings.io.model().open(restricted, EdgeVisitor { setup, settings: &settings, pool })?
+}
+
+/// Runs an edge over the backend.
+struct EdgeVisitor<'a> {
+    setup: &'a EdgeSetup<'a>,
+    settings: &'a Settings,
+    pool: oribi_pool::Edge,
+}
+
+impl BackendVisitor for EdgeVisitor<'_> {
+    type Output = io::Result<()>;
+
+    fn visit<B: KernelBackend>(self, backend: B) -> io::Result<()> {
+        run_on(backend, self.setup, self.settings, self.pool)
     }
 }
 

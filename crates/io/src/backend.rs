@@ -303,3 +303,26 @@ pub trait Waiter: Send {
     /// An error of the system.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 }
+
+/// A backend that needs only a kernel: the implementation of a [model](crate::Model).
+pub trait KernelBackend: Backend + Sized {
+    /// Creates the backend, for the thread that calls this.
+    ///
+    /// # Errors
+    /// The reason why the system refuses it, and the remedy if there is one.
+    fn create(restricted: Restricted) -> io::Result<Self>;
+
+    /// The words for it in the log when a server starts: its name, and details that the system has decided.
+    fn title(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
+/// Whether a backend is created for a process that enters the [sandbox](crate::process::sandbox) of an edge afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restricted {
+    /// The process is not restricted.
+    No,
+    /// The backend itself refuses operations that the sandbox forbids but cannot see.
+    Yes,
+}

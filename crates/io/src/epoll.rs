@@ -7,7 +7,7 @@
 
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, brief, calls};
+use crate::{Accepted, Attempt, Backend, Direction, Event, KernelBackend, Restricted, Token, Waiter, brief, calls};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
@@ -89,6 +89,12 @@ impl Epoll {
             Err(Errno::AGAIN) => self.watch_output(socket),
             Err(_) => Attempt::Broken,
         }
+    }
+}
+
+impl KernelBackend for Epoll {
+    fn create(_restricted: Restricted) -> io::Result<Self> {
+        Self::new()
     }
 }
 

@@ -19,16 +19,18 @@ mod closing;
 mod epoll;
 #[cfg(feature = "libevent")]
 mod libevent;
+mod models;
 pub mod process;
 mod sim;
 mod uring;
 
-pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, Peer, Token, Waiter};
+pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, KernelBackend, Peer, Restricted, Token, Waiter};
 pub use breaking::{Sent, break_off, receive_from_app};
 pub use brief::DoorbellWait;
 pub use closing::{ignore_new_connections, refuse_new_connections};
 pub use epoll::Epoll;
 #[cfg(feature = "libevent")]
 pub use libevent::Libevent;
+pub use models::{BackendVisitor, Model};
 pub use sim::{Client, Sim, World};
 pub use uring::{Refusal, Uring};

@@ -1,6 +1,6 @@
 //! Accepting without free descriptors. Runs alone in its process, whose limit it lowers.
 
-use oribi_io::{Accepted, Backend, Epoll, Event, Uring};
+use oribi_io::{Accepted, Backend, BackendVisitor, Event, KernelBackend, Model, Restricted};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,14 +9,23 @@ use std::time::Duration;
 #[test]
 fn accepting_says_so_and_goes_on_afterwards() {
     // One after the other, because the limit belongs to the process.
-    says_so_and_goes_on(Epoll::new().expect("an epoll instance"));
-    for ahead in [0, 1, 4] {
-        let mut backend = Uring::new().unwrap_or_else(|refusal| panic!("{refusal}"));
-        backend.accept_ahead(0, ahead);
+    for model in Model::built_in() {
+        for ahead in [0, 1, 4] {
+            model.open(Restricted::No, Ahead(ahead)).unwrap_or_else(|refusal| panic!("{}: {refusal}", model.name()));
+        }
+    }
+}
+
+/// The number of connections that the backend may accept in advance, if it can.
+struct Ahead(usize);
+
+impl BackendVisitor for Ahead {
+    type Output = ();
+
+    fn visit<B: KernelBackend>(self, mut backend: B) {
+        backend.accept_ahead(0, self.0);
         says_so_and_goes_on(backend);
     }
-    #[cfg(feature = "libevent")]
-    says_so_and_goes_on(oribi_io::Libevent::new().expect("an event base"));
 }
 
 fn says_so_and_goes_on(mut backend: impl Backend) {

@@ -30,6 +30,12 @@ fn connection(backend: &mut Libevent, listener: &TcpListener, token: u64) -> (So
 }
 
 #[test]
+fn the_preferred_method_reports_changes() {
+    let backend = Libevent::new().expect("an event base");
+    assert!(backend.is_edge_triggered(), "{}", backend.method());
+}
+
+#[test]
 fn no_method_left_is_an_error() {
     assert!(Libevent::avoiding(&[c"epoll", c"poll", c"select"]).is_err());
 }

@@ -1,5 +1,6 @@
-//! A native lane without a supervisor, for profilers. `native PORT [epoll|io_uring|libevent]`
+//! A native lane without a supervisor, for profilers. `native PORT [MODEL]`, with a model as for `--io`.
 use oribi_host::{After, Host, Native, Runtime};
+use oribi_io::Model;
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
 use oribi_server::listen::{Seat, doors, open};
@@ -25,11 +26,8 @@ impl ContextSupply for Only {
 fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(5000);
     let listen = vec![ListenAddress::tcp("127.0.0.1", port)];
-    let io = match std::env::args().nth(2).as_deref() {
-        Some("io_uring") => IoModel::Uring,
-        Some("libevent") => IoModel::Libevent,
-        _ => IoModel::Epoll,
-    };
+    let model = std::env::args().nth(2).and_then(|name| Model::named(&name)).unwrap_or(Model::Epoll);
+    let io = IoModel::Chosen(model);
     let settings = Settings { listen, io, ..Settings::default() };
     let listeners = open(&settings).map_err(std::io::Error::other)?;
     let (wake, _writer) = std::io::pipe()?;

@@ -3,7 +3,7 @@
 use super::contexts::{Reporter, draw_limit};
 use oribi_engine::Engine;
 use oribi_host::{Crew, GlobalLock, Host};
-use oribi_io::Epoll;
+use oribi_io::Backend;
 use oribi_listen::Listener;
 use oribi_pool::Worker;
 use oribi_source::{Next, Source};
@@ -49,10 +49,10 @@ enum Turn {
     End,
 }
 
-impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
+impl<'a, B: Backend> SharedLane<'a, Engine<'a, Tls<B>>> {
     /// Creates a lane with an engine of its own.
-    pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
-        let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
+    pub(super) fn new(backend: B, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
+        let (engine, attention) = setup.engine(backend, setup.settings.workers)?;
         let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
         Self::of(lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, lock, reporter)
     }
@@ -272,6 +272,7 @@ mod tests {
     use oribi_config::{ListenAddress, Settings};
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
+    use oribi_io::Epoll;
     use oribi_listen::{Seat, doors, open};
     use oribi_message::ResponseHead;
     use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
@@ -354,7 +355,7 @@ mod tests {
             must_log: true,
         };
         let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
-        let crew = SharedLane::new(&setup, lock, reporter).expect("epoll works");
+        let crew = SharedLane::new(Epoll::new().expect("epoll works"), &setup, lock, reporter).expect("a lane");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
         act(&crew, &mut client, &slot, &mut waker);

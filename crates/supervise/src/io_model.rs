@@ -2,7 +2,7 @@
 
 use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
-use oribi_io::Uring;
+use oribi_io::{BackendVisitor, KernelBackend, Model, Restricted};
 
 /// Checks, in the process that will fork the workers, whether the workers can use the I/O model of the settings. Returns a
 /// line for the log.
@@ -13,18 +13,9 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
     // Behind edges no lane has connections.
     let shares_connections = runtime.global_lock().is_some() && settings.edges_wanted() == 0;
     match settings.io {
-        IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
-        IoModel::Uring if shares_connections => Err(refuse_crew("io_uring")),
-        IoModel::Uring => match Uring::new() {
-            Ok(_) => Ok("I/O by io_uring, as asked for".to_owned()),
-            Err(refusal) => Err(format!("{refusal}; or leave --io io_uring out")),
-        },
-        IoModel::Libevent if shares_connections => Err(refuse_crew("libevent")),
-        IoModel::Libevent => libevent(),
-        // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. The load is not
-        // known in advance.
+        IoModel::Chosen(model) => explain_choice(model, shares_connections),
         IoModel::Auto if shares_connections => Ok("I/O by epoll: threads share their connections".to_owned()),
-        IoModel::Auto => Ok(match Uring::new() {
+        IoModel::Auto => Ok(match Model::Uring.open(Restricted::No, TitleVisitor) {
             Ok(_) => {
                 "I/O by epoll: io_uring is also available, and mostly takes more CPU below full load (--io io_uring takes it)"
                     .to_owned()
@@ -34,26 +25,31 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
     }
 }
 
-fn refuse_crew(model: &str) -> String {
-    format!("the threads of this language share their connections, which {model} does not allow: leave --io {model} out")
-}
-
-#[cfg(feature = "libevent")]
-fn libevent() -> Result<String, String> {
-    match oribi_io::Libevent::new() {
-        Ok(backend) => {
-            let triggered = if backend.is_edge_triggered() { "edge" } else { "level" };
-            Ok(format!("I/O by libevent ({}, {triggered}-triggered), as asked for", backend.method()))
-        }
-        Err(error) => Err(format!("{error}; or leave --io libevent out")),
+fn explain_choice(model: Model, shares_connections: bool) -> Result<String, String> {
+    let name = model.name();
+    if shares_connections && !model.threads_share() {
+        return Err(format!(
+            "the threads of this language share their connections, which {name} does not allow: leave --io {name} out"
+        ));
+    }
+    if let Some(remedy) = model.remedy() {
+        return Err(format!("this program was built without {name}: {remedy}, or leave --io {name} out"));
+    }
+    match model.open(Restricted::No, TitleVisitor) {
+        Ok(title) => Ok(format!("I/O by {title}, as asked for")),
+        Err(error) => Err(format!("{error}; or leave --io {name} out")),
     }
 }
 
-#[cfg(not(feature = "libevent"))]
-fn libevent() -> Result<String, String> {
-    Err("this program was built without libevent: build it with `make build`, or with cargo's `--features libevent` \
-         (Debian: apt-get install libevent-dev pkgconf), or leave --io libevent out"
-        .to_owned())
+/// Asks a backend for its [title](KernelBackend::title) and closes it.
+struct TitleVisitor;
+
+impl BackendVisitor for TitleVisitor {
+    type Output = String;
+
+    fn visit<B: KernelBackend>(self, backend: B) -> String {
+        backend.title()
+    }
 }
 
 #[cfg(test)]
@@ -95,33 +91,41 @@ mod tests {
     fn whatever_is_chosen_has_its_reason() {
         let explain = |io, runtime: &dyn Runtime| explain(&Settings { io, ..Settings::default() }, runtime);
         let native = Native::new("");
-        assert_eq!(explain(IoModel::Epoll, &native), Ok("I/O by epoll, as asked for".to_owned()));
+        assert_eq!(explain(IoModel::Chosen(Model::Epoll), &native), Ok("I/O by epoll, as asked for".to_owned()));
         for runtime in [&native as &dyn Runtime, &Sharing] {
             let auto = explain(IoModel::Auto, runtime).expect("it never fails");
             assert!(auto.starts_with("I/O by epoll: "), "{auto}");
         }
         // Refusals by the kernel are tested with the whole server, in a process of its own.
-        for (model, name) in [(IoModel::Uring, "--io io_uring"), (IoModel::Libevent, "--io libevent")] {
-            let refused = explain(model, &Sharing).expect_err("threads share a lane");
-            assert!(refused.contains("threads") && refused.contains(name), "{refused}");
+        for &model in Model::ALL.iter().filter(|model| !model.threads_share()) {
+            let refused = explain(IoModel::Chosen(model), &Sharing).expect_err("threads share a lane");
+            assert!(refused.contains("threads") && refused.contains(&format!("--io {}", model.name())), "{refused}");
         }
         // Edges have the connections.
         let behind = Settings { edge: oribi_config::EdgeChoice::On, ..Settings::default() };
         let said = super::explain(&Settings { io: IoModel::Auto, ..behind.clone() }, &Sharing).expect("it never fails");
         assert!(!said.contains("threads"), "{said}");
-        for io in [IoModel::Uring, IoModel::Libevent] {
-            let settings = Settings { io, ..behind.clone() };
+        for &model in Model::ALL {
+            let settings = Settings { io: IoModel::Chosen(model), ..behind.clone() };
             assert_eq!(super::explain(&settings, &Sharing), super::explain(&settings, &native));
         }
     }
 
     #[test]
-    fn libevent_is_had_where_it_was_built_in() {
-        let said = explain(&Settings { io: IoModel::Libevent, ..Settings::default() }, &Native::new(""));
-        match said {
-            Ok(said) if cfg!(feature = "libevent") => assert!(said.starts_with("I/O by libevent ("), "{said}"),
-            Err(refusal) if !cfg!(feature = "libevent") => assert!(refusal.contains("--features libevent"), "{refusal}"),
-            said => panic!("{said:?}"),
+    fn a_model_is_available_where_it_was_built_in() {
+        for &model in Model::ALL {
+            let (io, name) = (IoModel::Chosen(model), model.name());
+            match explain(&Settings { io, ..Settings::default() }, &Native::new("")) {
+                Ok(said) if model.is_built_in() => assert!(said.starts_with(&format!("I/O by {name}")), "{said}"),
+                Err(refusal) if !model.is_built_in() => {
+                    assert!(
+                        refusal.starts_with(&format!("this program was built without {name}: build it with ")),
+                        "{refusal}"
+                    );
+                    assert!(refusal.ends_with(&format!(", or leave --io {name} out")), "{refusal}");
+                }
+                said => panic!("{said:?}"),
+            }
         }
     }
 }

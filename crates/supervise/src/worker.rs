@@ -10,6 +10,7 @@ use super::title::Title;
 use oribi_config::{Settings, Timeouts};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
+use oribi_io::{BackendVisitor, KernelBackend};
 use oribi_listen::{Door, Listener, Seat, doors};
 use oribi_pool::Worker;
 use oribi_stats::app_metrics;
@@ -230,10 +231,28 @@ fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let setup = setup(post, &doors, post.slot.running);
     let failed = |error: io::Error| error.to_string();
     if post.pools.is_empty() {
-        SharedLane::new(&setup, lock, reporter).map_err(failed)?.work(boot(post)?)
+        let lane = SharedLaneVisitor { post, setup: &setup, lock, reporter };
+        post.settings.io.model().open_for_threads(lane).map_err(failed)?
     } else {
         let Some(places) = places(post)? else { return Ok(()) };
         SharedLane::behind(&setup, places, lock, reporter).map_err(failed)?.work(boot(post)?)
+    }
+}
+
+/// Runs a shared lane with connections of its own over the backend.
+struct SharedLaneVisitor<'a> {
+    post: &'a Post<'a>,
+    setup: &'a LaneSetup<'a>,
+    lock: &'a dyn GlobalLock,
+    reporter: Reporter<'a>,
+}
+
+impl BackendVisitor for SharedLaneVisitor<'_> {
+    type Output = Result<(), String>;
+
+    fn visit<B: KernelBackend>(self, backend: B) -> Result<(), String> {
+        let lane = SharedLane::new(backend, self.setup, self.lock, self.reporter).map_err(|error| error.to_string())?;
+        lane.work(boot(self.post)?)
     }
 }
 

@@ -17,13 +17,11 @@ use front::Front;
 pub use front::{ProbePage, is_probe};
 use named_files::Named;
 use news::News;
-use oribi_config::{IoModel, ProxyProtocol, Settings};
+use oribi_config::{ProxyProtocol, Settings};
 use oribi_engine::{ConnectionCounts, Engine};
 use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
-#[cfg(feature = "libevent")]
-use oribi_io::Libevent;
-use oribi_io::{Backend, Epoll, Uring};
+use oribi_io::{Backend, BackendVisitor, KernelBackend, Restricted};
 use oribi_listen::{Door, Listener};
 use oribi_log::AccessLog;
 use oribi_message::ResponseHead;
@@ -142,14 +140,7 @@ pub enum Renewal {
 /// # Errors
 /// The operating system refuses an essential call, or there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    match setup.settings.io {
-        IoModel::Uring => run_on(Uring::new()?, setup, supply),
-        IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, supply),
-        #[cfg(feature = "libevent")]
-        IoModel::Libevent => run_on(Libevent::new()?, setup, supply),
-        #[cfg(not(feature = "libevent"))]
-        IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
-    }
+    setup.settings.io.model().open(Restricted::No, LaneVisitor { setup, supply })?
 }
 
 /// Runs a lane behind edges, which answers the requests of `pools`: one place in the pool of each edge.
@@ -162,10 +153,21 @@ pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn Co
     run_from(&lane.without_front(), setup, supply)
 }
 
-fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
-    run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
+/// Runs a lane with connections of its own over the backend.
+struct LaneVisitor<'a> {
+    setup: &'a LaneSetup<'a>,
+    supply: &'a mut dyn ContextSupply,
+}
+
+impl BackendVisitor for LaneVisitor<'_> {
+    type Output = io::Result<()>;
+
+    fn visit<B: KernelBackend>(self, backend: B) -> io::Result<()> {
+        let Self { setup, supply } = self;
+        let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+        run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
+    }
 }
 
 /// Answers the requests of the lane's source.

@@ -19,7 +19,7 @@ mod state;
 pub use socket::Socket;
 
 use crate::clock::{monotonic, wall};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, calls};
+use crate::{Accepted, Attempt, Backend, Direction, Event, KernelBackend, Restricted, Token, Waiter, calls};
 use library::{Base, EDGE, PERSIST, READ, Watch, event_bytes};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
@@ -210,6 +210,17 @@ mod callback {
         // SAFETY: as above.
         let loop_ = unsafe { &*argument.cast::<Loop>() };
         loop_.alarm_at.set(None);
+    }
+}
+
+impl KernelBackend for Libevent {
+    fn create(_restricted: Restricted) -> io::Result<Self> {
+        Self::new()
+    }
+
+    fn title(&self) -> String {
+        let triggered = if self.is_edge_triggered() { "edge" } else { "level" };
+        format!("{} ({}, {triggered}-triggered)", self.name(), self.method())
     }
 }
 

@@ -29,7 +29,7 @@ mod turn;
 pub use refusal::Refusal;
 
 use crate::clock::{monotonic, wall, whole_milliseconds};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, calls};
+use crate::{Accepted, Attempt, Backend, Direction, Event, KernelBackend, Restricted, Token, Waiter, calls};
 use buffers::Chain;
 use listening::Listeners;
 use name::{Name, Operation};
@@ -135,6 +135,17 @@ impl Uring {
             self.take_completions()?;
         }
         Ok(())
+    }
+}
+
+impl KernelBackend for Uring {
+    fn create(restricted: Restricted) -> io::Result<Self> {
+        let ring = match restricted {
+            Restricted::No => Self::new(),
+            // A ring bypasses the filter of system calls, so it has its own restriction.
+            Restricted::Yes => Self::restricted(),
+        };
+        Ok(ring?)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::sharing::Several;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
-use oribi_io::{Backend, Client, Epoll, Event, Sim, Token, Uring, World};
+use oribi_io::{Backend, Client, Event, KernelBackend, Restricted, Sim, Token, World};
 use rustix::net::sockopt;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-/// A backend that needs only a kernel.
+/// A way to open a backend.
 pub trait Kernel {
     type Backend: Backend;
 
@@ -20,30 +20,11 @@ pub trait Kernel {
     fn make() -> Self::Backend;
 }
 
-impl Kernel for Epoll {
-    type Backend = Self;
+impl<B: KernelBackend> Kernel for B {
+    type Backend = B;
 
-    fn make() -> Self {
-        Self::new().expect("an epoll instance")
-    }
-}
-
-impl Kernel for Uring {
-    type Backend = Self;
-
-    fn make() -> Self {
-        Self::new().unwrap_or_else(|refusal| panic!("{refusal}"))
-    }
-}
-
-#[cfg(feature = "libevent")]
-impl Kernel for Libevent {
-    type Backend = Self;
-
-    fn make() -> Self {
-        let backend = Self::new().expect("an event base");
-        assert!(backend.is_edge_triggered(), "{}", backend.method());
-        backend
+    fn make() -> B {
+        B::create(Restricted::No).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::servers::Real;
 use oribi_host::{Reply, Request};
+use oribi_io::Model;
 use oribi_message::ResponseHead;
 use oribi_server::config::{IoModel, Settings};
 use rustix::net::sockopt::set_socket_linger;
@@ -11,16 +12,10 @@ use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-const MODELS: &[IoModel] = if cfg!(feature = "libevent") {
-    &[IoModel::Epoll, IoModel::Uring, IoModel::Libevent]
-} else {
-    &[IoModel::Epoll, IoModel::Uring]
-};
-
 const UPGRADE: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n";
 
-fn settings(io: IoModel) -> Settings {
-    Settings { io, ..Settings::default() }
+fn settings(model: Model) -> Settings {
+    Settings { io: IoModel::Chosen(model), ..Settings::default() }
 }
 
 /// Hijacks the socket, reports that, and echoes the input until the client ends.
@@ -46,8 +41,8 @@ fn chat(request: &Request<'_>, reply: Reply<'_>) {
 
 #[test]
 fn an_app_that_takes_the_socket_gets_what_came_behind_the_request_first() {
-    for &io in MODELS {
-        let server = Real::new(&settings(io), chat);
+    for model in Model::built_in() {
+        let server = Real::new(&settings(model), chat);
         for (early, late) in [("", "late"), ("early", ""), ("early", ", late")] {
             let mut client = server.connect();
             client.write_all(format!("{UPGRADE}{early}").as_bytes()).expect("the server is there");
@@ -58,7 +53,7 @@ fn an_app_that_takes_the_socket_gets_what_came_behind_the_request_first() {
             client.shutdown(Shutdown::Write).expect("it is ours");
             let mut rest = String::new();
             client.read_to_string(&mut rest).expect("an orderly end");
-            assert_eq!(rest, format!("{early}{late}"), "{io:?}");
+            assert_eq!(rest, format!("{early}{late}"), "{model:?}");
         }
         server.stop();
     }
@@ -66,8 +61,8 @@ fn an_app_that_takes_the_socket_gets_what_came_behind_the_request_first() {
 
 #[test]
 fn the_socket_is_the_apps_alone_while_the_server_goes_on_and_stops() {
-    for &io in MODELS {
-        let server = Real::new(&settings(io), chat);
+    for model in Model::built_in() {
+        let server = Real::new(&settings(model), chat);
         let mut chatting = server.connect();
         chatting.write_all(UPGRADE.as_bytes()).expect("the server is there");
         let mut head = [0; 36];
@@ -78,15 +73,15 @@ fn the_socket_is_the_apps_alone_while_the_server_goes_on_and_stops() {
             other.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("the server is there");
             let mut answer = String::new();
             other.read_to_string(&mut answer).expect("an orderly end");
-            assert!(answer.ends_with("hello"), "{io:?}: {answer}");
+            assert!(answer.ends_with("hello"), "{model:?}: {answer}");
             chatting.write_all(b"abc").expect("the app is there");
             chatting.read_exact(&mut echoed).expect("the app is there");
-            assert_eq!(&echoed, b"abc", "{io:?}");
+            assert_eq!(&echoed, b"abc", "{model:?}");
         }
         server.stop();
         chatting.write_all(b"xyz").expect("the app is there");
         chatting.read_exact(&mut echoed).expect("the app is there");
-        assert_eq!(&echoed, b"xyz", "{io:?}");
+        assert_eq!(&echoed, b"xyz", "{model:?}");
     }
 }
 
@@ -119,8 +114,8 @@ fn a_break_that_comes_together_with_bytes_of_a_request_is_noticed() {
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n", "content"),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "5\r\nabc"),
     ];
-    for &io in MODELS {
-        let server = Real::new(&settings(io), hold);
+    for model in Model::built_in() {
+        let server = Real::new(&settings(model), hold);
         for (begun, more) in BEGUN {
             let mut client = server.connect();
             client.write_all(begun.as_bytes()).expect("the server is there");
@@ -135,7 +130,7 @@ fn a_break_that_comes_together_with_bytes_of_a_request_is_noticed() {
             HOLDS.store(false, SeqCst);
             other.read_to_string(&mut String::new()).expect("an orderly end");
             drop(other);
-            wait_until(&format!("{io:?} still has the client of {begun:?}"), || server.connections() == 0);
+            wait_until(&format!("{model:?} still has the client of {begun:?}"), || server.connections() == 0);
         }
         server.stop();
     }

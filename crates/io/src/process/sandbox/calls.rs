@@ -9,6 +9,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::Model;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -19,7 +20,7 @@ use std::env::consts::ARCH;
 use std::ffi::{c_int, c_long};
 use std::io;
 
-/// Calls that are allowed with any arguments.
+/// Calls that are allowed with any arguments, beside those of the I/O models ([`Model::calls`]).
 const ALLOWED: &[c_long] = &[
     // Open descriptors: connections, files, the lines to workers, doorbells.
     libc::SYS_read,
@@ -53,8 +54,6 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_epoll_pwait2,
     libc::SYS_epoll_ctl,
     libc::SYS_ppoll,
-    libc::SYS_pselect6,
-    libc::SYS_io_uring_enter,
     libc::SYS_timerfd_settime,
     libc::SYS_timer_settime,
     libc::SYS_timer_delete,
@@ -110,7 +109,6 @@ const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_dup2,
     libc::SYS_epoll_wait,
     libc::SYS_poll,
-    libc::SYS_select,
     libc::SYS_open,
     libc::SYS_unlink,
     libc::SYS_stat,
@@ -190,10 +188,6 @@ const FATAL_HERE: &[c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const FATAL_HERE: &[c_long] = &[];
 
-/// `FIONREAD` and `FIONBIO`, which libevent uses (linux/sockios.h, asm-generic/ioctls.h).
-const FIONREAD: u64 = 0x541b;
-const FIONBIO: u64 = 0x5421;
-
 /// The kind of a socket without its flags (`SOCK_TYPE_MASK` of the kernel).
 const KIND_OF_SOCKET: u64 = 0xf;
 
@@ -231,6 +225,7 @@ fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
     ];
     let pair = |kind: c_int| vec![is(0, libc::AF_UNIX as u32), has(1, KIND_OF_SOCKET, kind as u64)];
     let thread = libc::CLONE_THREAD as u64;
+    let requests = Model::ALL.iter().flat_map(|model| model.requests());
     vec![
         (libc::SYS_mmap, not_executable()),
         (libc::SYS_mprotect, not_executable()),
@@ -240,7 +235,7 @@ fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
         (libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM), pair(libc::SOCK_SEQPACKET)]),
         // Without the owner of a descriptor, which would get signals.
         (libc::SYS_fcntl, one_of(1, &fcntl)),
-        (libc::SYS_ioctl, vec![vec![has(1, u32::MAX.into(), FIONREAD)], vec![has(1, u32::MAX.into(), FIONBIO)]]),
+        (libc::SYS_ioctl, requests.map(|request| vec![has(1, u32::MAX.into(), *request)]).collect()),
         (libc::SYS_prctl, prctl.iter().map(|option| vec![is(0, *option as u32)]).collect()),
         // A program that aborts signals itself.
         (libc::SYS_tgkill, vec![vec![is(0, process)]]),
@@ -264,7 +259,10 @@ fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
     };
     let refused = |error: c_int| SeccompAction::Errno(error as u32);
     let mut allowed = whatever(&[ALLOWED, ALLOWED_HERE].concat());
-    for (call, alternatives) in conditional(process) {
+    // The filter does not depend on the settings: it allows the calls of all models.
+    allowed.extend(Model::ALL.iter().flat_map(|model| whatever(model.calls())));
+    // An empty list would allow the call with any arguments.
+    for (call, alternatives) in conditional(process).into_iter().filter(|(_, alternatives)| !alternatives.is_empty()) {
         allowed.insert(call, alternatives.into_iter().map(SeccompRule::new).collect::<Result<_, _>>()?);
     }
     let mut fatal = whatever(&[FATAL, FATAL_HERE].concat());

@@ -1,0 +1,242 @@
+//! The I/O models for `--io`: one row for each.
+//!
+//! A row has everything that the rest of the server asks about a model, so that a new one needs its [`KernelBackend`], its
+//! row, and nothing outside this crate.
+
+use crate::{KernelBackend, Restricted};
+use std::ffi::c_long;
+use std::io;
+
+/// Code that is generic over the backend, called by [`Model::open`].
+pub trait BackendVisitor {
+    /// The result of the code.
+    type Output;
+
+    /// Runs the code with a backend that was just opened.
+    fn visit<B: KernelBackend>(self, backend: B) -> Self::Output;
+}
+
+/// The facts about a model.
+struct Row {
+    /// Its name for `--io`, and the [name](crate::Backend::name) of its backend.
+    name: &'static str,
+    /// Other spellings for `--io`.
+    aliases: &'static [&'static str],
+    /// The way to a program that has the model, for the users of one that was built without it: a phrase after which a comma
+    /// may follow.
+    remedy: &'static str,
+    /// Whether one thread may wait for connections while another uses the backend: see [`waiter`](crate::Backend::waiter).
+    threads_share: bool,
+    /// System calls that a sandbox must allow for this model only; those that all edges need are elsewhere.
+    calls: &'static [c_long],
+    /// The same for requests of ioctl(2).
+    requests: &'static [u64],
+}
+
+/// Makes the type and its functions from the rows. A row begins with the type of the backend, the words for the help of
+/// `--io`, and the condition under which the model is built in, if there is one.
+macro_rules! models {
+    ($($(#[$words:meta])* $model:ident $help:literal $(if $condition:meta)? { $($fact:tt)* })*) => {
+        /// An I/O model that a server can be told to use. All programs know all models, also those that were not built in.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Model {
+            $($(#[$words])* $model,)*
+        }
+
+        impl Model {
+            /// All models, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$model),*];
+
+            const fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$model => &Row { $($fact)* },)*
+                }
+            }
+
+            /// Whether this program has the model.
+            #[must_use]
+            pub const fn is_built_in(self) -> bool {
+                match self {
+                    $(Self::$model => cfg!(all($($condition)?)),)*
+                }
+            }
+
+            /// Opens a backend of this model and passes it to `visitor`, whose code is compiled for each type of backend.
+            ///
+            /// # Errors
+            /// The system refuses it: see [`KernelBackend::create`]. `Unsupported`: the model is not built in.
+            pub fn open<V: BackendVisitor>(self, restricted: Restricted, visitor: V) -> io::Result<V::Output> {
+                match self {
+                    $(
+                        #[cfg(all($($condition)?))]
+                        Self::$model => Ok(visitor.visit(<crate::$model as KernelBackend>::create(restricted)?)),
+                    )*
+                    // Not needed by a program that has all models.
+                    #[allow(unreachable_patterns)]
+                    _ => Err(io::ErrorKind::Unsupported.into()),
+                }
+            }
+
+            /// The same as [`Model::open`], for connections that threads share.
+            ///
+            /// # Errors
+            /// The same as for [`Model::open`]. `Unsupported`: [`Model::threads_share`] is false.
+            pub fn open_for_threads<V: BackendVisitor>(self, visitor: V) -> io::Result<V::Output> {
+                match self {
+                    $(
+                        #[cfg(all($($condition)?))]
+                        // A condition that the compiler knows, so that it leaves out the code for models that refuse.
+                        Self::$model if const { Self::$model.threads_share() } => {
+                            Ok(visitor.visit(<crate::$model as KernelBackend>::create(Restricted::No)?))
+                        }
+                    )*
+                    _ => Err(io::ErrorKind::Unsupported.into()),
+                }
+            }
+        }
+
+        /// All models as the help of `--io` lists them, each with a comma behind it: a literal, for `concat!`.
+        #[macro_export]
+        macro_rules! listed_models {
+            () => {
+                concat!($($help, ", "),*)
+            };
+        }
+    };
+}
+
+models! {
+    /// Readiness: epoll.
+    Epoll "epoll" {
+        name: "epoll",
+        aliases: &[],
+        remedy: "",
+        threads_share: true,
+        // Its calls are those of wakers and naps, which use epoll beside every model.
+        calls: &[],
+        requests: &[],
+    }
+
+    /// Completion: io_uring.
+    Uring "io_uring (Linux 6.1 or newer, if it is permitted)" {
+        name: "io_uring",
+        aliases: &["io-uring", "uring"],
+        remedy: "",
+        // The kernel refuses a ring to other threads than its maker.
+        threads_share: false,
+        calls: &[libc::SYS_io_uring_enter],
+        requests: &[],
+    }
+
+    /// Readiness, by the method that the system's libevent prefers. Needs a program with libevent built in.
+    Libevent "libevent (if it was built in, as by `make build`)" if feature = "libevent" {
+        name: "libevent",
+        aliases: &[],
+        remedy: "build it with `make build`, or with cargo's `--features libevent` (Debian: apt-get install libevent-dev pkgconf)",
+        // An event base is waited at by one thread.
+        threads_share: false,
+        // `EVENT_NOEPOLL` and `EVENT_NOPOLL` in the environment leave it select(2).
+        calls: &[
+            libc::SYS_pselect6,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select,
+        ],
+        // `FIONREAD` and `FIONBIO` (linux/sockios.h, asm-generic/ioctls.h).
+        requests: &[0x541b, 0x5421],
+    }
+}
+
+impl Model {
+    /// The models that this program has.
+    pub fn built_in() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|model| model.is_built_in())
+    }
+
+    /// The model with this name or alias, in lower case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let is_its_name = |model: &Self| model.name() == name || model.row().aliases.contains(&name);
+        Self::ALL.iter().copied().find(is_its_name)
+    }
+
+    /// The name for `--io` and for logs: `io_uring`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The way to a program that has the model, if this one has not: `build it with ...`.
+    #[must_use]
+    pub fn remedy(self) -> Option<&'static str> {
+        (!self.is_built_in()).then(|| self.row().remedy)
+    }
+
+    /// Whether the threads of a worker may share connections of this model.
+    #[must_use]
+    pub const fn threads_share(self) -> bool {
+        self.row().threads_share
+    }
+
+    /// System calls that a sandbox must allow for this model, beside those of every edge.
+    pub(crate) const fn calls(self) -> &'static [c_long] {
+        self.row().calls
+    }
+
+    /// The same for requests of ioctl(2).
+    pub(crate) const fn requests(self) -> &'static [u64] {
+        self.row().requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Names;
+
+    impl BackendVisitor for Names {
+        type Output = (&'static str, String);
+
+        fn visit<B: KernelBackend>(self, backend: B) -> Self::Output {
+            (backend.name(), backend.title())
+        }
+    }
+
+    #[test]
+    fn a_model_has_the_name_of_its_backend_or_is_not_built_in() {
+        for &model in Model::ALL {
+            let opened = model.open(Restricted::No, Names);
+            assert_eq!(model.remedy().is_none(), model.is_built_in());
+            if model.is_built_in() {
+                let (name, title) = opened.expect("the kernel has it");
+                assert_eq!(name, model.name());
+                assert!(title.starts_with(name), "{title}");
+            } else {
+                assert_eq!(opened.expect_err("it is missing").kind(), io::ErrorKind::Unsupported);
+                assert!(model.remedy().is_some_and(|remedy| remedy.contains(model.name())));
+            }
+        }
+    }
+
+    #[test]
+    fn each_name_and_alias_has_one_model() {
+        for &model in Model::ALL {
+            for name in [&[model.name()], model.row().aliases].concat() {
+                assert_eq!(Model::named(name), Some(model));
+                let others = Model::ALL.iter().filter(|&&other| other != model);
+                assert!(others.into_iter().all(|other| other.name() != name && !other.row().aliases.contains(&name)));
+            }
+        }
+        assert_eq!(Model::named("auto"), None);
+    }
+
+    #[test]
+    fn threads_share_only_models_that_allow_it() {
+        for model in Model::built_in() {
+            match model.open_for_threads(Names) {
+                Ok((name, _)) => assert!(model.threads_share(), "{name}"),
+                Err(error) => assert_eq!((model.threads_share(), error.kind()), (false, io::ErrorKind::Unsupported)),
+            }
+        }
+    }
+}
