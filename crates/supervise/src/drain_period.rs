@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The request of the signals that stop a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum StopAction {
     Nothing,
     /// To stop after the drain period.
     Drain,
@@ -24,14 +24,14 @@ pub(super) enum Asked {
     EndNow,
 }
 
-impl Asked {
+impl StopAction {
     /// Evaluates the signals since the last call. `drains`: whether the process is in its drain period. `stops`: whether
     /// it is stopping, for any reason.
-    pub(super) fn by_signals(stop_requests: &mut StopRequests, drains: bool, stops: bool, now: Instant) -> Self {
+    pub(super) fn from_signals(stop_requests: &mut StopRequests, drains: bool, stops: bool, now: Instant) -> Self {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
-        match stop_requests.heard(term + interrupt, drains || stops, now) {
+        match stop_requests.evaluate(term + interrupt, drains || stops, now) {
             StopRequest::EndNow if drains => {
-                stop_requests.begin_anew(now);
+                stop_requests.restart(now);
                 Self::Stop
             }
             StopRequest::EndNow => Self::EndNow,

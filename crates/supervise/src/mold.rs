@@ -62,7 +62,7 @@ fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_request
     }
     if workers.master.is_none() {
         // It stops already, and a second signal ends it at once, as it would end a first process.
-        if stop_requests.heard(term + interrupt, server.is_stopping(), Instant::now()) == StopRequest::EndNow {
+        if stop_requests.evaluate(term + interrupt, server.is_stopping(), Instant::now()) == StopRequest::EndNow {
             workers.end_now(server, "told to stop a second time");
         }
     } else if term + quit > 0 {

@@ -1,6 +1,6 @@
 //! The drain period, and the signals that stop the server.
 
-use super::super::drain_period::{Asked, DrainPeriod};
+use super::super::drain_period::{DrainPeriod, StopAction};
 use super::super::edges::Edges;
 use super::super::server::Stage;
 use super::super::workforce::Workforce;
@@ -11,11 +11,11 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Handles the signals that stop the server.
     pub(super) fn obey_stops(&mut self) {
         let (stops, now) = (self.server.is_stopping(), Instant::now());
-        match Asked::by_signals(&mut self.stop_requests, self.server.drain_period.is_some(), stops, now) {
-            Asked::Nothing => {}
-            Asked::Drain => self.begin_to_drain(now),
-            Asked::Stop => self.end_drain_period(),
-            Asked::EndNow => self.end_now("told to stop a second time"),
+        match StopAction::from_signals(&mut self.stop_requests, self.server.drain_period.is_some(), stops, now) {
+            StopAction::Nothing => {}
+            StopAction::Drain => self.begin_to_drain(now),
+            StopAction::Stop => self.end_drain_period(),
+            StopAction::EndNow => self.end_now("told to stop a second time"),
         }
     }
 
