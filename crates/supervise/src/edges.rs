@@ -47,7 +47,7 @@ pub(super) struct Edges<'a> {
     pools: Vec<Memory>,
     scoreboard: Scoreboard,
     /// The place of each edge.
-    places: Vec<Place>,
+    entries: Vec<EdgeEntry>,
     pace: Pace,
     stage: Stage,
     /// Whether edges of a previous server will hand their connections over to these.
@@ -58,7 +58,7 @@ pub(super) struct Edges<'a> {
 
 /// The place of one edge.
 #[derive(Default)]
-struct Place {
+struct EdgeEntry {
     process: Option<Process>,
     /// Whether an earlier edge has used its memory.
     used: bool,
@@ -136,7 +136,7 @@ impl<'a> Edges<'a> {
             settings,
             pools,
             scoreboard,
-            places: (0..count).map(|_| Place::default()).collect(),
+            entries: (0..count).map(|_| EdgeEntry::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
             stage: Stage::Serving,
             succeeds: false,
@@ -174,8 +174,8 @@ impl<'a> Edges<'a> {
         if !matches!(self.stage, Stage::Serving) {
             return None;
         }
-        for number in 0..self.places.len() {
-            if self.places[number].process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
+        for number in 0..self.entries.len() {
+            if self.entries[number].process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
                 continue;
             }
             match self.start(number, WorkerCommand::Serve, &fork) {
@@ -206,7 +206,7 @@ impl<'a> Edges<'a> {
         let (slot, parent) = (self.slots()[number].for_heir(), rustix::process::getpid());
         slot.occupy(command);
         let heirs = Heirs::begin();
-        let takes_over = self.places[number].used;
+        let takes_over = self.entries[number].used;
         match fork() {
             Err(error) => {
                 slot.vacate();
@@ -218,7 +218,7 @@ impl<'a> Edges<'a> {
                 let born = Instant::now();
                 let process = Process { pid, process, waker, link, born, successor };
                 self.pace.started(born);
-                self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
+                self.entries[number] = EdgeEntry { process: Some(process), used: true, ..EdgeEntry::default() };
                 slot.parent_account.count(Counter::EdgesStarted);
                 let level = if self.pace.leaves_lines_out() { log::Level::Debug } else { log::Level::Info };
                 log::log!(level, "{} started (pid {pid})", self.name(number));
@@ -226,7 +226,7 @@ impl<'a> Edges<'a> {
             }
             Ok(Fork::Child) => {
                 leave_report();
-                self.places.clear();
+                self.entries.clear();
                 Ok(Some(Birth { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs }))
             }
         }
@@ -241,7 +241,8 @@ impl<'a> Edges<'a> {
     /// begun to serve.
     pub(super) fn reap(&mut self) -> bool {
         let mut cannot_serve = false;
-        let pids: Vec<Pid> = self.places.iter().filter_map(|place| place.process.as_ref()).map(|process| process.pid).collect();
+        let pids: Vec<Pid> =
+            self.entries.iter().filter_map(|entry| entry.process.as_ref()).map(|process| process.pid).collect();
         for pid in pids {
             let end = match waitpid(Some(pid), WaitOptions::NOHANG) {
                 Ok(None) | Err(Errno::INTR) => continue,
@@ -256,9 +257,9 @@ impl<'a> Edges<'a> {
 
     /// Records that a process has ended, if it was an edge.
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> End {
-        let is_it = |place: &Place| place.process.as_ref().is_some_and(|process| process.pid == pid);
-        let Some(number) = self.places.iter().position(is_it) else { return End::NoEdge };
-        let Some(Process { born, .. }) = self.places[number].process.take() else { return End::NoEdge };
+        let is_it = |entry: &EdgeEntry| entry.process.as_ref().is_some_and(|process| process.pid == pid);
+        let Some(number) = self.entries.iter().position(is_it) else { return End::NoEdge };
+        let Some(Process { born, .. }) = self.entries[number].process.take() else { return End::NoEdge };
         let slot = self.slots()[number];
         let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
         slot.vacate();
@@ -279,7 +280,7 @@ impl<'a> Edges<'a> {
         }
         let killed = status.is_none_or(|status| status.terminating_signal().is_some());
         self.has_served |= state != WorkerState::Starting;
-        if !self.has_served && !killed && self.places.iter().all(|place| place.process.is_none()) {
+        if !self.has_served && !killed && self.entries.iter().all(|entry| entry.process.is_none()) {
             return End::CannotServe;
         }
         if state != WorkerState::Starting {
@@ -296,13 +297,13 @@ impl<'a> Edges<'a> {
 
     /// Returns the requests of edges about workers: see [`parent_link::Reason`]. The process ids in them have not been checked.
     pub(super) fn requests(&self) -> Vec<WorkerRequest> {
-        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        let processes = self.entries.iter().filter_map(|entry| entry.process.as_ref());
         processes.flat_map(|process| std::iter::from_fn(|| process.link.next())).collect()
     }
 
     fn tell(&self, command: WorkerCommand) {
-        for (place, slot) in self.places.iter().zip(self.slots()) {
-            if let Some(process) = &place.process {
+        for (entry, slot) in self.entries.iter().zip(self.slots()) {
+            if let Some(process) = &entry.process {
                 slot.set_command(command);
                 // If the pipe is full, the edge wakes up anyway.
                 let _ = rustix::io::write(&process.waker, &[0]);
@@ -319,7 +320,7 @@ impl<'a> Edges<'a> {
         if let Some(slot) = self.slots().first() {
             slot.log_opening.fetch_add(1, Relaxed);
         }
-        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
             let _ = rustix::io::write(&process.waker, &[0]);
         }
     }
@@ -330,8 +331,8 @@ impl<'a> Edges<'a> {
             log::error!("{message}");
             None
         });
-        for (number, place) in self.places.iter().enumerate() {
-            let Some(process) = &place.process else { continue };
+        for (number, entry) in self.entries.iter().enumerate() {
+            let Some(process) = &entry.process else { continue };
             let error = match self.settings.error_log {
                 LogTarget::File(_) => process.link.give_error_log(rustix::stdio::stderr()),
                 LogTarget::Standard | LogTarget::System(_) => Ok(()),
@@ -350,8 +351,8 @@ impl<'a> Edges<'a> {
             Ok(None) => return,
             Err(error) => return log::error!("cannot send the certificates to the edges: {error}"),
         };
-        for (number, place) in self.places.iter().enumerate() {
-            let Some(process) = &place.process else { continue };
+        for (number, entry) in self.entries.iter().enumerate() {
+            let Some(process) = &entry.process else { continue };
             if let Err(error) = process.link.give_certificates(vault.as_fd()) {
                 log::error!("cannot send the certificates to {}: {error}", self.name(number));
             }
@@ -365,7 +366,7 @@ impl<'a> Edges<'a> {
         if let Some(slot) = self.slots().first() {
             slot.set_drain_state(drain_state);
         }
-        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
             let _ = rustix::io::write(&process.waker, &[0]);
         }
     }
@@ -396,13 +397,13 @@ impl<'a> Edges<'a> {
         if !self
             .slots()
             .iter()
-            .zip(&self.places)
-            .all(|(slot, place)| place.process.is_some() && slot.state() == WorkerState::Ready)
+            .zip(&self.entries)
+            .all(|(slot, entry)| entry.process.is_some() && slot.state() == WorkerState::Ready)
         {
             return None;
         }
         self.succeeds = false;
-        Some(self.places.iter_mut().filter_map(|place| place.process.as_mut()?.successor.take()).collect())
+        Some(self.entries.iter_mut().filter_map(|entry| entry.process.as_mut()?.successor.take()).collect())
     }
 
     /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over,
@@ -412,7 +413,7 @@ impl<'a> Edges<'a> {
             return;
         }
         for (number, process) in
-            self.places.iter().enumerate().filter_map(|(number, place)| Some((number, place.process.as_ref()?)))
+            self.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, entry.process.as_ref()?)))
         {
             if !successors.is_empty()
                 && let Err(error) = process.link.name_successor(&successors[number % successors.len()])
@@ -440,7 +441,7 @@ impl<'a> Edges<'a> {
         listeners: &[Listener],
         fork: impl Fn() -> io::Result<Fork>,
     ) -> (Drained, Option<Birth>) {
-        let left = self.places.iter().any(|place| place.process.is_some());
+        let left = self.entries.iter().any(|entry| entry.process.is_some());
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
         if closing.have_all_come(listeners) {
             let command = *command;
@@ -471,8 +472,8 @@ impl<'a> Edges<'a> {
     /// Kills all edges.
     pub(super) fn end_now(&mut self, reason: &str) {
         let mut connections = 0;
-        for (place, slot) in self.places.iter().zip(self.slots()) {
-            if let Some(process) = &place.process
+        for (entry, slot) in self.entries.iter().zip(self.slots()) {
+            if let Some(process) = &entry.process
                 && slot.command() != WorkerCommand::Quit
             {
                 connections += slot.connections.load(Relaxed);
@@ -491,27 +492,27 @@ impl<'a> Edges<'a> {
 
     /// Whether no edge is left.
     pub(super) fn are_gone(&self) -> bool {
-        self.places.iter().all(|place| place.process.is_none())
+        self.entries.iter().all(|entry| entry.process.is_none())
     }
 
     /// Whether no edge is missing.
     pub(super) fn are_all_there(&self) -> bool {
-        self.places.iter().all(|place| place.process.is_some())
+        self.entries.iter().all(|entry| entry.process.is_some())
     }
 
     /// Returns the descriptors for the parent to watch: requests and ends of edges.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        let processes = self.entries.iter().filter_map(|entry| entry.process.as_ref());
         processes.flat_map(|process| [process.link.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
     }
 
     /// Returns the longest time that the parent may sleep. `None` without a deadline.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         let is_unwatched = |process: &Process| process.process.is_none();
-        let unwatched = self.places.iter().filter_map(|place| place.process.as_ref()).any(is_unwatched);
+        let unwatched = self.entries.iter().filter_map(|entry| entry.process.as_ref()).any(is_unwatched);
         let look = unwatched.then_some(super::LOOK_FOR_ENDED);
         let next = match &self.stage {
-            Stage::Serving if self.places.iter().any(|place| place.process.is_none()) => Some(self.pace.wait(now)),
+            Stage::Serving if self.entries.iter().any(|entry| entry.process.is_none()) => Some(self.pace.wait(now)),
             Stage::Serving => None,
             Stage::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
             Stage::Draining { deadline, closing, .. } => {

@@ -49,9 +49,9 @@ impl Edges<'_> {
             if !matches!(self.stage, Stage::Serving) || slot.state() != WorkerState::Ready {
                 continue;
             }
-            let Some(place) = self.places.get_mut(number) else { continue };
-            let Some(process) = &place.process else { continue };
-            let (pid, seen) = (process.pid, place.turning.look(slot.turns()));
+            let Some(entry) = self.entries.get_mut(number) else { continue };
+            let Some(process) = &entry.process else { continue };
+            let (pid, seen) = (process.pid, entry.turning.look(slot.turns()));
             // If the pipe is full, the edge wakes up anyway.
             let _ = rustix::io::write(&process.waker, &[0]);
             match seen {
