@@ -5,11 +5,11 @@
 //! and which outlives it: the next edge takes it over, and no app is restarted.
 
 mod child;
+mod liveness;
 pub(super) mod pools;
-mod turning;
 
 pub(super) use child::Birth;
-use turning::Turning;
+use liveness::Turning;
 
 use super::closing::{Closing, Rest};
 use super::describe_end;
