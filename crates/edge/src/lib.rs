@@ -173,7 +173,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Does all pending work, and waits once; `false` if the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
-        self.slot.turn();
+        self.slot.count_iteration();
         // Connections are handed over before their next requests, which may have arrived, are received.
         self.hand_over();
         let now = self.now();

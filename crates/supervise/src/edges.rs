@@ -9,7 +9,7 @@ mod liveness;
 pub(super) mod pools;
 
 pub(super) use child::Birth;
-use liveness::Turning;
+use liveness::LoopMonitor;
 
 use super::closing::{Closing, Rest};
 use super::describe_end;
@@ -62,7 +62,7 @@ struct EdgeEntry {
     process: Option<Process>,
     /// Whether an earlier edge has used its memory.
     used: bool,
-    turning: Turning,
+    monitor: LoopMonitor,
 }
 
 /// An edge that has not been waited for yet.

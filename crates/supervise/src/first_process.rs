@@ -158,7 +158,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
     /// Reports to the service manager that this server is alive, while its edges and its app are there.
     fn keep_watchdog(&mut self) {
         let Self { server: Server { notifier, edges, stage, .. }, workforce, .. } = self;
-        let alive = || *stage != Stage::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_turning);
+        let alive = || *stage != Stage::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_live);
         notifier.keep_watchdog(Instant::now(), alive);
     }
 }

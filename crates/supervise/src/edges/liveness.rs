@@ -6,31 +6,31 @@ use oribi_stats::scoreboard::WorkerState;
 
 /// The observations of the loop of one edge.
 #[derive(Debug, Default)]
-pub(super) struct Turning {
-    /// The number of iterations at the last look. `None` before the first one.
-    turns: Option<u32>,
-    /// Whether there was no iteration between the last two looks.
+pub(super) struct LoopMonitor {
+    /// The number of iterations at the last check. `None` before the first one.
+    iterations: Option<u32>,
+    /// Whether there was no iteration between the last two checks.
     stuck: bool,
 }
 
-/// The result of a look at a loop.
+/// The result of a check of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    Turns,
-    /// It has stopped since the last look.
-    Stopped,
-    Stands,
-    TurnsAgain,
+enum LoopState {
+    Running,
+    /// It has stopped since the last check.
+    Hung,
+    StillHung,
+    Recovered,
 }
 
-impl Turning {
-    fn look(&mut self, turns: u32) -> Seen {
-        let stands = self.turns.replace(turns) == Some(turns);
-        match (std::mem::replace(&mut self.stuck, stands), stands) {
-            (false, false) => Seen::Turns,
-            (false, true) => Seen::Stopped,
-            (true, true) => Seen::Stands,
-            (true, false) => Seen::TurnsAgain,
+impl LoopMonitor {
+    fn check(&mut self, iterations: u32) -> LoopState {
+        let hangs = self.iterations.replace(iterations) == Some(iterations);
+        match (std::mem::replace(&mut self.stuck, hangs), hangs) {
+            (false, false) => LoopState::Running,
+            (false, true) => LoopState::Hung,
+            (true, true) => LoopState::StillHung,
+            (true, false) => LoopState::Recovered,
         }
     }
 }
@@ -38,7 +38,7 @@ impl Turning {
 impl Edges<'_> {
     /// Whether no edge is missing, and each loop has had an iteration since the last call. Also wakes each edge, because an
     /// idle loop sleeps, so that it has an iteration until the next call.
-    pub(in super::super) fn are_all_turning(&mut self) -> bool {
+    pub(in super::super) fn are_all_live(&mut self) -> bool {
         if !self.are_all_there() {
             return false;
         }
@@ -51,19 +51,19 @@ impl Edges<'_> {
             }
             let Some(entry) = self.entries.get_mut(number) else { continue };
             let Some(process) = &entry.process else { continue };
-            let (pid, seen) = (process.pid, entry.turning.look(slot.turns()));
+            let (pid, loop_state) = (process.pid, entry.monitor.check(slot.iterations()));
             // If the pipe is full, the edge wakes up anyway.
             let _ = rustix::io::write(&process.waker, &[0]);
-            match seen {
-                Seen::Turns => {}
-                Seen::Stopped => log::error!(
+            match loop_state {
+                LoopState::Running => {}
+                LoopState::Hung => log::error!(
                     "the event loop of {} (pid {pid}) hangs: the service manager gets no more signs of life",
                     self.name(number)
                 ),
-                Seen::Stands => {}
-                Seen::TurnsAgain => log::warn!("the event loop of {} (pid {pid}) turns again", self.name(number)),
+                LoopState::StillHung => {}
+                LoopState::Recovered => log::warn!("the event loop of {} (pid {pid}) turns again", self.name(number)),
             }
-            all &= !matches!(seen, Seen::Stopped | Seen::Stands);
+            all &= !matches!(loop_state, LoopState::Hung | LoopState::StillHung);
         }
         all
     }
@@ -74,9 +74,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_that_stands_is_told_from_one_that_turns() {
-        let mut turning = Turning::default();
-        let seen = [0, 1, 1, 1, 2, 3, 3].map(|turns| turning.look(turns));
-        assert_eq!(seen, [Seen::Turns, Seen::Turns, Seen::Stopped, Seen::Stands, Seen::TurnsAgain, Seen::Turns, Seen::Stopped]);
+    fn a_loop_that_hangs_is_distinguished_from_one_that_runs() {
+        let mut monitor = LoopMonitor::default();
+        let loop_state = [0, 1, 1, 1, 2, 3, 3].map(|iterations| monitor.check(iterations));
+        assert_eq!(
+            loop_state,
+            [
+                LoopState::Running,
+                LoopState::Running,
+                LoopState::Hung,
+                LoopState::StillHung,
+                LoopState::Recovered,
+                LoopState::Running,
+                LoopState::Hung
+            ]
+        );
     }
 }
