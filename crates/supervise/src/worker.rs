@@ -1,10 +1,10 @@
 //! A worker: the process that runs lanes.
 
 use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
-use super::crew::SharedLane;
 use super::failure_pipe::FailurePipe;
 use super::places::Pools;
 use super::privileges::Privileges;
+use super::shared_lane::SharedLane;
 use super::signals;
 use super::title::Title;
 use oribi_config::{Settings, Timeouts};
