@@ -14,12 +14,12 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
     let shares_connections = runtime.global_lock().is_some() && settings.edges_wanted() == 0;
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
-        IoModel::Uring if shares_connections => Err(refuse_crew("io_uring")),
+        IoModel::Uring if shares_connections => Err(refuse_shared_connections("io_uring")),
         IoModel::Uring => match Uring::new() {
             Ok(_) => Ok("I/O by io_uring, as asked for".to_owned()),
             Err(refusal) => Err(format!("{refusal}; or leave --io io_uring out")),
         },
-        IoModel::Libevent if shares_connections => Err(refuse_crew("libevent")),
+        IoModel::Libevent if shares_connections => Err(refuse_shared_connections("libevent")),
         IoModel::Libevent => libevent(),
         // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. The load is not
         // known in advance.
@@ -34,7 +34,7 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
     }
 }
 
-fn refuse_crew(model: &str) -> String {
+fn refuse_shared_connections(model: &str) -> String {
     format!("the threads of this language share their connections, which {model} does not allow: leave --io {model} out")
 }
 

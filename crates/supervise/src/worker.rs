@@ -114,7 +114,7 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
     // A hook may have changed the user, and then the system cancels the signal (prctl(2), PR_SET_PDEATHSIG).
     follow_supervisor(post)?;
     let outcome = match post.runtime.global_lock() {
-        Some(lock) => run_crew(post, lock),
+        Some(lock) => run_shared_lane(post, lock),
         None if post.settings.threads > 1 => run_lanes(post),
         None => run_lane(post),
     };
@@ -224,7 +224,7 @@ fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
 }
 
 /// Makes the threads of a language with one lock share one lane.
-fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
+fn run_shared_lane(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
     let setup = setup(post, &doors, post.slot.running);
