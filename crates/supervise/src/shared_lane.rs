@@ -181,7 +181,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
                 }
                 Ok(Next::Command) => {
                     self.ended.set(!self.lane.obey());
-                    self.tell_of_stop();
+                    self.report_stop();
                     if self.lane.attend(host) {
                         self.retire();
                     }
@@ -213,7 +213,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
             return;
         }
         self.lane.source().stop(false);
-        self.tell_of_stop();
+        self.report_stop();
         self.be_replaced();
         // The waiting thread does not know that idle connections end now.
         if let Some(thread_pool) = self.lane.thread_pool() {
@@ -222,7 +222,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
     }
 
     /// Reports, once, that the worker has stopped accepting connections.
-    fn tell_of_stop(&self) {
+    fn report_stop(&self) {
         if self.lane.stops() && !self.retires.replace(true) {
             self.reporter.retires();
         }

@@ -76,7 +76,7 @@ impl Workers<'_> {
             log::info!("all workers have been replaced");
         }
         let mut staff = self.staff();
-        self.tell_if_settled(&staff);
+        self.report_if_settled(&staff);
         while staff.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
             match self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
                 Ok(()) => staff.staying += 1,
@@ -87,7 +87,7 @@ impl Workers<'_> {
                     let why = format!("a worker cannot be started: {why}");
                     if error.kind() == ErrorKind::ResourceBusy {
                         // There is room again when the workers that finish have ended.
-                        self.tell_of_shortage(&why);
+                        self.report_shortage(&why);
                     } else {
                         self.fork_has_failed(server, &why);
                     }
@@ -126,7 +126,7 @@ impl Workers<'_> {
     }
 
     /// Reports to the waiting client or master that the target number is reached.
-    fn tell_if_settled(&mut self, staff: &Staff) {
+    fn report_if_settled(&mut self, staff: &Staff) {
         let as_many = !staff.changing && staff.accepting == self.wanted;
         if as_many {
             let leaving = self.members.iter().filter(|member| member.serving().is_none());
@@ -144,7 +144,7 @@ impl Workers<'_> {
     }
 
     /// Reports to the waiting master or client that a worker cannot start.
-    pub(super) fn tell_of_shortage(&mut self, why: &str) {
+    pub(super) fn report_shortage(&mut self, why: &str) {
         self.change.fail(why);
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
             // The worker may be a step of a rolling reload, which must not continue.

@@ -84,7 +84,7 @@ impl Workers<'_> {
             }
             return false;
         }
-        self.tell_of_shortage(why);
+        self.report_shortage(why);
         if !self.replacing || outdated {
             return false;
         }
@@ -111,7 +111,7 @@ impl Workers<'_> {
     /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting master or client. Missing
     /// workers are started later, unless the server or a replacement is given up.
     pub(super) fn fork_has_failed(&mut self, server: &mut Server<'_>, why: &str) {
-        self.tell_of_shortage(why);
+        self.report_shortage(why);
         match &self.master {
             // The master knows whether another generation or another server serves.
             Some(master) if !self.announced => {
