@@ -92,7 +92,7 @@ pub(super) const OWN: [&str; 18] = [
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// Mold to master: the app is loaded, and workers are started.
     Loaded = b'm',
     /// Mold to master: this generation serves; it may replace the previous one.
@@ -120,19 +120,19 @@ pub(super) enum Word {
     Told = b't',
 }
 
-const WORDS: [Word; 12] = [
-    Word::Own,
-    Word::Complete,
-    Word::Loaded,
-    Word::Ready,
-    Word::Stop,
-    Word::Announce,
-    Word::Part,
-    Word::Quit,
-    Word::Retire,
-    Word::Reopen,
-    Word::Incomplete,
-    Word::Told,
+const MESSAGES: [Message; 12] = [
+    Message::Own,
+    Message::Complete,
+    Message::Loaded,
+    Message::Ready,
+    Message::Stop,
+    Message::Announce,
+    Message::Part,
+    Message::Quit,
+    Message::Retire,
+    Message::Reopen,
+    Message::Incomplete,
+    Message::Told,
 ];
 
 /// The first byte of a message that names a process, which follows.
@@ -169,7 +169,7 @@ const DIGITS: usize = 12;
 /// The result of reading from the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    Word(Word),
+    Message(Message),
     /// Master to mold: the request of an edge about this process, which may be one of the mold's workers.
     WorkerRequest(WorkerRequest),
     /// Mold to master: the reason why this generation cannot serve.
@@ -242,8 +242,8 @@ impl Link {
                     None => continue,
                 }
             }
-            if let Some(word) = WORDS.into_iter().find(|known| *known as u8 == word) {
-                return News::Word(word);
+            if let Some(word) = MESSAGES.into_iter().find(|known| *known as u8 == word) {
+                return News::Message(word);
             }
         }
     }
@@ -280,7 +280,7 @@ impl Link {
     /// Commands a mold to stop, and sends the time left.
     pub(super) fn stop_within(&self, left: Duration) {
         let most = 10_u128.pow(DIGITS as u32) - 1;
-        let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Word::Stop as u8 as char);
+        let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Message::Stop as u8 as char);
         let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
@@ -300,7 +300,7 @@ impl Link {
     }
 
     /// Sends a message. Reading shows whether the other process has ended.
-    pub(super) fn say(&self, word: Word) {
+    pub(super) fn say(&self, word: Message) {
         let _ = send(&self.0, &[word as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
@@ -425,7 +425,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     // The app is loaded. From now on the end of the socket shows that the master has died, and running requests are finished
     // then.
     let _ = set_parent_process_death_signal(None);
-    master.say(Word::Loaded);
+    master.say(Message::Loaded);
     Ok(Some(Inheritance { master, listeners, pools, board, vault, proof, generation }))
 }
 
@@ -546,32 +546,32 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         let (one, other) = (Link(one), Link(other));
         assert_eq!(other.hear(), News::None);
-        one.say(Word::Stop);
+        one.say(Message::Stop);
         send(&one.0, b"?", SendFlags::NOSIGNAL).expect("the other end is open");
-        one.say(Word::Quit);
-        assert_eq!(other.hear(), News::Word(Word::Stop));
-        assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
+        one.say(Message::Quit);
+        assert_eq!(other.hear(), News::Message(Message::Stop));
+        assert_eq!(other.hear(), News::Message(Message::Quit), "behind a word that is not known");
         let request = WorkerRequest { process: 0x7273_7871, reason: Reason::Broken };
         one.pass_on(request);
         one.tell_trouble("syntax error\nnear é");
         one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
         one.scale(0x6e6e_6e65, 0x6e6e_6e3d);
         one.say_settled(0x6e6e_6e3d);
-        one.say(Word::Told);
+        one.say(Message::Told);
         assert_eq!(other.hear(), News::WorkerRequest(request));
         assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
         assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
         assert_eq!(other.hear(), News::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });
         assert_eq!(other.hear(), News::Settled { order: 0x6e6e_6e3d });
-        assert_eq!(other.hear(), News::Word(Word::Told));
+        assert_eq!(other.hear(), News::Message(Message::Told));
         for (left, heard) in [(1500, 1500), (0, 0), (u64::MAX, 999_999_999_999)] {
             one.stop_within(Duration::from_millis(left));
             assert_eq!(other.hear(), News::TimeLeft(Duration::from_millis(heard)));
-            assert_eq!(other.hear(), News::Word(Word::Stop));
+            assert_eq!(other.hear(), News::Message(Message::Stop));
         }
         drop(one);
         assert_eq!(other.hear(), News::End);
-        other.say(Word::Ready);
+        other.say(Message::Ready);
     }
 
     #[test]

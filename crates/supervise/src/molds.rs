@@ -11,7 +11,7 @@ mod rolling;
 mod stopping;
 mod taking_over;
 
-use super::inheritance::Word;
+use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
 use super::server::{Server, Stage};
@@ -167,7 +167,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn end_now(&mut self, server: &mut Server<'_>, _: &str) {
-        self.say(Word::Quit);
+        self.say(Message::Quit);
         server.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
     }
 
@@ -190,11 +190,11 @@ impl Workforce for Molds<'_> {
     }
 
     fn reopen_logs(&self) {
-        self.say(Word::Reopen);
+        self.say(Message::Reopen);
     }
 
     fn own_listeners(&self) {
-        self.say(Word::Own);
+        self.say(Message::Own);
     }
 
     fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
@@ -245,7 +245,7 @@ impl Workforce for Molds<'_> {
 }
 
 impl Molds<'_> {
-    fn say(&self, word: Word) {
+    fn say(&self, word: Message) {
         self.generations.iter().for_each(|generation| generation.link.say(word));
     }
 

@@ -2,7 +2,9 @@
 
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
+use super::super::inheritance::{
+    self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, Message, News, PROOF, SPANS, VAULT,
+};
 use super::super::server_totals::ServerTotals;
 use oribi_admin::metrics::MetricsClient;
 use oribi_ipc::spans::SpanSender;
@@ -129,8 +131,8 @@ impl Generation {
     pub(super) fn foretell(&self, drain_state: DrainState) {
         match drain_state {
             DrainState::Serving => {}
-            DrainState::Announced => self.link.say(Word::Announce),
-            DrainState::Closing => self.link.say(Word::Part),
+            DrainState::Announced => self.link.say(Message::Announce),
+            DrainState::Closing => self.link.say(Message::Part),
         }
     }
 
@@ -161,21 +163,21 @@ impl Generation {
         // The system also reports the end of the mold, with the reason.
         loop {
             match self.link.hear() {
-                News::Word(Word::Loaded) => self.loaded = true,
+                News::Message(Message::Loaded) => self.loaded = true,
                 // Molds of earlier versions do not send `Loaded`.
-                News::Word(Word::Ready) => {
+                News::Message(Message::Ready) => {
                     (self.loaded, self.ready) = (true, true);
                     if std::mem::take(&mut self.incomplete) {
                         // The workers that could not start have started since.
                         self.trouble = None;
                     }
                 }
-                News::Word(Word::Told) => self.told = true,
+                News::Message(Message::Told) => self.told = true,
                 // An answer to an order before the last one does not count.
                 News::Settled { order } => self.settled |= order == self.scaled,
-                News::Word(Word::Incomplete) => self.incomplete = true,
+                News::Message(Message::Incomplete) => self.incomplete = true,
                 News::Trouble(text) => self.trouble = Some(text),
-                News::Word(_) | News::WorkerRequest(_) | News::TimeLeft(_) | News::Scale { .. } => {}
+                News::Message(_) | News::WorkerRequest(_) | News::TimeLeft(_) | News::Scale { .. } => {}
                 News::End | News::None => break,
             }
         }
@@ -200,7 +202,7 @@ impl Generation {
 
     /// Commands it to finish running requests.
     pub(super) fn retire(&self) {
-        self.link.say(Word::Retire);
+        self.link.say(Message::Retire);
         self.wake_if_loading();
     }
 

@@ -1,7 +1,7 @@
 //! Loads the app: at the start, at a reload, and after the death of the process that has loaded it.
 
 use super::super::announce;
-use super::super::inheritance::Word;
+use super::super::inheritance::Message;
 use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::super::server::{Server, Stage};
@@ -118,7 +118,7 @@ impl Molds<'_> {
         let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
         self.pace.started(generation.born);
         if server.succession.is_not_ready() {
-            generation.link.say(Word::Complete);
+            generation.link.say(Message::Complete);
         }
         if workers != self.settings.workers.max(1) {
             generation.scale(workers);

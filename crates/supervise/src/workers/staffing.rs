@@ -1,6 +1,6 @@
 //! Maintains the target number of workers while the server serves or drains, and replaces workers that are due.
 
-use super::super::inheritance::Word;
+use super::super::inheritance::Message;
 use super::super::member::Member;
 use super::super::scaling;
 use super::super::server::Server;
@@ -149,7 +149,7 @@ impl Workers<'_> {
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
             // The worker may be a step of a rolling reload, which must not continue.
             master.tell_trouble(why);
-            master.say(Word::Incomplete);
+            master.say(Message::Incomplete);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Starts the first worker, reports the start of the server, and decides about further attempts if a worker cannot start.
 
 use super::super::announce;
-use super::super::inheritance::Word;
+use super::super::inheritance::Message;
 use super::super::member::Member;
 use super::super::server::Server;
 use super::super::workforce::Workforce;
@@ -42,7 +42,7 @@ impl Workers<'_> {
                 announce(&server.listeners, self.settings, self.wanted);
                 server.control.iter_mut().for_each(Control::take_name);
             }
-            Some(master) => master.say(Word::Ready),
+            Some(master) => master.say(Message::Ready),
         }
         self.announced = true;
     }
@@ -80,7 +80,7 @@ impl Workers<'_> {
                 self.failed_starts = 0;
                 // The master knows whether another generation serves.
                 master.tell_trouble(why);
-                master.say(Word::Incomplete);
+                master.say(Message::Incomplete);
             }
             return false;
         }
@@ -116,7 +116,7 @@ impl Workers<'_> {
             // The master knows whether another generation or another server serves.
             Some(master) if !self.announced => {
                 master.tell_trouble(why);
-                master.say(Word::Incomplete);
+                master.say(Message::Incomplete);
             }
             None if !self.announced && server.succession.is_not_ready() => {
                 log::error!("this server cannot take over from the old one: {why}");
