@@ -1,7 +1,7 @@
 //! A mold: the process that has loaded the app for a master. It leads workers as a first process without molds does, but takes
 //! its orders from the master.
 
-use super::inheritance::{Message, News};
+use super::inheritance::{Message, Received};
 use super::server::{Server, Stage};
 use super::signals::{self, StopRequest, StopRequests};
 use super::wait::{until, wake_by};
@@ -70,7 +70,7 @@ fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_request
         // ended, requests wait for the workers here. The master may also be in its drain period.
         let waits = server.has_edges() || !server.settings.timeouts.shutdown_delay.is_zero();
         match workers.master.as_ref().filter(|_| waits) {
-            Some(master) => master.say(Message::Told),
+            Some(master) => master.send(Message::TerminationRequested),
             None => workers.stop_workers(server, WorkerCommand::Retire),
         }
     }
@@ -87,29 +87,29 @@ fn reopen_logs(server: &Server<'_>, workers: &Workers<'_>) {
 /// Handles the messages of the master.
 fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
     while let Some(master) = &workers.master {
-        match master.hear() {
-            News::Message(Message::Stop) => workers.stop_workers(server, WorkerCommand::Drain),
-            News::Message(Message::Retire) => {
+        match master.receive() {
+            Received::Message(Message::Stop) => workers.stop_workers(server, WorkerCommand::Drain),
+            Received::Message(Message::Retire) => {
                 workers.ends_for = Counter::EndedByReload;
                 workers.stop_workers(server, WorkerCommand::Retire);
             }
-            News::Message(Message::Announce) => workers.set_drain_state(DrainState::Announced),
-            News::Message(Message::Part) => workers.set_drain_state(DrainState::Closing),
-            News::Message(Message::Complete) => workers.is_to_be_complete = true,
-            News::Message(Message::Quit) => workers.end_now(server, "told to end at once"),
-            News::Message(Message::Reopen) => reopen_logs(server, workers),
-            News::Message(Message::Own) => {
+            Received::Message(Message::Announce) => workers.set_drain_state(DrainState::Announced),
+            Received::Message(Message::Part) => workers.set_drain_state(DrainState::Closing),
+            Received::Message(Message::Complete) => workers.is_to_be_complete = true,
+            Received::Message(Message::Quit) => workers.end_now(server, "told to end at once"),
+            Received::Message(Message::Reopen) => reopen_logs(server, workers),
+            Received::Message(Message::Own) => {
                 server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false)
             }
             // These are messages of molds to their master.
-            News::Message(Message::Loaded | Message::Ready | Message::Incomplete | Message::Told)
-            | News::Settled { .. }
-            | News::Trouble(_) => {}
-            News::WorkerRequest(request) => workers.handle_request(server, request),
-            News::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
-            News::Scale { workers: wanted, order } => workers.obey_scale(server, wanted, order),
-            News::None => return,
-            News::End => {
+            Received::Message(Message::Loaded | Message::Ready | Message::Incomplete | Message::TerminationRequested)
+            | Received::Settled { .. }
+            | Received::Failure(_) => {}
+            Received::WorkerRequest(request) => workers.handle_request(server, request),
+            Received::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
+            Received::Scale { workers: wanted, order } => workers.obey_scale(server, wanted, order),
+            Received::None => return,
+            Received::End => {
                 log::error!("the master has died");
                 workers.master = None;
                 workers.stop_workers(server, WorkerCommand::Drain);

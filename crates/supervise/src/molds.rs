@@ -167,7 +167,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn end_now(&mut self, server: &mut Server<'_>, _: &str) {
-        self.say(Message::Quit);
+        self.send_all(Message::Quit);
         server.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
     }
 
@@ -190,11 +190,11 @@ impl Workforce for Molds<'_> {
     }
 
     fn reopen_logs(&self) {
-        self.say(Message::Reopen);
+        self.send_all(Message::Reopen);
     }
 
     fn own_listeners(&self) {
-        self.say(Message::Own);
+        self.send_all(Message::Own);
     }
 
     fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
@@ -245,8 +245,8 @@ impl Workforce for Molds<'_> {
 }
 
 impl Molds<'_> {
-    fn say(&self, word: Message) {
-        self.generations.iter().for_each(|generation| generation.link.say(word));
+    fn send_all(&self, message: Message) {
+        self.generations.iter().for_each(|generation| generation.link.send(message));
     }
 
     fn generation(&self, number: u64) -> Option<&Generation> {

@@ -45,7 +45,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if drain_period.is_over(now) || server.stage != Stage::Serving {
             return self.end_drain_period();
         }
-        if let Some(drain_state) = drain_period.news(now) {
+        if let Some(drain_state) = drain_period.due_announcement(now) {
             server.edges.iter().for_each(|edges: &Edges| edges.set_drain_state(drain_state));
             self.workforce.set_drain_state(drain_state);
         }

@@ -50,7 +50,7 @@ impl Molds<'_> {
             self.change.told = Some(generation.number);
             generation.scale(self.wanted);
         } else if std::mem::take(&mut generation.incomplete) {
-            let why = generation.trouble.take();
+            let why = generation.failure.take();
             self.change.last.fail(why.as_deref().unwrap_or("a worker cannot start"));
         } else if std::mem::take(&mut generation.settled) {
             self.change.last.end();

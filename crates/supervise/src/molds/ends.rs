@@ -15,12 +15,12 @@ impl Molds<'_> {
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
         generation.enter_last_counts(&server.totals, server.edges.is_none(), status);
-        let Generation { number, born, late, ready, end_by, trouble, board, seen, seen_figures, .. } = generation;
+        let Generation { number, born, late, ready, end_by, failure, board, seen, seen_figures, .. } = generation;
         if status.exit_status().is_none() {
             server.totals.keep_orphaned(board, (seen, seen_figures), server.edges.is_none(), self.patience());
         }
         let end = self.describe_end_of_mold(late, status);
-        let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));
+        let why = failure.unwrap_or_else(|| format!("the process that loads the app {end}"));
         let given_up = end_by.is_some() || server.stage != Stage::Serving;
         if !given_up && !ready {
             server.totals.count(Counter::GenerationsFailed);

@@ -3,7 +3,7 @@
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
-    self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, Message, News, PROOF, SPANS, VAULT,
+    self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, Message, PROOF, Received, SPANS, VAULT,
 };
 use super::super::server_totals::ServerTotals;
 use oribi_admin::metrics::MetricsClient;
@@ -40,9 +40,9 @@ pub(super) struct Generation {
     /// Whether some of its workers cannot start.
     pub(super) incomplete: bool,
     /// The reason why it cannot serve, if it has sent one.
-    pub(super) trouble: Option<String>,
+    pub(super) failure: Option<String>,
     /// Whether its mold got a signal to end, and waits until another generation takes over.
-    pub(super) told: bool,
+    pub(super) termination_requested: bool,
     /// The time when it is killed if it has not finished. `None` while it is not leaving.
     pub(super) end_by: Option<Instant>,
     /// The scoreboard that its mold and workers write, in shared memory.
@@ -104,8 +104,8 @@ impl Generation {
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
         let (link, born) = (Link(own), Instant::now());
-        let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
-        let (trouble, end_by, scaled) = (None, None, 0);
+        let (loaded, late, ready, settled, incomplete, termination_requested) = (false, false, false, false, false, false);
+        let (failure, end_by, scaled) = (None, None, 0);
         let (seen, seen_figures) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
         Ok(Self {
             number,
@@ -118,8 +118,8 @@ impl Generation {
             settled,
             scaled,
             incomplete,
-            trouble,
-            told,
+            failure,
+            termination_requested,
             end_by,
             board,
             seen,
@@ -131,8 +131,8 @@ impl Generation {
     pub(super) fn foretell(&self, drain_state: DrainState) {
         match drain_state {
             DrainState::Serving => {}
-            DrainState::Announced => self.link.say(Message::Announce),
-            DrainState::Closing => self.link.say(Message::Part),
+            DrainState::Announced => self.link.send(Message::Announce),
+            DrainState::Closing => self.link.send(Message::Part),
         }
     }
 
@@ -162,23 +162,23 @@ impl Generation {
         let before = self.ready;
         // The system also reports the end of the mold, with the reason.
         loop {
-            match self.link.hear() {
-                News::Message(Message::Loaded) => self.loaded = true,
+            match self.link.receive() {
+                Received::Message(Message::Loaded) => self.loaded = true,
                 // Molds of earlier versions do not send `Loaded`.
-                News::Message(Message::Ready) => {
+                Received::Message(Message::Ready) => {
                     (self.loaded, self.ready) = (true, true);
                     if std::mem::take(&mut self.incomplete) {
                         // The workers that could not start have started since.
-                        self.trouble = None;
+                        self.failure = None;
                     }
                 }
-                News::Message(Message::Told) => self.told = true,
+                Received::Message(Message::TerminationRequested) => self.termination_requested = true,
                 // An answer to an order before the last one does not count.
-                News::Settled { order } => self.settled |= order == self.scaled,
-                News::Message(Message::Incomplete) => self.incomplete = true,
-                News::Trouble(text) => self.trouble = Some(text),
-                News::Message(_) | News::WorkerRequest(_) | News::TimeLeft(_) | News::Scale { .. } => {}
-                News::End | News::None => break,
+                Received::Settled { order } => self.settled |= order == self.scaled,
+                Received::Message(Message::Incomplete) => self.incomplete = true,
+                Received::Failure(text) => self.failure = Some(text),
+                Received::Message(_) | Received::WorkerRequest(_) | Received::TimeLeft(_) | Received::Scale { .. } => {}
+                Received::End | Received::None => break,
             }
         }
         self.ready && !before
@@ -202,7 +202,7 @@ impl Generation {
 
     /// Commands it to finish running requests.
     pub(super) fn retire(&self) {
-        self.link.say(Message::Retire);
+        self.link.send(Message::Retire);
         self.wake_if_loading();
     }
 
@@ -248,8 +248,8 @@ mod tests {
             settled: false,
             scaled: 0,
             incomplete: false,
-            trouble: None,
-            told: false,
+            failure: None,
+            termination_requested: false,
             end_by: None,
             board: Board::new(1, 0, 0).expect("memory is to be had"),
             seen: SeenCounts::default(),
@@ -257,13 +257,13 @@ mod tests {
         };
         let mut asked = |workers| {
             generation.scale(workers);
-            let News::Scale { workers: heard, order } = mold.hear() else { panic!("it was asked") };
+            let Received::Scale { workers: heard, order } = mold.receive() else { panic!("it was asked") };
             assert_eq!(heard as usize, workers);
             order
         };
         let orders = [asked(7), asked(1)];
         let mut has_settled = |order| {
-            mold.say_settled(order);
+            mold.send_settled(order);
             generation.has_become_ready();
             generation.settled
         };

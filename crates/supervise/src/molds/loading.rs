@@ -48,11 +48,11 @@ impl Molds<'_> {
     /// Reads and handles the messages of the molds.
     pub(super) fn listen_to_molds(&mut self, server: &mut Server<'_>) {
         let mut newest = None;
-        let mut told = false;
+        let mut termination_requested = false;
         let mut fresh = Vec::new();
         for generation in &mut self.generations {
             let ready = generation.has_become_ready();
-            told |= std::mem::take(&mut generation.told) && generation.stays();
+            termination_requested |= std::mem::take(&mut generation.termination_requested) && generation.stays();
             if !ready {
                 continue;
             }
@@ -74,11 +74,11 @@ impl Molds<'_> {
             }
         }
         self.give_up_incomplete(server);
-        if told && server.stays() {
+        if termination_requested && server.stays() {
             self.load_again(server);
         }
         for generation in self.generations.iter().filter(|generation| fresh.contains(&generation.number)) {
-            server.drain_period.iter().for_each(|drain_period| generation.foretell(drain_period.told()));
+            server.drain_period.iter().for_each(|drain_period| generation.foretell(drain_period.announced()));
         }
         let Some(newest) = newest else { return };
         let before = |generation: &&Generation| generation.number < newest && generation.ready && generation.stays();
@@ -118,7 +118,7 @@ impl Molds<'_> {
         let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
         self.pace.started(generation.born);
         if server.succession.is_not_ready() {
-            generation.link.say(Message::Complete);
+            generation.link.send(Message::Complete);
         }
         if workers != self.settings.workers.max(1) {
             generation.scale(workers);

@@ -69,8 +69,8 @@ impl Molds<'_> {
     /// Gives up, because the new generation cannot get all its workers.
     fn give_up_rolling(&mut self, server: &mut Server<'_>) {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
-        let trouble = self.generations.iter().find(|one| one.number == number).and_then(|one| one.trouble.clone());
-        let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
+        let failure = self.generations.iter().find(|one| one.number == number).and_then(|one| one.failure.clone());
+        let why = failure.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
         log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
         server.notifier.reloaded("the app could not be reloaded; serving the one before");
         server.totals.count(Counter::GenerationsFailed);

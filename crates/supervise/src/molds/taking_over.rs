@@ -13,8 +13,8 @@ impl Molds<'_> {
             generation.leave(patience);
         }
         let fresh = self.generations.iter_mut().find(|generation| generation.number == number);
-        let (pid, trouble) = fresh.map(|generation| (generation.pid, generation.trouble.take())).unzip();
-        if let Some(why) = trouble.flatten() {
+        let (pid, failure) = fresh.map(|generation| (generation.pid, generation.failure.take())).unzip();
+        if let Some(why) = failure.flatten() {
             // In development a generation that cannot load the app serves, and only shows the reason in browsers.
             self.reloads.end(number, Outcome::Failed(why));
         }
@@ -31,7 +31,7 @@ impl Molds<'_> {
         for generation in self.generations.iter_mut().filter(|generation| generation.stays() && !generation.ready) {
             if std::mem::take(&mut generation.incomplete) {
                 let number = generation.number;
-                let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
+                let why = generation.failure.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
                 log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 self.reloads.end(number, Outcome::Failed(why));
@@ -47,7 +47,7 @@ impl Molds<'_> {
             return;
         }
         let Some(generation) = self.generations.iter().find(|generation| generation.incomplete) else { return };
-        let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
+        let why = generation.failure.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
         log::error!("this server cannot take over from the old one: {why}");
         self.fail_to_start(server);
     }

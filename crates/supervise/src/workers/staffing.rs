@@ -139,7 +139,7 @@ impl Workers<'_> {
         if let Some(master) = self.master.as_ref().filter(|_| settled)
             && let Some(order) = self.owes_settled.take()
         {
-            master.say_settled(order);
+            master.send_settled(order);
         }
     }
 
@@ -148,8 +148,8 @@ impl Workers<'_> {
         self.change.fail(why);
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
             // The worker may be a step of a rolling reload, which must not continue.
-            master.tell_trouble(why);
-            master.say(Message::Incomplete);
+            master.send_failure(why);
+            master.send(Message::Incomplete);
         }
     }
 

@@ -42,7 +42,7 @@ impl Workers<'_> {
                 announce(&server.listeners, self.settings, self.wanted);
                 server.control.iter_mut().for_each(Control::take_name);
             }
-            Some(master) => master.say(Message::Ready),
+            Some(master) => master.send(Message::Ready),
         }
         self.announced = true;
     }
@@ -60,7 +60,7 @@ impl Workers<'_> {
             }
             log::error!("no worker could start: fix the errors above, then try again");
             if let Some(master) = &self.master {
-                master.tell_trouble(why);
+                master.send_failure(why);
             }
             self.fail(server);
             return true;
@@ -79,8 +79,8 @@ impl Workers<'_> {
             if self.failed_starts >= self.wanted {
                 self.failed_starts = 0;
                 // The master knows whether another generation serves.
-                master.tell_trouble(why);
-                master.say(Message::Incomplete);
+                master.send_failure(why);
+                master.send(Message::Incomplete);
             }
             return false;
         }
@@ -115,8 +115,8 @@ impl Workers<'_> {
         match &self.master {
             // The master knows whether another generation or another server serves.
             Some(master) if !self.announced => {
-                master.tell_trouble(why);
-                master.say(Message::Incomplete);
+                master.send_failure(why);
+                master.send(Message::Incomplete);
             }
             None if !self.announced && server.succession.is_not_ready() => {
                 log::error!("this server cannot take over from the old one: {why}");
@@ -132,7 +132,7 @@ impl Workers<'_> {
         if let Err(error) = self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
             let why = explain(&error);
             log::error!("cannot start a worker: {why}");
-            self.master.iter().for_each(|master| master.tell_trouble(&format!("a worker cannot be started: {why}")));
+            self.master.iter().for_each(|master| master.send_failure(&format!("a worker cannot be started: {why}")));
             self.fail(server);
         }
     }
