@@ -4,7 +4,7 @@ use super::super::inheritance::{
     FIGURES, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
 };
 use super::guardian::GuardianLink;
-use super::{Heard, Kind, hear, say};
+use super::{MessageKind, Received, receive, send};
 use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
@@ -67,8 +67,8 @@ impl Predecessor {
             listener.lent = *lent;
             listener.own_file();
         }
-        let named = edges.iter().try_for_each(|edge| say(&self.link, Kind::Edge, Some(edge)));
-        if let Err(error) = named.and_then(|()| say(&self.link, Kind::Ready, None)) {
+        let named = edges.iter().try_for_each(|edge| send(&self.link, MessageKind::Edge, Some(edge)));
+        if let Err(error) = named.and_then(|()| send(&self.link, MessageKind::Ready, None)) {
             log::error!("cannot report to the old server that this one serves: {error}");
         }
     }
@@ -77,7 +77,7 @@ impl Predecessor {
     pub(in super::super) fn has_ended(&self, guardian: Option<&GuardianLink>) -> bool {
         let is_parent = || rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.pid);
         // A process that ends closes its descriptors first, and is still a parent for a moment.
-        matches!(hear(&self.link), Heard::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
+        matches!(receive(&self.link), Received::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
     }
 
     /// Returns the descriptor that is readable when it has ended.
@@ -174,6 +174,6 @@ mod tests {
         let mut bytes = [0; 64];
         assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);
         assert_eq!(bytes[..4], std::process::id().to_ne_bytes());
-        assert!(matches!(hear(&own), Heard::Ready));
+        assert!(matches!(receive(&own), Received::Ready));
     }
 }

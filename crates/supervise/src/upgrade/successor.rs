@@ -8,7 +8,7 @@ use super::super::scaled::Scaled;
 use super::super::server_totals::ServerTotals;
 use super::guardian::GuardianLink;
 use super::program::Program;
-use super::{Heard, hear};
+use super::{Received, receive};
 use oribi_admin::metrics::Metrics;
 use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, Vault};
@@ -106,13 +106,13 @@ impl Successor {
     /// Returns its progress, after its messages since the last call.
     pub(in super::super) fn progress(&mut self, now: Instant) -> Progress {
         loop {
-            match hear(&self.link) {
-                Heard::Edge(edge) => self.edges.push(edge),
-                Heard::Ready => return Progress::Serves(std::mem::take(&mut self.edges)),
-                Heard::Unknown => {}
+            match receive(&self.link) {
+                Received::Edge(edge) => self.edges.push(edge),
+                Received::Ready => return Progress::Serves(std::mem::take(&mut self.edges)),
+                Received::Unknown => {}
                 // The system reports its end.
-                Heard::Nothing | Heard::End if now >= self.late_at => return Progress::Late,
-                Heard::Nothing | Heard::End => return Progress::Loading,
+                Received::Nothing | Received::End if now >= self.late_at => return Progress::Late,
+                Received::Nothing | Received::End => return Progress::Loading,
             }
         }
     }
