@@ -119,16 +119,16 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         }
         self.obey_stops();
         let server = &mut self.server;
-        let told = signals::take(Signal::HUP) > 0;
-        let touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
-        let changed = watch::look(server.watch.as_mut());
-        let renewed = server.certificates.have_changed(Instant::now());
+        let hup_arrived = signals::take(Signal::HUP) > 0;
+        let file_touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
+        let app_changed = watch::look(server.watch.as_mut());
+        let certificates_changed = server.certificates.have_changed(Instant::now());
         // Workers without an edge are given certificates when they start.
-        let renews = renewed && server.edges.is_none();
+        let replaces_workers = certificates_changed && server.edges.is_none();
         if server.stays() {
-            if told || touched || changed || renews {
+            if hup_arrived || file_touched || app_changed || replaces_workers {
                 self.reload();
-            } else if renewed {
+            } else if certificates_changed {
                 server.renew_certificates();
             }
         }

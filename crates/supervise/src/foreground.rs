@@ -22,14 +22,14 @@ const SERVES: &[u8] = b"1";
 
 /// Returns the exit status of the process in the foreground.
 pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
-    let mut told = [0; 1];
+    let mut message = [0; 1];
     let size = loop {
-        match read(outcome, &mut told) {
+        match read(outcome, &mut message) {
             Err(Errno::INTR) => {}
             size => break size.unwrap_or(0),
         }
     };
-    if told[..size] == *SERVES {
+    if message[..size] == *SERVES {
         return 0;
     }
     // If standard error is closed, only the exit status is left.
@@ -93,8 +93,8 @@ pub(super) fn leave_report() {
     keep(None);
 }
 
-fn keep(way: Option<Report>) {
-    *report() = way;
+fn keep(new: Option<Report>) {
+    *report() = new;
 }
 
 fn report() -> MutexGuard<'static, Option<Report>> {

@@ -37,7 +37,7 @@ impl Pools {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let (pools, lanes) = &mut *memory;
         let mut places = Vec::new();
-        let mut told = false;
+        let mut logged = false;
         for pool in &*pools {
             let place = loop {
                 match Worker::attach_free(pool) {
@@ -45,7 +45,7 @@ impl Pools {
                         if !serves() {
                             return Ok(None);
                         }
-                        if !std::mem::replace(&mut told, true) {
+                        if !std::mem::replace(&mut logged, true) {
                             log::warn!("{error}: waiting for another worker to end");
                         }
                         std::thread::sleep(LOOK);

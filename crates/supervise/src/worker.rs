@@ -59,7 +59,7 @@ pub(super) struct Post<'a> {
 impl Post<'_> {
     /// Whether TERM only makes the worker ask for its replacement: a TERM that is sent to all processes must not stop it while
     /// the server continues to serve, for its edges or in its drain period.
-    fn stays_when_told(&self) -> bool {
+    fn survives_term(&self) -> bool {
         !self.pools.is_empty() || !self.settings.timeouts.shutdown_delay.is_zero()
     }
 
@@ -150,7 +150,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     // No process may be left to kill a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
-    let (terminate, orphaned) = if post.stays_when_told() {
+    let (terminate, orphaned) = if post.survives_term() {
         // Requests may wait for this worker, even if TERM is sent to all processes to stop the server. So it serves until
         // another one has taken its place, or until the edges have ended.
         let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
@@ -173,8 +173,8 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     backtrace::hear(post.slot.backtraces, post.runtime.tracing(), post.settings.threads == 1)?;
     supervisor_signals.release();
     // The supervisor's handlers have counted the signals between the fork and here.
-    let told = signals::take(Signal::TERM) > 0 && !post.stays_when_told();
-    if signals::take(Signal::QUIT) > 0 || told {
+    let term_arrived = signals::take(Signal::TERM) > 0 && !post.survives_term();
+    if signals::take(Signal::QUIT) > 0 || term_arrived {
         post.slot.retire_if_serving();
     }
     drop(heirs);

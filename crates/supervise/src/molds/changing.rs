@@ -11,7 +11,7 @@ use oribi_admin::control::Progress;
 pub(super) struct Changing {
     last: Change,
     /// The generation to which the change was sent last, and whose report is awaited.
-    told: Option<u64>,
+    sent_to: Option<u64>,
 }
 
 impl Molds<'_> {
@@ -24,7 +24,7 @@ impl Molds<'_> {
     /// Sets the target number of workers of each generation; returns a number for [`Molds::change_progress`].
     pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
         self.wanted = scaling::check(self.settings, workers, self.most(server))?;
-        self.change.told = None;
+        self.change.sent_to = None;
         // During a rolling reload, the generations change their numbers until the new one has that many.
         if self.rolling.is_none() {
             self.generations.iter_mut().for_each(|generation| generation.scale(self.wanted));
@@ -39,15 +39,15 @@ impl Molds<'_> {
         }
         // A rolling reload continues until the new generation has the new number of workers.
         if self.rolling.is_some() {
-            self.change.told = None;
+            self.change.sent_to = None;
             return;
         }
         let serves = |generation: &&mut Generation| generation.ready && generation.stays();
         let Some(generation) = self.generations.iter_mut().filter(serves).max_by_key(|generation| generation.number) else {
             return;
         };
-        if self.change.told != Some(generation.number) {
-            self.change.told = Some(generation.number);
+        if self.change.sent_to != Some(generation.number) {
+            self.change.sent_to = Some(generation.number);
             generation.scale(self.wanted);
         } else if std::mem::take(&mut generation.incomplete) {
             let why = generation.failure.take();

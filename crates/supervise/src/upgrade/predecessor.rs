@@ -23,7 +23,7 @@ pub(in super::super) struct Predecessor {
     /// Whether each listener was lent to the old server.
     lent: Vec<bool>,
     /// Whether it has been notified that this server serves.
-    told: bool,
+    notified: bool,
 }
 
 impl Predecessor {
@@ -38,7 +38,7 @@ impl Predecessor {
         };
         let mut listeners = inherit_listeners()?;
         let lent = listeners.iter_mut().map(|listener| std::mem::replace(&mut listener.lent, true)).collect();
-        Ok(Some((Self { link, pid, lent, told: false }, listeners)))
+        Ok(Some((Self { link, pid, lent, notified: false }, listeners)))
     }
 
     /// Returns the id of the process that has started this one.
@@ -48,7 +48,7 @@ impl Predecessor {
 
     /// Whether the old server still serves.
     pub(in super::super) fn serves(&self) -> bool {
-        !self.told
+        !self.notified
     }
 
     /// Reports to the guardian and to the old server that this one serves, and names the destinations of connections to the
@@ -59,7 +59,7 @@ impl Predecessor {
         listeners: &mut [Listener],
         guardian: Option<&GuardianLink>,
     ) {
-        self.told = true;
+        self.notified = true;
         // The old server may end as soon as it is notified. A guardian that does not know this one by then would take that
         // for the end of the whole server.
         guardian.iter().for_each(|guardian| guardian.report());
@@ -169,7 +169,7 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         // The order of messages on one socket is the order in which they were sent.
         let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
-        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), told: false };
+        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), notified: false };
         before.take_over(&[], &mut [], Some(&guardian));
         let mut bytes = [0; 64];
         assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);
