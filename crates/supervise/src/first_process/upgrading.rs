@@ -240,7 +240,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         metrics::finish(self);
         let server = &mut self.server;
-        if server.succession.ward.is_none() {
+        if server.succession.watched_masters.is_none() {
             // If this process has collected the exit status of the next server, it must pass it on: the guardian learns it in
             // no other way.
             return server.succession.ended.unwrap_or(0);
@@ -251,17 +251,17 @@ impl<W: Workforce> FirstProcess<'_, W> {
         // This shows the new server that nothing is left here.
         server.succession.after = None;
         let succession = &mut server.succession;
-        let Some(ward) = &mut succession.ward else { return 0 };
+        let Some(watched_masters) = &mut succession.watched_masters else { return 0 };
         loop {
             server.signals.rearm();
             // Otherwise a log that was rotated away would occupy the disk as long as this process has it open.
-            if ward.pass_signals_on()
+            if watched_masters.pass_signals_on()
                 && let Err(error) = oribi_log::reopen_error_log(server.settings)
             {
                 log::error!("cannot open the error log again: {error}");
             }
             while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-                succession.ended = ward.note_end(pid, exit_status(status)).or(succession.ended);
+                succession.ended = watched_masters.note_end(pid, exit_status(status)).or(succession.ended);
             }
             if let Some(status) = succession.ended {
                 return status;
