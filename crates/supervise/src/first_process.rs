@@ -59,7 +59,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             self.go_on_with_upgrade();
             if self.server.succession.has_yielded() {
                 // The other server displays them.
-                self.enter_counts();
+                self.add_counts();
             }
             if self.server.stage != Stage::Failed {
                 self.keep_exporter();
@@ -150,9 +150,9 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
     }
 
     /// Adds the counters of all processes since the last time to the totals.
-    fn enter_counts(&self) {
-        self.server.enter_counts();
-        self.workforce.enter_counts(&self.server.totals, !self.server.has_edges());
+    fn add_counts(&self) {
+        self.server.add_counts();
+        self.workforce.add_counts(&self.server.totals, !self.server.has_edges());
     }
 
     /// Reports to the service manager that this server is alive, while its edges and its app are there.

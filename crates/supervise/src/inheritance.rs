@@ -46,7 +46,7 @@ pub(super) const TOTALS: &str = "ORIBI_TOTALS";
 /// Names the file with its totals by route.
 pub(super) const ROUTE_TOTALS: &str = "ORIBI_ROUTE_TOTALS";
 /// Names the file with its app metrics.
-pub(super) const FIGURES: &str = "ORIBI_FIGURES";
+pub(super) const APP_METRICS: &str = "ORIBI_FIGURES";
 /// Names the metrics listeners of that server: their address, a space, and the same as in [`LISTENERS`].
 pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
 /// Names the file with the history of that server's dashboard.
@@ -61,7 +61,7 @@ pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 /// Names the socket for spans.
 pub(super) const SPANS: &str = "ORIBI_SPANS";
 /// Names the socket for inquiries.
-pub(super) const INQUIRIES: &str = "ORIBI_INQUIRIES";
+pub(super) const METRICS_REQUESTS: &str = "ORIBI_INQUIRIES";
 /// Names the number of workers that was set while the previous server served: see [`super::scaled`].
 pub(super) const SCALED: &str = "ORIBI_SCALED";
 
@@ -75,7 +75,7 @@ pub(super) const OWN: [&str; 18] = [
     POOLS,
     TOTALS,
     ROUTE_TOTALS,
-    FIGURES,
+    APP_METRICS,
     METRICS,
     HISTORY,
     GENERATION,
@@ -83,7 +83,7 @@ pub(super) const OWN: [&str; 18] = [
     VAULT,
     PROOF,
     SPANS,
-    INQUIRIES,
+    METRICS_REQUESTS,
     SCALED,
     // A service manager's information about the process that it has started.
     "WATCHDOG_PID",
@@ -356,10 +356,10 @@ fn claim_descriptors() -> bool {
     let board = number_of_board().filter(|_| master.is_some());
     let vault = number_of_vault();
     let proof = number_of_proof().filter(|_| master.is_some());
-    let lines = [SPANS, INQUIRIES].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
+    let lines = [SPANS, METRICS_REQUESTS].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let file = |name: &str| variable(name).and_then(|value| value.parse().ok()).filter(|_| before.is_some());
-    let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
+    let totals = [TOTALS, ROUTE_TOTALS, APP_METRICS].into_iter().filter_map(file);
     let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
     let values = variable(LISTENERS).into_iter().chain(metrics);
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();
@@ -421,7 +421,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let proof = number_of_proof().and_then(|number| adopt(number).ok());
     let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
     line(SPANS).into_iter().for_each(SpanSender::adopt);
-    line(INQUIRIES).into_iter().for_each(MetricsClient::adopt);
+    line(METRICS_REQUESTS).into_iter().for_each(MetricsClient::adopt);
     // The app is loaded. From now on the end of the socket shows that the master has died, and running requests are finished
     // then.
     let _ = set_parent_process_death_signal(None);

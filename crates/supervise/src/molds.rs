@@ -197,9 +197,9 @@ impl Workforce for Molds<'_> {
         self.send_all(Message::Own);
     }
 
-    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
-        self.generations.iter().for_each(|generation| generation.enter_counts(totals, own_connections));
-        totals.enter_orphaned();
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        self.generations.iter().for_each(|generation| generation.add_counts(totals, own_connections));
+        totals.add_orphaned();
     }
 
     fn release(&mut self) {

@@ -183,9 +183,9 @@ impl Server<'_> {
     }
 
     /// Adds the counters of edges and helpers since the last time to the totals.
-    pub(super) fn enter_counts(&self) {
-        self.totals.enter_edges(self.edges.as_ref());
-        self.totals.enter_certifier(self.certifier.as_ref());
+    pub(super) fn add_counts(&self) {
+        self.totals.add_edges(self.edges.as_ref());
+        self.totals.add_certifier(self.certifier.as_ref());
     }
 
     /// Makes the server fail, and kills the edges, because no process can answer their requests.

@@ -268,8 +268,8 @@ impl Workforce for Workers<'_> {
     /// Does nothing: workers do not know whether listeners are lent.
     fn own_listeners(&self) {}
 
-    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
-        totals.enter_workers(&self.scoreboard.counts(own_connections), &self.scoreboard);
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        totals.add_workers(&self.scoreboard.counts(own_connections), &self.scoreboard);
     }
 
     fn release(&mut self) {

@@ -112,7 +112,7 @@ pub(super) trait Workforce {
 
     /// Adds its counters since the last call to `totals`. `own_connections`: workers have connections, so they also count the
     /// events that edges would count otherwise.
-    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool);
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool);
 
     /// In a new process: closes the descriptors that only the first process may have.
     fn release(&mut self);

@@ -24,7 +24,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
 
     /// Kills the certifier, because the server stops or another one takes its place.
     pub(super) fn end_certifier(&mut self) {
-        self.server.totals.enter_certifier(self.server.certifier.as_ref());
+        self.server.totals.add_certifier(self.server.certifier.as_ref());
         self.server.certifier.take().into_iter().for_each(Certifier::end);
     }
 

@@ -50,7 +50,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
     }
 
     fn report(&self) -> Report {
-        self.enter_counts();
+        self.add_counts();
         let Self { server, workforce, .. } = self;
         Report {
             app: server.settings.app_name.clone(),

@@ -135,7 +135,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             log::warn!("the new server takes no connections from this one: they close after their next responses");
         }
         server.notifier.yields_to(pid);
-        self.enter_counts();
+        self.add_counts();
         self.server.listeners.iter_mut().for_each(Listener::lend);
         self.finish_for_successor(edges);
         // The new server has a socket at the same path, but some clients may have connected to this one before.

@@ -14,10 +14,10 @@ impl Molds<'_> {
         self.listen_to_molds(server);
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
-        generation.enter_last_counts(&server.totals, server.edges.is_none(), status);
-        let Generation { number, born, late, ready, end_by, failure, board, seen, seen_figures, .. } = generation;
+        generation.add_last_counts(&server.totals, server.edges.is_none(), status);
+        let Generation { number, born, late, ready, end_by, failure, board, counted, counted_metrics, .. } = generation;
         if status.exit_status().is_none() {
-            server.totals.keep_orphaned(board, (seen, seen_figures), server.edges.is_none(), self.patience());
+            server.totals.keep_orphaned(board, (counted, counted_metrics), server.edges.is_none(), self.patience());
         }
         let end = self.describe_end_of_mold(late, status);
         let why = failure.unwrap_or_else(|| format!("the process that loads the app {end}"));

@@ -3,7 +3,7 @@
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
-    self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, Message, PROOF, Received, SPANS, VAULT,
+    self, BOARD, GENERATION, LISTENERS, Link, MASTER, METRICS_REQUESTS, Message, PROOF, Received, SPANS, VAULT,
 };
 use super::super::server_totals::ServerTotals;
 use oribi_admin::metrics::MetricsClient;
@@ -48,9 +48,9 @@ pub(super) struct Generation {
     /// The scoreboard that its mold and workers write, in shared memory.
     pub(super) board: Board,
     /// Its counters that have been added to the totals.
-    pub(super) seen: SeenCounts,
+    pub(super) counted: SeenCounts,
     /// Its app metrics that have been added to the totals.
-    pub(super) seen_figures: app_metrics::SeenMetrics,
+    pub(super) counted_metrics: app_metrics::SeenMetrics,
 }
 
 impl Generation {
@@ -89,8 +89,8 @@ impl Generation {
         // They also serve metrics themselves.
         let metrics_requests = MetricsClient::of_process().filter(|_| pools.is_empty());
         match &metrics_requests {
-            Some(metrics_requests) => mold.env(INQUIRIES, metrics_requests.as_fd().as_raw_fd().to_string()),
-            None => mold.env_remove(INQUIRIES),
+            Some(metrics_requests) => mold.env(METRICS_REQUESTS, metrics_requests.as_fd().as_raw_fd().to_string()),
+            None => mold.env_remove(METRICS_REQUESTS),
         };
         let spawned = {
             let sockets =
@@ -106,7 +106,7 @@ impl Generation {
         let (link, born) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, termination_requested) = (false, false, false, false, false, false);
         let (failure, end_by, scaled) = (None, None, 0);
-        let (seen, seen_figures) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
+        let (counted, counted_metrics) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
         Ok(Self {
             number,
             pid,
@@ -122,8 +122,8 @@ impl Generation {
             termination_requested,
             end_by,
             board,
-            seen,
-            seen_figures,
+            counted,
+            counted_metrics,
         })
     }
 
@@ -138,15 +138,15 @@ impl Generation {
 
     /// Adds its counters since the last call to `totals`. Behind edges, the sums of its workers are left out, because edges
     /// count the same events.
-    pub(super) fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
-        totals.enter(&self.seen, &self.board.counts(own_connections));
-        totals.enter_figures(&self.seen_figures, &self.board);
+    pub(super) fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        totals.add(&self.counted, &self.board.counts(own_connections));
+        totals.add_app_metrics(&self.counted_metrics, &self.board);
     }
 
     /// Adds its last counters, after its mold has ended. If a signal killed the mold, each worker that was left counts as
     /// failed.
-    pub(super) fn enter_last_counts(&self, totals: &ServerTotals, own_connections: bool, status: WaitStatus) {
-        self.enter_counts(totals, own_connections);
+    pub(super) fn add_last_counts(&self, totals: &ServerTotals, own_connections: bool, status: WaitStatus) {
+        self.add_counts(totals, own_connections);
         if status.exit_status().is_none() {
             (0..self.board.workers_left()).for_each(|_| totals.count(Counter::EndedByFailure));
         }
@@ -252,8 +252,8 @@ mod tests {
             termination_requested: false,
             end_by: None,
             board: Board::new(1, 0, 0).expect("memory is to be had"),
-            seen: SeenCounts::default(),
-            seen_figures: app_metrics::SeenMetrics::default(),
+            counted: SeenCounts::default(),
+            counted_metrics: app_metrics::SeenMetrics::default(),
         };
         let mut asked = |workers| {
             generation.scale(workers);

@@ -1,7 +1,7 @@
 //! The old server, in the new one, until it has ended.
 
 use super::super::inheritance::{
-    FIGURES, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
+    APP_METRICS, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
 };
 use super::guardian::GuardianLink;
 use super::{MessageKind, Received, receive, send};
@@ -138,7 +138,7 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
 /// # Errors
 /// The system has no memory to share.
 pub(in super::super) fn app_metrics(settings: &Settings, is_first: bool) -> io::Result<Option<AppMetricTotals>> {
-    let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
+    let number = if is_first { None } else { environment::variable(APP_METRICS).and_then(|number| number.parse().ok()) };
     // The file is adopted even if metrics are off, so that it is closed.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
     if !settings.tells_metrics() {

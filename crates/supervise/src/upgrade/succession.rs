@@ -1,7 +1,7 @@
 //! The predecessor and the successor of a server process.
 
 use super::super::scaled::Scaled;
-use super::super::server_totals::{ENTERS_EVERY, ServerTotals};
+use super::super::server_totals::{ADDS_EVERY, ServerTotals};
 use super::guardian::{self, GuardianLink, WatchedMasters};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
@@ -116,7 +116,7 @@ impl Succession {
             return Some(LOOK_FOR_EDGES);
         }
         let late = self.successor.as_ref().map(Successor::late_at);
-        let enters = self.has_yielded().then(|| now + ENTERS_EVERY);
+        let enters = self.has_yielded().then(|| now + ADDS_EVERY);
         let next = late.into_iter().chain(self.dismissed.iter().map(Dismissed::end_at)).chain(enters).min();
         next.map(|next| next.saturating_duration_since(now))
     }

@@ -2,7 +2,7 @@
 
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
-    FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
+    APP_METRICS, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
 };
 use super::super::scaled::Scaled;
 use super::super::server_totals::ServerTotals;
@@ -72,9 +72,10 @@ impl Successor {
         if let Some(scaled) = scaled {
             command.env(SCALED, scaled.describe());
         }
-        let app_metrics = totals.figure_totals().and_then(AppMetricTotals::descriptor);
+        let app_metrics = totals.app_metric_totals().and_then(AppMetricTotals::descriptor);
         let totals = totals.totals();
-        let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, app_metrics)];
+        let counted =
+            [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (APP_METRICS, app_metrics)];
         for (name, file) in counted.iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
             command.env(name, file.as_raw_fd().to_string());
         }
