@@ -1,8 +1,8 @@
 //! A worker: the process that runs lanes.
 
 use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
+use super::edge_pools::Pools;
 use super::failure_pipe::FailurePipe;
-use super::places::Pools;
 use super::privileges::Privileges;
 use super::shared_lane::SharedLane;
 use super::signals;

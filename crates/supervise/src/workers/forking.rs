@@ -1,8 +1,8 @@
 //! Forks workers.
 
+use super::super::edge_pools::Pools;
 use super::super::foreground::leave_report;
 use super::super::member::Member;
-use super::super::places::Pools;
 use super::super::server::Server;
 use super::super::worker::{self, Post};
 use super::{Workers, aging, lanes_of_worker};
