@@ -1,7 +1,7 @@
 //! A worker: the process that runs lanes.
 
 use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
-use super::edge_pools::Pools;
+use super::edge_pools::EdgePools;
 use super::failure_pipe::FailurePipe;
 use super::privileges::Privileges;
 use super::shared_lane::SharedLane;
@@ -36,7 +36,7 @@ pub(super) struct Post<'a> {
     /// Empty if there are edges.
     pub(super) listeners: &'a [Listener],
     /// The memory that the worker shares with each edge. Empty if it has connections of its own.
-    pub(super) pools: Pools,
+    pub(super) pools: EdgePools,
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
     pub(super) generation: Option<u64>,
@@ -199,8 +199,8 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
         lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
     } else {
         // The edges enforce the deadlines of apps until these have answered; after that, the supervisor does.
-        let Some(places) = places(post)? else { return Ok(()) };
-        lane::run_behind(&setup(post, &[], running), places, supply)
+        let Some(attachments) = attachments(post)? else { return Ok(()) };
+        lane::run_behind(&setup(post, &[], running), attachments, supply)
     };
     outcome.map_err(|error| oribi_engine::shortage::explain(&error))
 }
@@ -211,16 +211,16 @@ fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
 }
 
 /// Takes a place in the pool of each edge. `None` if the worker got a command to end while it waited for one.
-fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
-    let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
+fn attachments(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
+    let attachments = post.pools.attach(|| post.slot.command() == WorkerCommand::Serve)?;
     if post.settings.has_app_deadlines() {
         // The edge signals on this socket when an app takes too long.
-        for place in places.iter().flatten() {
-            orders::signal_on_input(place.line())
+        for attachment in attachments.iter().flatten() {
+            orders::signal_on_input(attachment.line())
                 .map_err(|error| format!("cannot report an app that takes too long: {error}"))?;
         }
     }
-    Ok(places)
+    Ok(attachments)
 }
 
 /// Makes the threads of a language with one lock share one lane.
@@ -232,8 +232,8 @@ fn run_shared_lane(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String>
     if post.pools.is_empty() {
         SharedLane::new(&setup, lock, reporter).map_err(failed)?.work(boot(post)?)
     } else {
-        let Some(places) = places(post)? else { return Ok(()) };
-        SharedLane::behind(&setup, places, lock, reporter).map_err(failed)?.work(boot(post)?)
+        let Some(attachments) = attachments(post)? else { return Ok(()) };
+        SharedLane::behind(&setup, attachments, lock, reporter).map_err(failed)?.work(boot(post)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Forks workers.
 
-use super::super::edge_pools::Pools;
+use super::super::edge_pools::EdgePools;
 use super::super::foreground::leave_report;
 use super::super::member::Member;
 use super::super::server::Server;
@@ -83,7 +83,7 @@ impl Workers<'_> {
             settings: self.settings,
             runtime: self.runtime,
             listeners: &server.listeners,
-            pools: Pools::new(pools, lanes_of_worker(self.settings, self.runtime)),
+            pools: EdgePools::new(pools, lanes_of_worker(self.settings, self.runtime)),
             privileges: &server.privileges,
             generation: server.role.generation(),
             seat,
