@@ -21,7 +21,7 @@ pub(super) fn room(workers: usize) -> usize {
 /// Returns the number of places in the memory of each edge, for workers with `lanes` each, of which each needs a place: as
 /// many as the scoreboard has room for, but no more than `descriptors` permit, of which a place needs [`DESCRIPTORS`]; in any
 /// case enough for a few more workers than at the start, and for their replacements.
-pub(super) fn places(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
+pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
     let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
     let least = workers.saturating_mul(4).saturating_add(16).saturating_mul(lanes);
     let all = room(workers).saturating_mul(lanes);
@@ -35,11 +35,11 @@ pub(super) fn places(settings: &Settings, lanes: usize, descriptors: Option<u64>
 /// The number of descriptors of a place in the memory of an edge.
 const DESCRIPTORS: usize = 3;
 
-/// Returns the highest number of workers if the memory of an edge has this number of `places`, of which a worker needs
+/// Returns the highest number of workers if the memory of an edge has this number of `pool_capacity`, of which a worker needs
 /// `lanes`: when all workers are replaced, there are temporarily twice as many.
-pub(super) fn most_with(settings: &Settings, places: Option<usize>, lanes: usize) -> usize {
+pub(super) fn most_with(settings: &Settings, capacity: Option<usize>, lanes: usize) -> usize {
     let most = most(settings.workers);
-    places.map_or(most, |places| most.min(places / lanes.max(1) / 2).max(settings.workers).max(1))
+    capacity.map_or(most, |capacity| most.min(capacity / lanes.max(1) / 2).max(settings.workers).max(1))
 }
 
 /// Returns the target number of workers after signals for `more` and `fewer`: from `present`, at least 1, up to `most`.
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn places_are_for_twice_as_many_workers_as_far_as_descriptors_allow() {
         let settings = Settings { workers: 4, ..Settings::default() };
-        assert_eq!(places(&settings, 1, None), 132);
-        assert_eq!(places(&settings, 8, None), 132 * 8);
-        assert_eq!(places(&settings, 1, Some(1 << 20)), 132);
-        assert_eq!(places(&settings, 1, Some(1024)), 85);
-        assert_eq!(places(&settings, 8, Some(1024)), 256, "at least for a few more");
+        assert_eq!(pool_capacity(&settings, 1, None), 132);
+        assert_eq!(pool_capacity(&settings, 8, None), 132 * 8);
+        assert_eq!(pool_capacity(&settings, 1, Some(1 << 20)), 132);
+        assert_eq!(pool_capacity(&settings, 1, Some(1024)), 85);
+        assert_eq!(pool_capacity(&settings, 8, Some(1024)), 256, "at least for a few more");
         assert_eq!(most_with(&settings, Some(132), 1), 64);
         assert_eq!(most_with(&settings, Some(85), 1), 42);
         assert_eq!(most_with(&settings, Some(256), 8), 16);

@@ -17,8 +17,8 @@ pub(super) struct Changing {
 impl Molds<'_> {
     /// Returns the highest number of workers that may be set.
     pub(super) fn most(&self, server: &Server<'_>) -> usize {
-        let places = server.pools().first().map(|memory| memory.shape().workers as usize);
-        scaling::most_with(self.settings, places, self.lanes)
+        let capacity = server.pools().first().map(|memory| memory.shape().workers as usize);
+        scaling::most_with(self.settings, capacity, self.lanes)
     }
 
     /// Sets the target number of workers of each generation; returns a number for [`Molds::change_progress`].

@@ -40,8 +40,8 @@ impl Workers<'_> {
 
     /// Returns the highest number of workers that may be set.
     pub(super) fn most(&self, server: &Server<'_>) -> usize {
-        let places = server.pools().first().map(|memory| memory.shape().workers as usize);
-        scaling::most_with(self.settings, places, lanes_of_worker(self.settings, self.runtime))
+        let capacity = server.pools().first().map(|memory| memory.shape().workers as usize);
+        scaling::most_with(self.settings, capacity, lanes_of_worker(self.settings, self.runtime))
     }
 
     /// Begins to replace all current workers.
