@@ -181,7 +181,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn set_drain_state(&self, drain_state: DrainState) {
-        self.generations.iter().for_each(|generation| generation.foretell(drain_state));
+        self.generations.iter().for_each(|generation| generation.announce_drain_state(drain_state));
     }
 
     /// Forwards it to all molds. Each ignores requests about workers of others.

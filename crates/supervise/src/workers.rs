@@ -132,7 +132,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Announces to the workers whether the server is about to end.
-    fn announce_prospect(&self, drain_state: DrainState) {
+    fn announce_drain_state(&self, drain_state: DrainState) {
         // All slots share this value, so workers that start later also read it.
         if let Some(slot) = self.scoreboard.slots().first() {
             slot.set_drain_state(drain_state);
@@ -251,7 +251,7 @@ impl Workforce for Workers<'_> {
     }
 
     fn set_drain_state(&self, drain_state: DrainState) {
-        self.announce_prospect(drain_state);
+        self.announce_drain_state(drain_state);
     }
 
     fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {

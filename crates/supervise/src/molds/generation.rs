@@ -128,7 +128,7 @@ impl Generation {
     }
 
     /// Announces to its mold whether the server is about to end.
-    pub(super) fn foretell(&self, drain_state: DrainState) {
+    pub(super) fn announce_drain_state(&self, drain_state: DrainState) {
         match drain_state {
             DrainState::Serving => {}
             DrainState::Announced => self.link.send(Message::Announce),

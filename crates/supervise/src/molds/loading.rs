@@ -78,7 +78,7 @@ impl Molds<'_> {
             self.load_again(server);
         }
         for generation in self.generations.iter().filter(|generation| fresh.contains(&generation.number)) {
-            server.drain_period.iter().for_each(|drain_period| generation.foretell(drain_period.announced()));
+            server.drain_period.iter().for_each(|drain_period| generation.announce_drain_state(drain_period.announced()));
         }
         let Some(newest) = newest else { return };
         let before = |generation: &&Generation| generation.number < newest && generation.ready && generation.stays();

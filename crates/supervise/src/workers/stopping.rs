@@ -54,7 +54,7 @@ impl Workers<'_> {
         if command == WorkerCommand::Drain {
             ending.closing.begin(&mut server.listeners);
             if ending.closing.awaits_clients() {
-                return self.announce_prospect(DrainState::Closing);
+                return self.announce_drain_state(DrainState::Closing);
             }
         }
         self.members.iter().for_each(|member| member.tell(command));
