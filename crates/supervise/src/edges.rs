@@ -11,7 +11,7 @@ pub(super) mod pools;
 pub(super) use child::Birth;
 use liveness::LoopMonitor;
 
-use super::closing::{Closing, Rest};
+use super::closing::{Closing, NextStep};
 use super::describe_end;
 use super::foreground::leave_report;
 use super::pace::Pace;
@@ -427,10 +427,10 @@ impl<'a> Edges<'a> {
     }
 
     /// While draining: commands the edges to finish now, because no process would answer further clients.
-    pub(super) fn await_nobody(&mut self) {
+    pub(super) fn stop_awaiting_clients(&mut self) {
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
         let command = *command;
-        closing.await_nobody();
+        closing.stop_awaiting_clients();
         self.tell(command);
     }
 
@@ -443,7 +443,7 @@ impl<'a> Edges<'a> {
     ) -> (Drained, Option<Birth>) {
         let left = self.entries.iter().any(|entry| entry.process.is_some());
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
-        if closing.have_all_come(listeners) {
+        if closing.have_all_arrived(listeners) {
             let command = *command;
             self.tell(command);
         }
@@ -456,10 +456,10 @@ impl<'a> Edges<'a> {
             return (Drained::NotYet, None);
         }
         let done = Drained::Done { cut: *cut };
-        match closing.rest(listeners, *deadline) {
-            Rest::Wait => (Drained::NotYet, None),
-            Rest::Nothing => (done, None),
-            Rest::OneMore(command) => match self.start(0, command, fork) {
+        match closing.next_step(listeners, *deadline) {
+            NextStep::Wait => (Drained::NotYet, None),
+            NextStep::Nothing => (done, None),
+            NextStep::ForkOneMore(command) => match self.start(0, command, fork) {
                 Ok(birth) => (Drained::NotYet, birth),
                 Err(error) => {
                     log::error!("cannot start an edge for the last connections: {error}");

@@ -23,7 +23,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         edges.drain(&mut server.listeners, deadline);
         server.stage = Stage::Draining;
         if !workforce.answers_those_waiting() {
-            edges.await_nobody();
+            edges.stop_awaiting_clients();
             workforce.stop(server, Finish::AfterEdges);
         }
     }

@@ -1,6 +1,6 @@
 //! Stops all workers together, or slowly, one after the other.
 
-use super::super::closing::{Closing, Rest};
+use super::super::closing::{Closing, NextStep};
 use super::super::member::Member;
 use super::super::server::{Server, Stage};
 use super::Workers;
@@ -152,7 +152,7 @@ impl Workers<'_> {
         self.end_starters();
         let (Stage::Stopping { deadline, .. }, Some(ending)) = (server.stage, &mut self.ending) else { return false };
         let closing = &mut ending.closing;
-        if closing.have_all_come(&server.listeners) {
+        if closing.have_all_arrived(&server.listeners) {
             self.members.iter().for_each(|member| member.tell(WorkerCommand::Drain));
         }
         closing.close_if_quiet(&server.listeners);
@@ -162,10 +162,10 @@ impl Workers<'_> {
             }
             return false;
         }
-        let command = match closing.rest(&server.listeners, deadline) {
-            Rest::Wait => return false,
-            Rest::Nothing => return true,
-            Rest::OneMore(command) => command,
+        let command = match closing.next_step(&server.listeners, deadline) {
+            NextStep::Wait => return false,
+            NextStep::Nothing => return true,
+            NextStep::ForkOneMore(command) => command,
         };
         // Clients wait until it has started, so it must not be killed before.
         ending.starters = None;
