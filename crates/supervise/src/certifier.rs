@@ -77,7 +77,7 @@ impl Certifier {
     }
 
     /// Starts the certifier if it is missing. In the new process it returns the parameters; the caller releases the
-    /// descriptors of the parent, and calls [`Newborn::live`].
+    /// descriptors of the parent, and calls [`Newborn::run_and_exit`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
         let birth = self.helper_process.keep_running(fork)?;
         Some(Newborn { birth, account: self.account })
@@ -118,9 +118,9 @@ impl Certifier {
 
 impl Newborn {
     /// Runs the certifier. The process ends only if it cannot continue.
-    pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
+    pub(super) fn run_and_exit(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
         let Self { birth, account } = self;
-        birth.live(signals, |life| work(life, account, settings, privileges))
+        birth.run_and_exit(signals, |life| work(life, account, settings, privileges))
     }
 }
 

@@ -169,7 +169,7 @@ impl<'a> Edges<'a> {
     }
 
     /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the parameters;
-    /// the caller closes the descriptors of the parent, and calls [`Birth::live`].
+    /// the caller closes the descriptors of the parent, and calls [`Birth::run_and_exit`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
         if !matches!(self.stage, Stage::Serving) {
             return None;

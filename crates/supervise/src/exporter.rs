@@ -58,7 +58,7 @@ impl Exporter {
     }
 
     /// Starts the exporter if it is missing. In the new process it returns the parameters; the caller releases the
-    /// descriptors of the parent, and calls [`Newborn::live`].
+    /// descriptors of the parent, and calls [`Newborn::run_and_exit`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
         let birth = self.helper_process.keep_running(fork)?;
         match self.receiver.try_clone() {
@@ -105,9 +105,9 @@ impl Exporter {
 
 impl Newborn {
     /// Runs the exporter, and ends the process.
-    pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
+    pub(super) fn run_and_exit(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
         let Self { birth, receiver } = self;
-        birth.live(signals, |life| work(life, &receiver, settings, privileges))
+        birth.run_and_exit(signals, |life| work(life, &receiver, settings, privileges))
     }
 }
 

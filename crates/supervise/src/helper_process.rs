@@ -55,7 +55,7 @@ impl HelperProcess {
     }
 
     /// Starts the helper if it is missing. In the new process it returns the parameters; the caller releases the descriptors
-    /// of the parent, and calls [`Birth::live`].
+    /// of the parent, and calls [`Birth::run_and_exit`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
         if self.process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
             return None;
@@ -183,7 +183,7 @@ pub(super) struct Life {
 
 impl Birth {
     /// Does the `work` of the helper, and ends the process, with status 0 if that returns without an error.
-    pub(super) fn live(self, signals: &mut Signals, work: impl FnOnce(&Life) -> Result<(), String>) -> ! {
+    pub(super) fn run_and_exit(self, signals: &mut Signals, work: impl FnOnce(&Life) -> Result<(), String>) -> ! {
         let Self { what, parent, heirs } = self;
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&Life::begin(parent, signals, heirs)?)));
         let status = match outcome {

@@ -48,7 +48,7 @@ static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
 impl Birth {
     /// Runs the edge, and ends the process. `entitle` sets its title.
-    pub(in super::super) fn live(
+    pub(in super::super) fn run_and_exit(
         self,
         settings: &Settings,
         listeners: &[Listener],

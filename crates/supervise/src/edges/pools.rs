@@ -30,8 +30,8 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
             let descriptors = capacity.saturating_mul(3).saturating_add(3);
             let size = show_size(shape(settings, capacity).size() as u64);
             format!(
-                "cannot make memory for an edge and workers with {capacity} threads in all: {}; it needs {size} of addresses and \
-                 {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with --edge off",
+                "cannot make memory for an edge and workers with {capacity} threads in all: {}; it needs {size} of addresses \
+                 and {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with --edge off",
                 explain(&error)
             )
         })

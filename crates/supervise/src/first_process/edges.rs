@@ -46,7 +46,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let pools = server.take_pools();
         let (settings, runtime) = (server.settings, server.runtime);
         let entitle = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
-        birth.live(settings, &server.listeners, pools, &server.privileges, &mut server.signals, entitle)
+        birth.run_and_exit(settings, &server.listeners, pools, &server.privileges, &mut server.signals, entitle)
     }
 
     /// Handles the requests of edges about workers.

@@ -19,7 +19,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let certifier = self.server.certifier.as_mut();
         let Some(birth) = certifier.and_then(|certifier| certifier.keep_running(|| fork_from(runtime))) else { return };
         self.become_helper("certifier");
-        birth.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
+        birth.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
     /// Kills the certifier, because the server stops or another one takes its place.
@@ -35,7 +35,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let exporter = self.server.exporter.as_mut();
         let Some(newborn) = exporter.and_then(|exporter| exporter.keep_running(|| fork_from(runtime))) else { return };
         self.become_helper("exporter");
-        newborn.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
+        newborn.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
     /// Makes the exporter send its last spans and end. Called after everything else has ended.

@@ -4,7 +4,7 @@ use super::super::edge_pools::EdgePools;
 use super::super::foreground::leave_report;
 use super::super::member::Member;
 use super::super::server::Server;
-use super::super::worker::{self, Post};
+use super::super::worker::{self, WorkerSetup};
 use super::{Workers, aging, lanes_of_worker};
 use oribi_config::counted;
 use oribi_config::directory::Directory;
@@ -79,7 +79,7 @@ impl Workers<'_> {
             log::error!("worker {number}: {error}");
             oribi_io::process::exit_now(1)
         });
-        let post = Post {
+        let worker = WorkerSetup {
             settings: self.settings,
             runtime: self.runtime,
             listeners: &server.listeners,
@@ -96,7 +96,7 @@ impl Workers<'_> {
             must_log: !self.served && self.generation == 1,
             supervisor,
         };
-        post.entitle("");
-        worker::live(&post, &mut server.signals, heirs)
+        worker.entitle("");
+        worker::run_and_exit(&worker, &mut server.signals, heirs)
     }
 }
