@@ -8,7 +8,7 @@ mod child;
 mod liveness;
 pub(super) mod pools;
 
-pub(super) use child::Birth;
+pub(super) use child::ForkedEdge;
 use liveness::LoopMonitor;
 
 use super::closing::{Closing, NextStep};
@@ -169,8 +169,8 @@ impl<'a> Edges<'a> {
     }
 
     /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the parameters;
-    /// the caller closes the descriptors of the parent, and calls [`Birth::run_and_exit`].
-    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
+    /// the caller closes the descriptors of the parent, and calls [`ForkedEdge::run_and_exit`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedEdge> {
         if !matches!(self.stage, Stage::Serving) {
             return None;
         }
@@ -180,7 +180,7 @@ impl<'a> Edges<'a> {
             }
             match self.start(number, WorkerCommand::Serve, &fork) {
                 Ok(None) => {}
-                Ok(birth) => return birth,
+                Ok(forked) => return forked,
                 Err(error) => {
                     log::error!("cannot start an edge: {}", explain(&error));
                     self.pace.refused(Instant::now());
@@ -195,7 +195,7 @@ impl<'a> Edges<'a> {
         number: usize,
         command: WorkerCommand,
         fork: impl Fn() -> io::Result<Fork>,
-    ) -> io::Result<Option<Birth>> {
+    ) -> io::Result<Option<ForkedEdge>> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (link, parent_link) = parent_link::socket()?;
         let (successor, handed) = if self.succeeds {
@@ -227,7 +227,7 @@ impl<'a> Edges<'a> {
             Ok(Fork::Child) => {
                 leave_report();
                 self.entries.clear();
-                Ok(Some(Birth { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs }))
+                Ok(Some(ForkedEdge { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs }))
             }
         }
     }
@@ -440,7 +440,7 @@ impl<'a> Edges<'a> {
         &mut self,
         listeners: &[Listener],
         fork: impl Fn() -> io::Result<Fork>,
-    ) -> (Drained, Option<Birth>) {
+    ) -> (Drained, Option<ForkedEdge>) {
         let left = self.entries.iter().any(|entry| entry.process.is_some());
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
         if closing.have_all_arrived(listeners) {
@@ -460,7 +460,7 @@ impl<'a> Edges<'a> {
             NextStep::Wait => (Drained::NotYet, None),
             NextStep::Nothing => (done, None),
             NextStep::ForkOneMore(command) => match self.start(0, command, fork) {
-                Ok(birth) => (Drained::NotYet, birth),
+                Ok(forked) => (Drained::NotYet, forked),
                 Err(error) => {
                     log::error!("cannot start an edge for the last connections: {error}");
                     (done, None)

@@ -27,7 +27,7 @@ const END: Signal = Signal::ALARM;
 #[derive(Debug)]
 pub(super) struct HelperProcess {
     /// A description for the log: "the process that ...".
-    what: &'static str,
+    description: &'static str,
     process: Option<Process>,
     pace: Pace,
 }
@@ -42,21 +42,21 @@ struct Process {
 }
 
 /// The parameters of a new helper.
-pub(super) struct Birth {
-    what: &'static str,
+pub(super) struct ForkedHelper {
+    description: &'static str,
     parent: Pid,
     heirs: Heirs,
 }
 
 impl HelperProcess {
     /// `pause`: the time before the next start after a failure.
-    pub(super) const fn new(what: &'static str, pause: Duration) -> Self {
-        Self { what, process: None, pace: Pace::new(Duration::ZERO, pause) }
+    pub(super) const fn new(description: &'static str, pause: Duration) -> Self {
+        Self { description, process: None, pace: Pace::new(Duration::ZERO, pause) }
     }
 
     /// Starts the helper if it is missing. In the new process it returns the parameters; the caller releases the descriptors
-    /// of the parent, and calls [`Birth::run_and_exit`].
-    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
+    /// of the parent, and calls [`ForkedHelper::run_and_exit`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedHelper> {
         if self.process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
             return None;
         }
@@ -65,15 +65,15 @@ impl HelperProcess {
             Ok(Fork::Parent(pid)) => {
                 let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
                 self.process = Some(Process { pid, descriptor, born: Instant::now() });
-                log::debug!("{} started (pid {pid})", self.what);
+                log::debug!("{} started (pid {pid})", self.description);
                 None
             }
             Ok(Fork::Child) => {
                 leave_report();
-                Some(Birth { what: self.what, parent, heirs })
+                Some(ForkedHelper { description: self.description, parent, heirs })
             }
             Err(error) => {
-                log::error!("cannot start {}: {error}", self.what);
+                log::error!("cannot start {}: {error}", self.description);
                 self.pace.failed(Instant::now(), Duration::ZERO);
                 None
             }
@@ -97,7 +97,7 @@ impl HelperProcess {
         let now = Instant::now();
         let pause = self.pace.failed(now, now - process.born).unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
         let end = status.map_or_else(|| "ended".to_owned(), describe_end);
-        log::error!("{} (pid {pid}) {end}; another one starts in {pause:.1} s", self.what);
+        log::error!("{} (pid {pid}) {end}; another one starts in {pause:.1} s", self.description);
         true
     }
 
@@ -125,7 +125,7 @@ impl HelperProcess {
         while let Ok(None) | Err(rustix::io::Errno::INTR) = waitpid(Some(*pid), WaitOptions::NOHANG) {
             let left = end_by.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                log::error!("{} (pid {pid}) does not end, and is killed", self.what);
+                log::error!("{} (pid {pid}) does not end, and is killed", self.description);
                 return self.end();
             }
             match descriptor {
@@ -166,34 +166,34 @@ static ENDS: AtomicU32 = AtomicU32::new(0);
 
 /// The reaction of a helper to the death of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Orphan {
+pub(super) enum OnParentDeath {
     /// It ends at once, because it has nothing to finish.
-    Ends,
+    Kill,
     /// It finishes its work.
-    Finishes,
+    Finish,
 }
 
 /// The state of a helper, in its own process.
-pub(super) struct Life {
+pub(super) struct HelperContext {
     parent: Pid,
     /// Readable after a signal.
     wake: OwnedFd,
     _watches: Vec<Watch>,
 }
 
-impl Birth {
+impl ForkedHelper {
     /// Does the `work` of the helper, and ends the process, with status 0 if that returns without an error.
-    pub(super) fn run_and_exit(self, signals: &mut Signals, work: impl FnOnce(&Life) -> Result<(), String>) -> ! {
-        let Self { what, parent, heirs } = self;
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(&Life::begin(parent, signals, heirs)?)));
+    pub(super) fn run_and_exit(self, signals: &mut Signals, work: impl FnOnce(&HelperContext) -> Result<(), String>) -> ! {
+        let Self { description, parent, heirs } = self;
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&HelperContext::begin(parent, signals, heirs)?)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(why)) => {
-                log::error!("{what}: {why}");
+                log::error!("{description}: {why}");
                 1
             }
             Err(_) => {
-                log::error!("{what}: panic");
+                log::error!("{description}: panic");
                 1
             }
         };
@@ -202,9 +202,9 @@ impl Birth {
     }
 }
 
-impl Life {
+impl HelperContext {
     fn begin(parent: Pid, signals: &mut Signals, heirs: Heirs) -> Result<Self, String> {
-        let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let failed = |description: &str, error: io::Error| format!("cannot {description}: {error}");
         let (wake, waker) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
         let watches = take_over_signals(waker, signals, heirs).map_err(|error| failed("watch signals", error))?;
@@ -215,10 +215,10 @@ impl Life {
     ///
     /// # Errors
     /// The parent has died already, or the system refuses.
-    pub(super) fn follow_parent(&self, orphan: Orphan) -> Result<(), String> {
-        let signal = match orphan {
-            Orphan::Ends => Signal::KILL,
-            Orphan::Finishes => END,
+    pub(super) fn follow_parent(&self, reaction: OnParentDeath) -> Result<(), String> {
+        let signal = match reaction {
+            OnParentDeath::Kill => Signal::KILL,
+            OnParentDeath::Finish => END,
         };
         rustix::process::set_parent_process_death_signal(Some(signal))
             .map_err(|error| format!("cannot ask for a signal when the parent dies: {}", io::Error::from(error)))?;

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
 
 /// The parameters of a new edge.
-pub(in super::super) struct Birth {
+pub(in super::super) struct ForkedEdge {
     /// Its index.
     pub(super) number: usize,
     pub(super) slot: WorkerSlot,
@@ -46,7 +46,7 @@ const KEEPERS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::US
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
-impl Birth {
+impl ForkedEdge {
     /// Runs the edge, and ends the process. `entitle` sets its title.
     pub(in super::super) fn run_and_exit(
         self,

@@ -17,9 +17,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         let runtime = self.server.runtime;
         let certifier = self.server.certifier.as_mut();
-        let Some(birth) = certifier.and_then(|certifier| certifier.keep_running(|| fork_from(runtime))) else { return };
+        let Some(forked) = certifier.and_then(|certifier| certifier.keep_running(|| fork_from(runtime))) else { return };
         self.become_helper("certifier");
-        birth.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
+        forked.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
     /// Kills the certifier, because the server stops or another one takes its place.
@@ -33,9 +33,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
     pub(super) fn keep_exporter(&mut self) {
         let runtime = self.server.runtime;
         let exporter = self.server.exporter.as_mut();
-        let Some(newborn) = exporter.and_then(|exporter| exporter.keep_running(|| fork_from(runtime))) else { return };
+        let Some(forked) = exporter.and_then(|exporter| exporter.keep_running(|| fork_from(runtime))) else { return };
         self.become_helper("exporter");
-        newborn.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
+        forked.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
     /// Makes the exporter send its last spans and end. Called after everything else has ended.
