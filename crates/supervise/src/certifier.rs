@@ -128,15 +128,15 @@ fn work(context: &HelperContext, account: Option<Account>, settings: &Settings, 
     context.follow_parent(OnParentDeath::Kill)?;
     Privileges::hold_in_certifier()?;
     let mut client = Client::new(&settings.acme);
-    while !context.is_to_end() {
+    while !context.must_end() {
         let until = Instant::now() + client.turn();
         let Done { ordered, failed } = client.take_done();
         if let Some(account) = account {
             account.add(Counter::CertificatesOrdered, ordered);
             account.add(Counter::CertificatesFailed, failed);
         }
-        while !context.is_to_end() {
-            if context.is_to_reopen_log() {
+        while !context.must_end() {
+            if context.must_reopen_log() {
                 reopen_error_log(settings, privileges);
             }
             let left = until.saturating_duration_since(Instant::now());

@@ -73,7 +73,7 @@ struct Process {
     waker: OwnedFd,
     /// The socket on which the edge asks its parent.
     link: EdgeLink,
-    born: Instant,
+    started_at: Instant,
     /// The destination for connections of the previous server, until it is announced to that server.
     successor: Option<Sender>,
 }
@@ -215,9 +215,9 @@ impl<'a> Edges<'a> {
             Ok(Fork::Parent(pid)) => {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let born = Instant::now();
-                let process = Process { pid, process, waker, link, born, successor };
-                self.pace.started(born);
+                let started_at = Instant::now();
+                let process = Process { pid, process, waker, link, started_at, successor };
+                self.pace.started(started_at);
                 self.entries[number] = EdgeEntry { process: Some(process), used: true, ..EdgeEntry::default() };
                 slot.parent_account.count(Counter::EdgesStarted);
                 let level = if self.pace.leaves_lines_out() { log::Level::Debug } else { log::Level::Info };
@@ -259,7 +259,7 @@ impl<'a> Edges<'a> {
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> End {
         let is_it = |entry: &EdgeEntry| entry.process.as_ref().is_some_and(|process| process.pid == pid);
         let Some(number) = self.entries.iter().position(is_it) else { return End::NoEdge };
-        let Some(Process { born, .. }) = self.entries[number].process.take() else { return End::NoEdge };
+        let Some(Process { started_at, .. }) = self.entries[number].process.take() else { return End::NoEdge };
         let slot = self.slots()[number];
         let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
         slot.vacate();
@@ -289,7 +289,7 @@ impl<'a> Edges<'a> {
                     "edges end so often that their replacements wait: after twenty at once, ten are started in a second"
                 );
             }
-        } else if let Some(pause) = self.pace.failed(now, now - born).filter(|pause| !pause.is_zero()) {
+        } else if let Some(pause) = self.pace.failed(now, now - started_at).filter(|pause| !pause.is_zero()) {
             log::warn!("the next edge starts in {:.1} s", pause.as_secs_f64());
         }
         End::Usual

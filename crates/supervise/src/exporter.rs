@@ -121,13 +121,13 @@ fn work(context: &HelperContext, receiver: &OwnedFd, settings: &Settings, privil
     let mut message = vec![0; LARGEST_MESSAGE];
     let mut is_open = true;
     loop {
-        if context.is_to_reopen_log()
+        if context.must_reopen_log()
             && let Err(error) = oribi_log::reopen_error_log(settings)
         {
             log::error!("cannot open the error log again: {error}");
         }
         // Messages sent before the signal to finish are still read.
-        let ends = context.is_to_end();
+        let ends = context.must_end();
         for _ in 0..IN_A_ROW {
             match recv(receiver, message.as_mut_slice(), RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => {

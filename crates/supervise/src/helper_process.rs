@@ -38,7 +38,7 @@ struct Process {
     pid: Pid,
     /// Readable when it has ended. `None` on systems without pidfds.
     descriptor: Option<OwnedFd>,
-    born: Instant,
+    started_at: Instant,
 }
 
 /// The parameters of a new helper.
@@ -64,7 +64,7 @@ impl HelperProcess {
         match fork() {
             Ok(Fork::Parent(pid)) => {
                 let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
-                self.process = Some(Process { pid, descriptor, born: Instant::now() });
+                self.process = Some(Process { pid, descriptor, started_at: Instant::now() });
                 log::debug!("{} started (pid {pid})", self.description);
                 None
             }
@@ -95,7 +95,7 @@ impl HelperProcess {
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
         let Some(process) = self.process.take_if(|process| process.pid == pid) else { return false };
         let now = Instant::now();
-        let pause = self.pace.failed(now, now - process.born).unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
+        let pause = self.pace.failed(now, now - process.started_at).unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
         let end = status.map_or_else(|| "ended".to_owned(), describe_end);
         log::error!("{} (pid {pid}) {end}; another one starts in {pause:.1} s", self.description);
         true
@@ -226,19 +226,19 @@ impl HelperContext {
     }
 
     /// Whether there was a signal to reopen the log since the last call.
-    pub(super) fn is_to_reopen_log(&self) -> bool {
+    pub(super) fn must_reopen_log(&self) -> bool {
         REOPENINGS.swap(0, SeqCst) > 0
     }
 
     /// Whether there was a signal to finish.
-    pub(super) fn is_to_end(&self) -> bool {
+    pub(super) fn must_end(&self) -> bool {
         ENDS.load(SeqCst) > 0
     }
 
     /// Waits for input or a signal, at most for `time`.
     pub(super) fn wait(&self, input: Option<BorrowedFd<'_>>, time: Option<Duration>) {
         signals::empty(&self.wake);
-        if REOPENINGS.load(SeqCst) > 0 || self.is_to_end() {
+        if REOPENINGS.load(SeqCst) > 0 || self.must_end() {
             return;
         }
         let mut polled = vec![PollFd::new(&self.wake, PollFlags::IN)];

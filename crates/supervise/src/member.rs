@@ -25,7 +25,7 @@ pub(super) struct Member {
     pub(super) left: bool,
     /// Readable when the process has ended. `None` on systems without pidfds.
     pub(super) process: Option<OwnedFd>,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// The reason for its end, if that was decided here.
     pub(super) cause: Option<Counter>,
     /// Whether a replacement of all workers includes this one.
@@ -55,7 +55,7 @@ impl Member {
         seat: usize,
         waker: OwnedFd,
         process: Option<OwnedFd>,
-        born: Instant,
+        started_at: Instant,
     ) -> Self {
         let sightings = vec![ProgressWatch::default(); slot.running.len()];
         Self {
@@ -66,13 +66,13 @@ impl Member {
             waker,
             left: false,
             process,
-            born,
+            started_at,
             cause: None,
             outdated: false,
             end_by: None,
             late: false,
             due: None,
-            next_weighing: born,
+            next_weighing: started_at,
             weighed: None,
             sightings,
             stuck: 0,

@@ -87,7 +87,7 @@ pub(super) struct Server<'a> {
     pub(super) drain_period: Option<DrainPeriod>,
     /// The deadline of the stop, set when the edges begin to finish, or received from the master.
     pub(super) stop_by: Option<Instant>,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// Empty in a mold of a server with edges.
     pub(super) listeners: Vec<Listener>,
     /// The edges, if this process forks them: `None` in a mold and without edges.

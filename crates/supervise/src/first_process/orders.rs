@@ -55,7 +55,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
         Report {
             app: server.settings.app_name.clone(),
             state: self.state(),
-            uptime: server.born.elapsed(),
+            uptime: server.started_at.elapsed(),
             addresses: server.listeners.iter().map(|listener| listener.display.clone()).collect(),
             generations: workforce.generations(),
             edges: server.settings.edges_wanted(),

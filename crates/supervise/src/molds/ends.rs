@@ -15,7 +15,7 @@ impl Molds<'_> {
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
         generation.add_last_counts(&server.totals, server.edges.is_none(), status);
-        let Generation { number, born, late, ready, end_by, failure, board, counted, counted_metrics, .. } = generation;
+        let Generation { number, started_at, late, ready, end_by, failure, board, counted, counted_metrics, .. } = generation;
         if status.exit_status().is_none() {
             server.totals.keep_orphaned(board, (counted, counted_metrics), server.edges.is_none(), self.patience());
         }
@@ -50,7 +50,7 @@ impl Molds<'_> {
                 let (now, next) = (Instant::now(), self.generations.iter().find(|generation| generation.stays()));
                 let mut how_often = String::new();
                 if !ready {
-                    self.pace.failed(now, now - born);
+                    self.pace.failed(now, now - started_at);
                     how_often = self.pace.how_often();
                 } else if next.is_none() {
                     // The death of a mold that has served does not predict the fate of the next one.

@@ -26,7 +26,7 @@ pub(super) struct Generation {
     pub(super) number: u64,
     pub(super) pid: Pid,
     pub(super) link: Link,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// Whether it has loaded the app.
     pub(super) loaded: bool,
     /// Whether it was killed because it took too long to load the app.
@@ -103,7 +103,7 @@ impl Generation {
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
-        let (link, born) = (Link(own), Instant::now());
+        let (link, started_at) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, termination_requested) = (false, false, false, false, false, false);
         let (failure, end_by, scaled) = (None, None, 0);
         let (counted, counted_metrics) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
@@ -111,7 +111,7 @@ impl Generation {
             number,
             pid,
             link,
-            born,
+            started_at,
             loaded,
             late,
             ready,
@@ -241,7 +241,7 @@ mod tests {
             number: 1,
             pid: rustix::process::getpid(),
             link: Link(own),
-            born: Instant::now(),
+            started_at: Instant::now(),
             loaded: true,
             late: false,
             ready: true,

@@ -116,7 +116,7 @@ impl Molds<'_> {
         let mut generation = Generation::start(self.started, &mut self.mold, &server.listeners, server.pools(), board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
-        self.pace.started(generation.born);
+        self.pace.started(generation.started_at);
         if server.succession.is_not_ready() {
             generation.link.send(Message::Complete);
         }

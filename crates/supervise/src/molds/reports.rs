@@ -13,7 +13,7 @@ pub(super) fn of_generation(generation: &Generation) -> GenerationReport {
             (false, true) => "loading",
             (true, true) => "serving",
         },
-        age: generation.born.elapsed(),
+        age: generation.started_at.elapsed(),
     }
 }
 

@@ -133,7 +133,7 @@ impl<'a> Server<'a> {
             stage: Stage::Serving,
             drain_period: None,
             stop_by: None,
-            born: Instant::now(),
+            started_at: Instant::now(),
             listeners,
             edges: None,
             pools: Vec::new(),

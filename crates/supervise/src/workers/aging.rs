@@ -39,7 +39,7 @@ impl Workers<'_> {
             let (number, pid) = (member.number, member.pid);
             if member.due.is_some_and(|due| now >= due) && member.slot.ask_for_replacement() {
                 member.cause = Some(Counter::EndedByLifetime);
-                let lived = now.saturating_duration_since(member.born).as_secs_f64();
+                let lived = now.saturating_duration_since(member.started_at).as_secs_f64();
                 log::info!("worker {number} (pid {pid}) is replaced: it has lived for {lived:.1} s (--max-lifetime)");
             }
             if let Some(limit) = limit

@@ -85,7 +85,7 @@ impl Workers<'_> {
             return;
         }
         if self.lacks_workers()
-            && let Some(pause) = self.pace.failed(now, now - member.born)
+            && let Some(pause) = self.pace.failed(now, now - member.started_at)
         {
             log::warn!("the next worker starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
         }

@@ -41,11 +41,11 @@ impl Workers<'_> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 slot.parent_account.count(Counter::WorkersStarted);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let born = Instant::now();
-                let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);
-                member.due = self.settings.life.max_lifetime.map(|most| born + aging::draw_lifetime(most));
+                let started_at = Instant::now();
+                let mut member = Member::new(slot, number, pid, seat.number, waker, process, started_at);
+                member.due = self.settings.life.max_lifetime.map(|most| started_at + aging::draw_lifetime(most));
                 self.members.push(member);
-                self.pace.started(born);
+                self.pace.started(started_at);
                 log::debug!("worker {number} started (pid {pid})");
                 Ok(())
             }

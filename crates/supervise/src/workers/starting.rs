@@ -147,7 +147,7 @@ impl Workers<'_> {
     pub(super) fn end_late_starters(&mut self) {
         let (now, patience) = (Instant::now(), self.settings.life.boot_timeout);
         for member in self.members.iter_mut().filter(|member| starts(member)) {
-            if now.saturating_duration_since(member.born) >= patience {
+            if now.saturating_duration_since(member.started_at) >= patience {
                 member.late = true;
                 member.end();
             }
@@ -157,7 +157,7 @@ impl Workers<'_> {
     /// Returns the time until the next worker has taken too long to start.
     pub(super) fn next_late_starter(&self, now: Instant) -> Option<Duration> {
         let starting = self.members.iter().filter(|member| starts(member));
-        starting.map(|member| (member.born + self.settings.life.boot_timeout).saturating_duration_since(now)).min()
+        starting.map(|member| (member.started_at + self.settings.life.boot_timeout).saturating_duration_since(now)).min()
     }
 }
 
