@@ -204,7 +204,7 @@ impl ForkedHelper {
 
 impl HelperContext {
     fn begin(parent: Pid, signals: &mut Signals, heirs: Heirs) -> Result<Self, String> {
-        let failed = |description: &str, error: io::Error| format!("cannot {description}: {error}");
+        let failed = |act: &str, error: io::Error| format!("cannot {act}: {error}");
         let (wake, waker) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
         let watches = take_over_signals(waker, signals, heirs).map_err(|error| failed("watch signals", error))?;

@@ -31,7 +31,8 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
             let size = show_size(shape(settings, capacity).size() as u64);
             format!(
                 "cannot make memory for an edge and workers with {capacity} threads in all: {}; it needs {size} of addresses \
-                 and {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with --edge off",
+                 and {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with \
+                 --edge off",
                 explain(&error)
             )
         })
