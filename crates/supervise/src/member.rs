@@ -35,10 +35,10 @@ pub(super) struct Member {
     /// The time when it is old enough to be replaced.
     pub(super) due: Option<Instant>,
     /// The time of the next look at its memory.
-    pub(super) next_weighing: Instant,
+    pub(super) next_measurement: Instant,
     /// Its resident and its own memory at the last exact measurement, and the time until which that is valid if it has not
     /// grown.
-    pub(super) weighed: Option<(Instant, u64, u64)>,
+    pub(super) last_measurement: Option<(Instant, u64, u64)>,
     /// Whether it was killed because it took too long to start.
     pub(super) late: bool,
     /// The last observations of its threads.
@@ -72,8 +72,8 @@ impl Member {
             end_by: None,
             late: false,
             due: None,
-            next_weighing: started_at,
-            weighed: None,
+            next_measurement: started_at,
+            last_measurement: None,
             sightings,
             stuck: 0,
         }

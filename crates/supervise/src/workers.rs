@@ -70,7 +70,7 @@ pub(super) struct Workers<'a> {
     /// The reason why the last replacement of the workers was given up, if it was.
     replacement_failure: Option<String>,
     /// Whether the memory use of workers is only estimated, because the system refuses exact numbers.
-    weighs_roughly: bool,
+    estimates_memory: bool,
     /// The number of workers that ended before they could serve, until the start has been reported.
     failed_starts: usize,
     /// Whether any worker has become ready.
@@ -113,7 +113,7 @@ impl<'a> Workers<'a> {
             ending: None,
             replacing: false,
             replacement_failure: None,
-            weighs_roughly: false,
+            estimates_memory: false,
             failed_starts: 0,
             served: false,
             announced: false,
