@@ -42,7 +42,7 @@ pub(super) struct Member {
     /// Whether it was killed because it took too long to start.
     pub(super) late: bool,
     /// The last observations of its threads.
-    pub(super) sightings: Vec<ProgressWatch>,
+    pub(super) progress: Vec<ProgressWatch>,
     /// The number of stuck threads: if there is any, the worker ends when the others have finished.
     pub(super) stuck: usize,
 }
@@ -57,7 +57,7 @@ impl Member {
         process: Option<OwnedFd>,
         started_at: Instant,
     ) -> Self {
-        let sightings = vec![ProgressWatch::default(); slot.running.len()];
+        let progress = vec![ProgressWatch::default(); slot.running.len()];
         Self {
             slot,
             number,
@@ -74,7 +74,7 @@ impl Member {
             due: None,
             next_measurement: started_at,
             last_measurement: None,
-            sightings,
+            progress,
             stuck: 0,
         }
     }
