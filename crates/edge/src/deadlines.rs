@@ -68,7 +68,7 @@ impl Deadlines {
     fn next(&self, entry: &Entry) -> Option<(Escalation, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
         let AppDeadlines { warning, timeout, kill } =
-            entry.asked.map_or(self.of_settings, |asked| self.of_settings.moved(asked));
+            entry.own_deadline.map_or(self.of_settings, |own_deadline| self.of_settings.moved(own_deadline));
         let stages = [(Escalation::Warned, warning), (Escalation::Interrupted, timeout), (Escalation::Killed, kill)];
         let to_come = stages.into_iter().filter(|(stage, after)| *stage > entry.stage && *after < Timeouts::NEVER);
         to_come.map(|(stage, after)| (stage, progress + after)).min_by_key(|(_, at)| *at)
@@ -103,7 +103,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn change_deadline(&mut self, ticket: Ticket, time: Option<Duration>) {
         let now = self.now();
         let Some(entry) = self.table.get(ticket) else { return };
-        entry.asked = Some(time);
+        entry.own_deadline = Some(time);
         entry.progress = Some(now);
         if let Some((_, at)) = self.deadlines.next(entry) {
             self.deadlines.look_at(at);

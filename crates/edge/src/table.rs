@@ -35,7 +35,7 @@ pub(super) struct Entry {
     /// The last measure taken because of a deadline.
     pub(super) stage: Escalation,
     /// The timeout that an app has set in place of `--request-timeout`. `Some(None)` without a timeout.
-    pub(super) asked: Option<Option<Duration>>,
+    pub(super) own_deadline: Option<Option<Duration>>,
     /// Whether it was lost once already.
     pub(super) retried: bool,
     /// The number of its connection, if that carries several requests.
@@ -90,7 +90,7 @@ impl Entry {
             paused: false,
             overflow: None,
             stage: Escalation::Nothing,
-            asked: None,
+            own_deadline: None,
             retried: false,
             connection: None,
         }

@@ -47,7 +47,7 @@ pub struct PooledRequest {
     /// The time at which its worker was first seen to have it, or last made progress; `None` if neither was seen.
     pub progress: Option<Duration>,
     /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
-    pub asked: Option<Option<Duration>>,
+    pub own_deadline: Option<Option<Duration>>,
     /// The edge's orders about it.
     pub orders: Orders,
 }
@@ -94,9 +94,9 @@ impl Memory {
                 _ => return None,
             };
             let since = Duration::from_nanos(notes.at(Layout::since(slot)));
-            let ProgressNote { progress, asked } = ProgressNote::from_bits(notes.at(Layout::progress_note(slot)));
+            let ProgressNote { progress, own_deadline } = ProgressNote::from_bits(notes.at(Layout::progress_note(slot)));
             let progress = progress.map(|progress| since.saturating_add(progress));
-            Some(PooledRequest { entry, stage, since, progress, asked, orders: Orders::from_bits(orders, entry.serial) })
+            Some(PooledRequest { entry, stage, since, progress, own_deadline, orders: Orders::from_bits(orders, entry.serial) })
         };
         Ok((0..self.layout.shape.slots).filter_map(see).collect())
     }
@@ -266,12 +266,12 @@ mod tests {
         worker.flush(&taken);
         collect(&mut edge, SECOND * 6);
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress, one.asked), (held(true, false), Some(SECOND * 6), None));
+        assert_eq!((one.stage, one.progress, one.own_deadline), (held(true, false), Some(SECOND * 6), None));
         worker.deadline(&mut taken, Some(SECOND * 9)).expect("room");
         collect(&mut edge, SECOND * 7);
         assert!(edge.pause(ticket));
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress, one.asked), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
+        assert_eq!((one.stage, one.progress, one.own_deadline), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
         edge.tell_time(SECOND * 8);
         edge.resume(ticket);
         edge.interrupt(ticket);

@@ -34,7 +34,7 @@ impl Edge {
 
     /// Notes another deadline that the app asked for, counted from now on.
     pub(super) fn note_deadline(&mut self, entry: Entry, time: Option<Duration>) {
-        self.note(entry, |progress_note, _| progress_note.asked = Some(time));
+        self.note(entry, |progress_note, _| progress_note.own_deadline = Some(time));
     }
 
     /// Notes the wait of a request whose answer has begun. The worker reports when it took the request; only a time between

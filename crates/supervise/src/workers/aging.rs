@@ -65,8 +65,8 @@ impl Workers<'_> {
     }
 }
 
-/// Returns the memory of a worker, exactly if it may be more than `limit`. `None` if the worker has ended. Sets `estimates` when
-/// the system refuses exact numbers.
+/// Returns the memory of a worker, exactly if it may be more than `limit`. `None` if the worker has ended. Sets `estimates`
+/// when the system refuses exact numbers.
 fn measure(member: &mut Member, limit: u64, now: Instant, estimates: &mut bool) -> Option<u64> {
     let process = member.pid.as_raw_nonzero().get().unsigned_abs();
     member.next_measurement = now + LOOK;
