@@ -41,7 +41,7 @@ pub enum RequestState {
 pub struct PooledRequest {
     entry: Entry,
     /// The progress of the request.
-    pub stage: RequestState,
+    pub state: RequestState,
     /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
     /// The time at which its worker was first seen to have it, or last made progress; `None` if neither was seen.
@@ -84,7 +84,7 @@ impl Memory {
             if !is_same || Serial::from_bits(orders >> 24) != entry.serial {
                 return None;
             }
-            let stage = match now {
+            let state = match now {
                 Ownership::Taken(_, place) if place < self.layout.shape.workers => {
                     let (begun, paused) = speakers.get(&entry.bits()).map_or((false, false), |paused| (true, *paused));
                     let process = u32::try_from(words.at(self.layout.occupant(place))).ok().filter(|process| *process != 0);
@@ -96,7 +96,7 @@ impl Memory {
             let since = Duration::from_nanos(notes.at(Layout::since(slot)));
             let ProgressNote { progress, own_deadline } = ProgressNote::from_bits(notes.at(Layout::progress_note(slot)));
             let progress = progress.map(|progress| since.saturating_add(progress));
-            Some(PooledRequest { entry, stage, since, progress, own_deadline, orders: Orders::from_bits(orders, entry.serial) })
+            Some(PooledRequest { entry, state, since, progress, own_deadline, orders: Orders::from_bits(orders, entry.serial) })
         };
         Ok((0..self.layout.shape.slots).filter_map(see).collect())
     }
@@ -250,7 +250,7 @@ mod tests {
         let mut taken = worker.take().expect("the oldest");
         let all = seen(&memory);
         let own = Some(std::process::id());
-        let stages: Vec<(&str, RequestState)> = all.iter().map(|(text, pooled)| (&text[..], pooled.stage)).collect();
+        let stages: Vec<(&str, RequestState)> = all.iter().map(|(text, pooled)| (&text[..], pooled.state)).collect();
         let held = |begun, paused| RequestState::Taken { place: 1, process: own, begun, paused };
         assert_eq!(stages, [("one", held(false, false)), ("two", RequestState::Queued(0)), ("three", RequestState::Queued(1))]);
         assert_eq!(all.iter().map(|(_, one)| one.since).collect::<Vec<_>>(), [SECOND, SECOND * 2, SECOND * 3]);
@@ -266,18 +266,18 @@ mod tests {
         worker.flush(&taken);
         collect(&mut edge, SECOND * 6);
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress, one.own_deadline), (held(true, false), Some(SECOND * 6), None));
+        assert_eq!((one.state, one.progress, one.own_deadline), (held(true, false), Some(SECOND * 6), None));
         worker.deadline(&mut taken, Some(SECOND * 9)).expect("room");
         collect(&mut edge, SECOND * 7);
         assert!(edge.pause(ticket));
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress, one.own_deadline), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
+        assert_eq!((one.state, one.progress, one.own_deadline), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
         edge.tell_time(SECOND * 8);
         edge.resume(ticket);
         edge.interrupt(ticket);
         edge.withdraw(ticket);
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress), (held(true, false), Some(SECOND * 8)));
+        assert_eq!((one.state, one.progress), (held(true, false), Some(SECOND * 8)));
         assert!(one.orders.gone && one.orders.interrupted && !one.orders.warned);
         worker.finish(taken);
         collect(&mut edge, SECOND * 9);
@@ -293,7 +293,7 @@ mod tests {
         let mut edge = Edge::new(&memory).expect("memory");
         let tickets = ["one", "two", "three"].map(|text| submit(&mut edge, text, SECOND));
         edge.set_aside(|ticket| ticket != tickets[2], &mut Vec::new());
-        let mut stages: Vec<(String, RequestState)> = seen(&memory).into_iter().map(|(text, one)| (text, one.stage)).collect();
+        let mut stages: Vec<(String, RequestState)> = seen(&memory).into_iter().map(|(text, one)| (text, one.state)).collect();
         stages.sort_by(|one, other| one.0.cmp(&other.0));
         let expected =
             [("one", 1), ("three", 0), ("two", 2)].map(|(text, place)| (text.to_owned(), RequestState::Queued(place)));

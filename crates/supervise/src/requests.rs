@@ -94,7 +94,7 @@ pub(super) fn in_workers(
 pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
     let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
     for pooled in pools.iter().filter_map(|memory| memory.inspect().ok()).flatten() {
-        if matches!(pooled.stage, RequestState::Queued(_)) {
+        if matches!(pooled.state, RequestState::Queued(_)) {
             queued += 1;
             oldest = Some(oldest.map_or(pooled.since, |before| before.min(pooled.since)));
         } else {
@@ -117,7 +117,7 @@ fn clock() -> Duration {
 }
 
 fn position(pooled: &PooledRequest) -> Option<usize> {
-    if let RequestState::Queued(before) = pooled.stage { Some(before + 1) } else { None }
+    if let RequestState::Queued(before) = pooled.state { Some(before + 1) } else { None }
 }
 
 /// Returns the summary of a request. `None` if it has ended.
@@ -143,7 +143,7 @@ fn report(
     now: Duration,
 ) -> RequestReport {
     let age = now.saturating_sub(pooled.since);
-    let (state, worker) = match pooled.stage {
+    let (state, worker) = match pooled.state {
         RequestState::Queued(_) => ("queued", None),
         RequestState::Taken { process, begun, paused, .. } => {
             let state = match (pooled.orders.gone, pooled.orders.interrupted, paused, begun) {
@@ -156,7 +156,7 @@ fn report(
             (state, process.map(|pid| worker(pid, processes)))
         }
     };
-    let taken = matches!(pooled.stage, RequestState::Taken { .. });
+    let taken = matches!(pooled.state, RequestState::Taken { .. });
     let quiet = taken.then(|| now.saturating_sub(pooled.progress.unwrap_or(pooled.since)).min(age));
     let deadline = match state {
         "queued" => after(settings.queue_timeout, age),

@@ -270,7 +270,7 @@ fn all_of_them_are_seen_to_wait() {
     let sightings = site.memory.inspect().expect("it can be read");
     let mut places: Vec<usize> = sightings
         .iter()
-        .filter_map(|one| if let oribi_pool::RequestState::Queued(place) = one.stage { Some(place) } else { None })
+        .filter_map(|one| if let oribi_pool::RequestState::Queued(place) = one.state { Some(place) } else { None })
         .collect();
     places.sort_unstable();
     assert_eq!(places, (0..usize::from(MANY)).collect::<Vec<_>>());
