@@ -160,7 +160,7 @@ impl Workforce for Workers<'_> {
     }
 
     fn keep_running(&mut self, server: &mut Server<'_>) {
-        self.keep_staffed(server);
+        self.maintain_number(server);
     }
 
     fn reap(&mut self, server: &mut Server<'_>) {

@@ -84,7 +84,7 @@ impl Workers<'_> {
         if failed && self.start_has_failed(server, member.outdated, &format!("worker {number} {end}")) {
             return;
         }
-        if self.lacks_workers()
+        if self.has_too_few()
             && let Some(pause) = self.pace.failed(now, now - member.started_at)
         {
             log::warn!("the next worker starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
@@ -95,7 +95,7 @@ impl Workers<'_> {
     /// make others wait.
     fn replace_at_once(&mut self, server: &Server<'_>, now: Instant) {
         let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
-        if serves && self.lacks_workers() && self.pace.lost(now) {
+        if serves && self.has_too_few() && self.pace.lost(now) {
             log::warn!("workers end so often that some replacements wait: after twenty at once, ten are started in a second");
         }
     }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// The number of workers of each kind.
 #[derive(Debug, Default)]
-struct Staff {
+struct WorkerCounts {
     /// Workers that need no replacement now.
     staying: usize,
     /// Workers that take requests.
@@ -68,18 +68,18 @@ impl Workers<'_> {
     }
 
     /// Starts missing workers, and retires replaced and surplus ones.
-    pub(super) fn keep_staffed(&mut self, server: &mut Server<'_>) {
+    pub(super) fn maintain_number(&mut self, server: &mut Server<'_>) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
             self.scoreboard.parent_account.count(Counter::GenerationsLoaded);
             server.notifier.reloaded("serving");
             log::info!("all workers have been replaced");
         }
-        let mut staff = self.staff();
-        self.report_if_settled(&staff);
-        while staff.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
+        let mut counts = self.counts();
+        self.report_if_settled(&counts);
+        while counts.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
             match self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
-                Ok(()) => staff.staying += 1,
+                Ok(()) => counts.staying += 1,
                 Err(error) => {
                     let why = explain(&error);
                     log::error!("cannot start a worker: {why}");
@@ -91,34 +91,34 @@ impl Workers<'_> {
                     } else {
                         self.fork_has_failed(server, &why);
                     }
-                    staff = self.staff();
+                    counts = self.counts();
                     break;
                 }
             }
         }
-        if staff.staying >= self.wanted {
+        if counts.staying >= self.wanted {
             self.pace.is_complete();
         }
-        if self.replaces_whole() && staff.fresh < self.wanted {
+        if self.replaces_whole() && counts.fresh < self.wanted {
             // If one replacement follows another before that is complete, more outdated workers may accept than are wanted.
             // The excess ones retire at once.
-            while staff.accepting - staff.fresh > self.wanted
+            while counts.accepting - counts.fresh > self.wanted
                 && let Some(index) = self.dispensable()
             {
                 self.retire(index);
-                staff.accepting -= 1;
+                counts.accepting -= 1;
             }
             return;
         }
-        while staff.accepting > self.wanted
+        while counts.accepting > self.wanted
             && let Some(index) = self.dispensable()
         {
             self.retire(index);
-            (staff.accepting, staff.changing) = (staff.accepting - 1, true);
+            (counts.accepting, counts.changing) = (counts.accepting - 1, true);
         }
         if self.settings.life.replace_order == ReplaceOrder::OldFirst
-            && !staff.changing
-            && staff.accepting >= self.wanted
+            && !counts.changing
+            && counts.accepting >= self.wanted
             && let Some(index) = self.due()
         {
             self.retire(index);
@@ -126,8 +126,8 @@ impl Workers<'_> {
     }
 
     /// Reports to the waiting client or master that the target number is reached.
-    fn report_if_settled(&mut self, staff: &Staff) {
-        let as_many = !staff.changing && staff.accepting == self.wanted;
+    fn report_if_settled(&mut self, counts: &WorkerCounts) {
+        let as_many = !counts.changing && counts.accepting == self.wanted;
         if as_many {
             let leaving = self.members.iter().filter(|member| member.serving().is_none());
             self.change.await_ends_of(leaving.map(|member| member.pid));
@@ -154,8 +154,8 @@ impl Workers<'_> {
     }
 
     /// Whether more workers must be started.
-    pub(super) fn lacks_workers(&self) -> bool {
-        self.staff().staying < self.wanted
+    pub(super) fn has_too_few(&self) -> bool {
+        self.counts().staying < self.wanted
     }
 
     fn retire(&mut self, index: usize) {
@@ -169,39 +169,39 @@ impl Workers<'_> {
     }
 
     /// Counts the workers.
-    fn staff(&self) -> Staff {
+    fn counts(&self) -> WorkerCounts {
         let old_first = self.settings.life.replace_order == ReplaceOrder::OldFirst;
         // One outdated worker at a time is replaced: the next one follows when the replacement of this one accepts and this one
         // has its command to retire.
         let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
-        let mut staff = Staff::default();
+        let mut counts = WorkerCounts::default();
         for (index, member) in self.members.iter().enumerate() {
             let stays = if self.replaces_whole() { !member.outdated } else { old_first || aside != Some(index) };
             match member.serving() {
                 Some(WorkerState::Starting) => {
-                    staff.staying += usize::from(stays);
-                    staff.changing = true;
+                    counts.staying += usize::from(stays);
+                    counts.changing = true;
                 }
                 Some(WorkerState::Ready) => {
-                    staff.staying += usize::from(stays);
-                    staff.accepting += 1;
-                    staff.fresh += usize::from(!member.outdated);
+                    counts.staying += usize::from(stays);
+                    counts.accepting += 1;
+                    counts.fresh += usize::from(!member.outdated);
                 }
                 // Its replacement starts now or, with the order "old first", when this one has ended.
                 Some(WorkerState::Retiring) => {
-                    staff.staying += usize::from(old_first && stays);
-                    staff.accepting += 1;
+                    counts.staying += usize::from(old_first && stays);
+                    counts.accepting += 1;
                 }
                 // The decision about others is made when it has ended.
-                None if member.has_given_up() || member.late => staff.staying += usize::from(stays),
+                None if member.has_given_up() || member.late => counts.staying += usize::from(stays),
                 None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
-                    staff.staying += 1;
-                    staff.changing = true;
+                    counts.staying += 1;
+                    counts.changing = true;
                 }
                 Some(WorkerState::Vacant) | None => {}
             }
         }
-        staff
+        counts
     }
 
     /// Returns the index of the worker to retire next with the order "old first": one that has asked for it, else an outdated
