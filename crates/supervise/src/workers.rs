@@ -6,7 +6,7 @@ mod edge_requests;
 mod ends;
 mod executed;
 mod forking;
-mod staffing;
+mod maintaining;
 mod starting;
 mod stopping;
 mod stuck;
