@@ -301,7 +301,7 @@ impl<'a> Edges<'a> {
         processes.flat_map(|process| std::iter::from_fn(|| process.link.next())).collect()
     }
 
-    fn tell(&self, command: WorkerCommand) {
+    fn send_command(&self, command: WorkerCommand) {
         for (entry, slot) in self.entries.iter().zip(self.slots()) {
             if let Some(process) = &entry.process {
                 slot.set_command(command);
@@ -384,7 +384,7 @@ impl<'a> Edges<'a> {
         }
         let awaits_clients = closing.awaits_clients();
         self.stage = Stage::Draining { deadline, closing, command, cut: false };
-        if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.tell(command) }
+        if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.send_command(command) }
     }
 
     /// Records that edges of a previous server will hand their connections over to these, which have not been started yet.
@@ -423,7 +423,7 @@ impl<'a> Edges<'a> {
         }
         let command = if successors.is_empty() { WorkerCommand::Retire } else { WorkerCommand::HandOver };
         self.stage = Stage::Draining { deadline, closing: Closing::default(), command, cut: false };
-        self.tell(command);
+        self.send_command(command);
     }
 
     /// While draining: commands the edges to finish now, because no process would answer further clients.
@@ -431,7 +431,7 @@ impl<'a> Edges<'a> {
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
         let command = *command;
         closing.stop_awaiting_clients();
-        self.tell(command);
+        self.send_command(command);
     }
 
     /// While draining: kills edges that take too long, and starts a last edge for connections that have arrived in the
@@ -445,7 +445,7 @@ impl<'a> Edges<'a> {
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
         if closing.have_all_arrived(listeners) {
             let command = *command;
-            self.tell(command);
+            self.send_command(command);
         }
         let Stage::Draining { deadline, closing, cut, .. } = &mut self.stage else { return (Drained::NotYet, None) };
         closing.close_if_quiet(listeners);

@@ -102,7 +102,7 @@ impl Member {
     }
 
     /// Gives the worker a command and wakes it.
-    pub(super) fn tell(&self, command: WorkerCommand) {
+    pub(super) fn send_command(&self, command: WorkerCommand) {
         self.slot.set_command(command);
         self.wake();
     }
@@ -116,7 +116,7 @@ impl Member {
     /// Commands it to finish until `end_by`.
     pub(super) fn retire(&mut self, end_by: Instant) {
         self.end_by = Some(end_by);
-        self.tell(WorkerCommand::Retire);
+        self.send_command(WorkerCommand::Retire);
     }
 
     /// Stops a worker with a stuck thread: the others get a moment to finish, but no longer than `graceful`.
@@ -124,7 +124,7 @@ impl Member {
         let end_by = now + OTHERS_MAY_FINISH.min(graceful);
         self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
         if self.serving().is_some() {
-            self.tell(WorkerCommand::Retire);
+            self.send_command(WorkerCommand::Retire);
         }
     }
 

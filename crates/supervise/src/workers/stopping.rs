@@ -57,7 +57,7 @@ impl Workers<'_> {
                 return self.announce_drain_state(DrainState::Closing);
             }
         }
-        self.members.iter().for_each(|member| member.tell(command));
+        self.members.iter().for_each(|member| member.send_command(command));
     }
 
     fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> Ending {
@@ -153,7 +153,7 @@ impl Workers<'_> {
         let (Stage::Stopping { deadline, .. }, Some(ending)) = (server.stage, &mut self.ending) else { return false };
         let closing = &mut ending.closing;
         if closing.have_all_arrived(&server.listeners) {
-            self.members.iter().for_each(|member| member.tell(WorkerCommand::Drain));
+            self.members.iter().for_each(|member| member.send_command(WorkerCommand::Drain));
         }
         closing.close_if_quiet(&server.listeners);
         if !self.members.is_empty() {
