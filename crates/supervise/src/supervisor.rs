@@ -83,19 +83,19 @@ impl Started<'_> {
         if let Some(shortage) = descriptor_shortage(raise_descriptor_limit(), self.settings.limits.connections) {
             log::warn!("{shortage}");
         }
-        say_who_has_sockets(listeners, self.settings);
+        log_socket_owners(listeners, self.settings);
     }
 }
 
 /// Logs how sockets are assigned to lanes, if each lane has its own.
-fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
+fn log_socket_owners(listeners: &[Listener], settings: &Settings) {
     let owners = settings.sockets_of_address();
     if owners > 1 {
         for listener in listeners {
             let alone = listener.sockets().count() > 1;
-            let what = if alone { "a socket for each" } else { "one socket, as there can be no more, for all" };
-            let who = if settings.edges_wanted() > 0 { "edges" } else { "lanes" };
-            log::info!("{} has {what} of {owners} {who}", listener.display);
+            let socket_count = if alone { "a socket for each" } else { "one socket, as there can be no more, for all" };
+            let owner = if settings.edges_wanted() > 0 { "edges" } else { "lanes" };
+            log::info!("{} has {socket_count} of {owners} {owner}", listener.display);
         }
     }
 }

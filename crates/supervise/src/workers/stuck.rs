@@ -60,9 +60,11 @@ impl Workers<'_> {
                 if idle < deadlines.shortest() {
                     continue;
                 }
-                let say = |what: &str, time: Duration| {
+                let warn = |problem: &str, time: Duration| {
                     let (seconds, request) = (time.as_secs_f64(), running::text_of(line));
-                    log::warn!("worker {number} (pid {pid}): its app {what}; it has done nothing for {seconds} s: {request}");
+                    log::warn!(
+                        "worker {number} (pid {pid}): its app {problem}; it has done nothing for {seconds} s: {request}"
+                    );
                 };
                 if idle >= deadlines.kill {
                     allowed = allowed.max(deadlines.kill);
@@ -71,10 +73,10 @@ impl Workers<'_> {
                     if !has_edges {
                         member.slot.parent_account.count(Counter::RequestTimeouts);
                     }
-                    say("is interrupted", deadlines.timeout);
+                    warn("is interrupted", deadlines.timeout);
                     ordered |= INTERRUPT;
                 } else if idle >= deadlines.warning && idle < deadlines.timeout && thread_progress.order(line, WARN) {
-                    say("takes long", deadlines.warning);
+                    warn("takes long", deadlines.warning);
                     ordered |= WARN;
                 }
             }
