@@ -50,13 +50,13 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         loop {
             self.server.signals.rearm();
             self.workforce.rearm();
-            self.obey_signals();
-            self.go_on_with_drain_period();
+            self.handle_signals();
+            self.advance_drain_period();
             self.reap();
             self.workforce.step(&mut self.server);
-            self.obey_edges();
+            self.handle_edge_requests();
             self.keep_watchdog();
-            self.go_on_with_upgrade();
+            self.advance_upgrade();
             if self.server.succession.has_yielded() {
                 // The other server displays them.
                 self.add_counts();
@@ -112,12 +112,12 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         None
     }
 
-    fn obey_signals(&mut self) {
+    fn handle_signals(&mut self) {
         let server = &mut self.server;
         if server.succession.pass_signals_on() {
             return;
         }
-        self.obey_stops();
+        self.handle_stop_signals();
         let server = &mut self.server;
         let hup_arrived = signals::take(Signal::HUP) > 0;
         let file_touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
@@ -135,7 +135,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         if signals::take(Signal::USR1) > 0 && !self.leave_slowly() {
             self.reopen_logs();
         }
-        self.obey_signals_for_upgrade();
+        self.handle_upgrade_signals();
     }
 
     /// Loads the app again, or replaces the workers; returns the number of the reload.

@@ -33,8 +33,8 @@ impl<'a> Mold<'a> {
         loop {
             server.signals.rearm();
             workers.rearm();
-            obey_signals(server, workers, stop_requests);
-            obey_master(server, workers);
+            handle_signals(server, workers, stop_requests);
+            handle_master_messages(server, workers);
             workers.reap(server);
             workers.step(server);
             match server.stage {
@@ -55,7 +55,7 @@ impl<'a> Mold<'a> {
 
 /// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all: the master also
 /// gets them, and knows how often they were sent. USR2, TTIN and TTOU are only for the master.
-fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_requests: &mut StopRequests) {
+fn handle_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_requests: &mut StopRequests) {
     let [term, quit, interrupt] = [Signal::TERM, Signal::QUIT, Signal::INT].map(signals::take);
     for signal in [Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU] {
         signals::take(signal);
@@ -85,7 +85,7 @@ fn reopen_logs(server: &Server<'_>, workers: &Workers<'_>) {
 }
 
 /// Handles the messages of the master.
-fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
+fn handle_master_messages(server: &mut Server<'_>, workers: &mut Workers<'_>) {
     while let Some(master) = &workers.master {
         match master.receive() {
             Received::Message(Message::Stop) => workers.stop_workers(server, WorkerCommand::Drain),
@@ -107,7 +107,7 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
             | Received::Failure(_) => {}
             Received::WorkerRequest(request) => workers.handle_request(server, request),
             Received::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
-            Received::Scale { workers: wanted, order } => workers.obey_scale(server, wanted, order),
+            Received::Scale { workers: wanted, order } => workers.handle_scale(server, wanted, order),
             Received::None => return,
             Received::End => {
                 log::error!("the master has died");

@@ -93,7 +93,7 @@ impl Workforce for Molds<'_> {
         // Ended molds have been recorded by now, with their last messages.
         self.listen_to_molds(server);
         self.roll(server);
-        self.go_on_with_change();
+        self.advance_change();
         self.end_overdue();
         self.end_late_loads();
     }

@@ -123,7 +123,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Carries out an order of the master to change the number of workers.
-    pub(super) fn obey_scale(&mut self, server: &Server<'_>, workers: u32, order: u32) {
+    pub(super) fn handle_scale(&mut self, server: &Server<'_>, workers: u32, order: u32) {
         if let Err(why) = self.have_workers(server, workers as usize) {
             log::warn!("{why}");
         }
@@ -255,7 +255,7 @@ impl Workforce for Workers<'_> {
     }
 
     fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
-        self.obey_request(request);
+        self.handle_edge_request(request);
     }
 
     fn reopen_logs(&self) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 impl<W: Workforce> FirstProcess<'_, W> {
     /// Handles the signals that stop the server.
-    pub(super) fn obey_stops(&mut self) {
+    pub(super) fn handle_stop_signals(&mut self) {
         let (stops, now) = (self.server.is_stopping(), Instant::now());
         match StopAction::from_signals(&mut self.stop_requests, self.server.drain_period.is_some(), stops, now) {
             StopAction::Nothing => {}
@@ -39,7 +39,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// Sends the announcements that are due to edges and workers, and begins to stop when the period is over.
-    pub(super) fn go_on_with_drain_period(&mut self) {
+    pub(super) fn advance_drain_period(&mut self) {
         let (now, server) = (Instant::now(), &mut self.server);
         let Some(drain_period) = &mut server.drain_period else { return };
         if drain_period.is_over(now) || server.stage != Stage::Serving {

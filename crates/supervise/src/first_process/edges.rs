@@ -50,7 +50,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// Handles the requests of edges about workers.
-    pub(super) fn obey_edges(&mut self) {
+    pub(super) fn handle_edge_requests(&mut self) {
         let requests: Vec<WorkerRequest> = self.server.edges.iter().flat_map(Edges::requests).collect();
         requests.into_iter().for_each(|request| self.workforce.handle_request(&self.server, request));
     }

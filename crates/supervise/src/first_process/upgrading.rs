@@ -81,7 +81,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// Handles signals that correspond to orders on the control socket: an upgrade, or another number of workers.
-    pub(super) fn obey_signals_for_upgrade(&mut self) {
+    pub(super) fn handle_upgrade_signals(&mut self) {
         if signals::take(Signal::USR2) > 0
             && let Err(why) = self.upgrade()
         {
@@ -97,7 +97,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// Takes the next step of an upgrade, if one is due.
-    pub(super) fn go_on_with_upgrade(&mut self) {
+    pub(super) fn advance_upgrade(&mut self) {
         self.take_over_when_ready();
         let (now, condition) = (Instant::now(), self.condition());
         let server = &mut self.server;

@@ -33,7 +33,7 @@ impl Molds<'_> {
     }
 
     /// While a client waits for a change: sends it to the serving generation, and evaluates the answer.
-    pub(super) fn go_on_with_change(&mut self) {
+    pub(super) fn advance_change(&mut self) {
         if !self.change.last.is_under_way() {
             return;
         }
