@@ -21,7 +21,7 @@ pub(super) struct Reporter<'a> {
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: &'a OwnedFd,
     /// Sets the process title to the worker's activity; see [`Runtime::set_title`] for the thread that may call it.
-    pub(super) entitle: &'a dyn Fn(&str),
+    pub(super) set_title: &'a dyn Fn(&str),
 }
 
 /// The title of a worker that has stopped accepting connections and answers those it has.
@@ -37,7 +37,7 @@ impl Reporter<'_> {
 
     /// Called when the worker stops accepting connections.
     pub(super) fn retires(&self) {
-        (self.entitle)(RETIRING);
+        (self.set_title)(RETIRING);
     }
 }
 
@@ -348,7 +348,7 @@ mod tests {
         let _deadline = oribi_test_support::waits_for("contexts, or the thread that makes them");
         let pool = Pool::new(1);
         let runtime = Native::new("x");
-        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
+        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, set_title: &|_| () }, None);
         let present = runtime.open(true).expect("it always opens");
         let Renewal::Serve(present, due) = supply.renew(present, 10, After::default()) else { panic!("it must serve on") };
         assert_eq!(due, 11, "asked again at the next request");
@@ -393,7 +393,7 @@ mod tests {
         let runtime = Failing(1.into());
         std::thread::scope(|scope| {
             scope.spawn(|| pool.keep(&runtime, 0, || ()));
-            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
+            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, set_title: &|_| () }, None);
             let present = supply.first().expect("there is one");
             let after = After { retire: true, ..After::default() };
             assert!(matches!(supply.renew(present, 1, after), Renewal::Stop(_)));

@@ -115,7 +115,7 @@ pub(super) struct Server<'a> {
 
 impl Server<'_> {
     /// Sets the title of this process.
-    pub(super) fn entitle(&self, state: &str) {
+    pub(super) fn set_title(&self, state: &str) {
         Title { role: self.role.name(), generation: self.role.generation(), state }.show(self.settings, self.runtime);
     }
 

@@ -353,7 +353,7 @@ mod tests {
             running: &[],
             must_log: true,
         };
-        let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
+        let reporter = Reporter { slot: &slot, notice: &notice, set_title: &|_| () };
         let crew = SharedLane::new(&setup, lock, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");

@@ -50,7 +50,7 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
         let lanes = lanes_of_worker(settings, runtime);
         let server = Server::open(settings, Some(runtime), Role::Supervisor, is_program, lanes)?;
         started.describe(&server.listeners);
-        server.entitle("starting");
+        server.set_title("starting");
         return Ok(FirstProcess::new(server, workers).serve());
     };
     let Inheritance { master, mut listeners, pools, board, vault, proof, generation } = inherited;
@@ -63,7 +63,7 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
         started.describe(&server.listeners);
     }
     let workers = Workers::new(settings, runtime, scoreboard(settings, board)?, (Some(master), generation), None)?;
-    server.entitle("starting");
+    server.set_title("starting");
     Ok(Mold::new(server, workers).serve())
 }
 

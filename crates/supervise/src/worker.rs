@@ -64,7 +64,7 @@ impl WorkerSetup<'_> {
     }
 
     /// Sets the title of this process. See [`Runtime::set_title`] for the thread that may call this.
-    pub(super) fn entitle(&self, state: &str) {
+    pub(super) fn set_title(&self, state: &str) {
         let role = format!("worker {}", self.number);
         Title { role: &role, generation: self.generation, state }.show(self.settings, Some(self.runtime));
     }
@@ -119,7 +119,7 @@ fn serve(worker: &WorkerSetup<'_>, supervisor_signals: &mut signals::Signals, he
         None => run_lane(worker),
     };
     // The app's hooks and handlers may take long.
-    worker.entitle("ending");
+    worker.set_title("ending");
     worker.runtime.worker_stopping(worker.number);
     outcome
 }
@@ -192,7 +192,7 @@ fn lane_setup<'a>(worker: &'a WorkerSetup<'_>, doors: &'a [Door<'a>], running: &
 }
 
 fn run_lane(worker: &WorkerSetup<'_>) -> Result<(), String> {
-    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, entitle: &|state| worker.entitle(state) };
+    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
     let mut supply = Single::new(worker.settings, worker.runtime, reporter, boot(worker)?);
     run(worker, worker.seat, worker.slot.running, &mut supply)
 }
@@ -235,7 +235,7 @@ fn attachments(worker: &WorkerSetup<'_>) -> Result<Option<Vec<Worker>>, String> 
 
 /// Makes the threads of a language with one lock share one lane.
 fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
-    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, entitle: &|state| worker.entitle(state) };
+    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
     let doors = if worker.pools.is_empty() { doors(worker.listeners, worker.seat) } else { Vec::new() };
     let lane_setup = lane_setup(worker, &doors, worker.slot.running);
     let failed = |error: io::Error| error.to_string();
@@ -271,7 +271,7 @@ fn run_lanes(worker: &WorkerSetup<'_>) -> Result<(), String> {
                 pool.lane_ended();
             }
         }
-        pool.keep(worker.runtime, spares, || worker.entitle(RETIRING));
+        pool.keep(worker.runtime, spares, || worker.set_title(RETIRING));
     });
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(message) => Err(format!("a lane failed: {message}")),
@@ -280,7 +280,7 @@ fn run_lanes(worker: &WorkerSetup<'_>) -> Result<(), String> {
 }
 
 fn run_one_of_many(worker: &WorkerSetup<'_>, index: usize, pool: &Pool) -> Result<(), String> {
-    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, entitle: &|state| worker.entitle(state) };
+    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
     let running = worker.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(worker.settings, pool, reporter, boot(worker)?);
     let seat = worker.seat.part(index, worker.settings.threads);

@@ -47,7 +47,7 @@ const KEEPERS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::US
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
 impl ForkedEdge {
-    /// Runs the edge, and ends the process. `entitle` sets its title.
+    /// Runs the edge, and ends the process. `set_title` sets its title.
     pub(in super::super) fn run_and_exit(
         self,
         settings: &Settings,
@@ -55,12 +55,12 @@ impl ForkedEdge {
         mut pools: Vec<Memory>,
         privileges: &Privileges,
         keeper_signals: &mut signals::Signals,
-        entitle: impl FnOnce(&str),
+        set_title: impl FnOnce(&str),
     ) -> ! {
         let name = name(self.number, settings.edges_wanted());
         let memory = pools.swap_remove(self.number);
         drop(pools);
-        entitle(&name);
+        set_title(&name);
         let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, keeper_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,

@@ -30,7 +30,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             return self.stop();
         }
         server.drain_period = Some(DrainPeriod::begin(now, delay));
-        server.entitle("draining");
+        server.set_title("draining");
     }
 
     fn end_drain_period(&mut self) {

@@ -45,8 +45,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         server.release();
         let pools = server.take_pools();
         let (settings, runtime) = (server.settings, server.runtime);
-        let entitle = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
-        forked.run_and_exit(settings, &server.listeners, pools, &server.privileges, &mut server.signals, entitle)
+        let set_title = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
+        forked.run_and_exit(settings, &server.listeners, pools, &server.privileges, &mut server.signals, set_title)
     }
 
     /// Handles the requests of edges about workers.

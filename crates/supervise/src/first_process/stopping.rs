@@ -14,7 +14,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if server.is_stopping() {
             return;
         }
-        server.entitle("stopping");
+        server.set_title("stopping");
         server.notifier.stopping();
         let graceful = server.settings.timeouts.graceful;
         let Some(edges) = &mut server.edges else { return workforce.stop(server, Finish::Last) };

@@ -157,7 +157,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             }
             None => self.workforce.stop(server, Finish::Replaced),
         }
-        self.server.entitle("handing over");
+        self.server.set_title("handing over");
     }
 
     /// Takes over from the previous server as soon as this one serves, and records its end.

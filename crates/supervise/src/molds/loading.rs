@@ -66,7 +66,7 @@ impl Molds<'_> {
             } else {
                 self.served = true;
                 server.notifier.ready("serving");
-                server.entitle("");
+                server.set_title("");
                 if !server.succession.is_not_ready() {
                     announce(&server.listeners, self.settings, self.wanted);
                     server.control.iter_mut().for_each(Control::take_name);

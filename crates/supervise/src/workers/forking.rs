@@ -96,7 +96,7 @@ impl Workers<'_> {
             must_log: !self.served && self.generation == 1,
             supervisor,
         };
-        worker.entitle("");
+        worker.set_title("");
         worker::run_and_exit(&worker, &mut server.signals, heirs)
     }
 }

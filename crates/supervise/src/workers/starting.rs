@@ -23,7 +23,7 @@ impl Workers<'_> {
         let ready = self.members.iter().filter(accepts).count();
         if ready > 0 && !self.served {
             self.served = true;
-            server.entitle("");
+            server.set_title("");
             self.runtime.server_ready();
         }
         if !self.served {

@@ -68,7 +68,7 @@ impl Workers<'_> {
         let needed = self.served && !server.has_edges() && !self.members.iter().any(Member::accepts);
         let starters = (!needed).then_some(now + LAST_MOMENT);
         server.stage = Stage::Stopping { deadline, cut: false };
-        server.entitle("stopping");
+        server.set_title("stopping");
         let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
         log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
         Ending { command, closing: Closing::default(), starters }
