@@ -32,13 +32,13 @@ pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl Fn
         wake: wake.as_fd(),
         must_log: true,
     };
-    lane::run(&setup, &mut Only(runtime)).map_err(|error| error.to_string())
+    lane::run(&setup, &mut UnreplacedContext(runtime)).map_err(|error| error.to_string())
 }
 
 /// Supplies one context, which is never replaced.
-struct Only<'a>(&'a dyn Runtime);
+struct UnreplacedContext<'a>(&'a dyn Runtime);
 
-impl ContextSupply for Only<'_> {
+impl ContextSupply for UnreplacedContext<'_> {
     fn first(&mut self) -> Result<Box<dyn Host>, String> {
         self.0.open(false)
     }

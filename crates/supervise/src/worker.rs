@@ -1,6 +1,6 @@
 //! A worker: the process that runs lanes.
 
-use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
+use super::contexts::{ContextPool, PooledContexts, RETIRING, Reporter, SingleContext};
 use super::edge_pools::EdgePools;
 use super::failure_pipe::FailurePipe;
 use super::privileges::Privileges;
@@ -193,7 +193,7 @@ fn lane_setup<'a>(worker: &'a WorkerSetup<'_>, doors: &'a [Door<'a>], running: &
 
 fn run_lane(worker: &WorkerSetup<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
-    let mut supply = Single::new(worker.settings, worker.runtime, reporter, boot(worker)?);
+    let mut supply = SingleContext::new(worker.settings, worker.runtime, reporter, boot(worker)?);
     run(worker, worker.seat, worker.slot.running, &mut supply)
 }
 
@@ -247,10 +247,10 @@ fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<()
     }
 }
 
-/// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the
+/// Runs each lane in a thread of its own, and makes their contexts in this thread, which loaded the app and which the
 /// kernel prefers for signals.
 fn run_lanes(worker: &WorkerSetup<'_>) -> Result<(), String> {
-    let pool = Pool::new(worker.settings.threads);
+    let pool = ContextPool::new(worker.settings.threads);
     let spares = usize::from(worker.settings.max_requests.is_some());
     let failed = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -279,10 +279,10 @@ fn run_lanes(worker: &WorkerSetup<'_>) -> Result<(), String> {
     }
 }
 
-fn run_one_of_many(worker: &WorkerSetup<'_>, index: usize, pool: &Pool) -> Result<(), String> {
+fn run_one_of_many(worker: &WorkerSetup<'_>, index: usize, pool: &ContextPool) -> Result<(), String> {
     let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
     let running = worker.slot.running.get(index..=index).unwrap_or_default();
-    let mut supply = Pooled::new(worker.settings, pool, reporter, boot(worker)?);
+    let mut supply = PooledContexts::new(worker.settings, pool, reporter, boot(worker)?);
     let seat = worker.seat.part(index, worker.settings.threads);
     match catch_unwind(AssertUnwindSafe(|| run(worker, seat, running, &mut supply))) {
         Ok(outcome) => outcome,
