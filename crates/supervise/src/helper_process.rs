@@ -153,7 +153,7 @@ impl HelperProcess {
 }
 
 /// The signals that are meant for its parent, which ends it.
-const PARENTS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU];
+const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
@@ -253,7 +253,7 @@ fn take_over_signals(waker: OwnedFd, signals: &mut Signals, heirs: Heirs) -> io:
     let mut watches = signals::survive_failing_writes()?;
     watches.push(watch(END, &ENDS, Effect::Count, vec![waker.try_clone()?], None)?);
     watches.push(watch(Signal::USR1, &REOPENINGS, Effect::Count, vec![waker], None)?);
-    for signal in PARENTS {
+    for signal in OF_PARENT {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     signals.release();

@@ -135,7 +135,7 @@ fn follow_supervisor(worker: &WorkerSetup<'_>) -> Result<(), String> {
 
 /// The signals that a terminal or a service manager sends to all processes. They do nothing in a worker, because the
 /// supervisor decides. A child that the app forks has the default actions.
-const SUPERVISORS: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+const OF_SUPERVISOR: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
@@ -167,7 +167,7 @@ fn take_over_signals(
         (handle(Signal::TERM, WorkerCommand::Retire, None)?, WorkerCommand::Drain)
     };
     let mut watches = vec![terminate, handle(Signal::QUIT, orphaned, last_resort)?];
-    for signal in SUPERVISORS {
+    for signal in OF_SUPERVISOR {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     watches.extend(signals::survive_failing_writes()?);

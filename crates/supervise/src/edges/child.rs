@@ -41,7 +41,7 @@ pub(super) fn name(number: usize, of: usize) -> String {
 }
 
 /// The signals that are meant for the parent process: it stops the edges when they have answered everything.
-const KEEPERS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
@@ -54,14 +54,14 @@ impl ForkedEdge {
         listeners: &[Listener],
         mut pools: Vec<Memory>,
         privileges: &Privileges,
-        keeper_signals: &mut signals::Signals,
+        parent_signals: &mut signals::Signals,
         set_title: impl FnOnce(&str),
     ) -> ! {
         let name = name(self.number, settings.edges_wanted());
         let memory = pools.swap_remove(self.number);
         drop(pools);
         set_title(&name);
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, keeper_signals)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(message)) => {
@@ -83,10 +83,10 @@ impl ForkedEdge {
         listeners: &[Listener],
         memory: &Memory,
         privileges: &Privileges,
-        keeper_signals: &mut signals::Signals,
+        parent_signals: &mut signals::Signals,
     ) -> Result<(), String> {
         let Self { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs } = self;
-        let _watches = take_over_signals(settings, slot, &waker, keeper_signals, heirs)
+        let _watches = take_over_signals(settings, slot, &waker, parent_signals, heirs)
             .map_err(|error| format!("cannot watch signals: {error}"))?;
         let sandbox = Sandbox::of_edge(settings)?;
         privileges.drop_in_edge()?;
@@ -130,7 +130,7 @@ fn take_over_signals(
     settings: &Settings,
     slot: WorkerSlot,
     waker: &OwnedFd,
-    keeper_signals: &mut signals::Signals,
+    parent_signals: &mut signals::Signals,
     heirs: Heirs,
 ) -> io::Result<Vec<Watch>> {
     // No process may be left to kill an edge whose requests are never answered.
@@ -138,11 +138,11 @@ fn take_over_signals(
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: WorkerCommand::Drain as u32 };
     let mut watches = vec![watch(Signal::QUIT, slot.command, effect, vec![waker.try_clone()?], last_resort)?];
-    for signal in KEEPERS {
+    for signal in OF_PARENT {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     watches.extend(signals::survive_failing_writes()?);
-    keeper_signals.release();
+    parent_signals.release();
     drop(heirs);
     Ok(watches)
 }
