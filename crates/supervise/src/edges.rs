@@ -49,7 +49,7 @@ pub(super) struct Edges<'a> {
     /// The place of each edge.
     entries: Vec<EdgeEntry>,
     pace: Pace,
-    stage: Stage,
+    phase: EdgesPhase,
     /// Whether edges of a previous server will hand their connections over to these.
     succeeds: bool,
     /// Whether any edge has begun to serve, as far as their ends have shown it.
@@ -78,7 +78,7 @@ struct Process {
     successor: Option<Sender>,
 }
 
-enum Stage {
+enum EdgesPhase {
     Serving,
     Draining {
         /// The time when edges that have not finished are killed.
@@ -138,7 +138,7 @@ impl<'a> Edges<'a> {
             scoreboard,
             entries: (0..count).map(|_| EdgeEntry::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
-            stage: Stage::Serving,
+            phase: EdgesPhase::Serving,
             succeeds: false,
             has_served: false,
         }))
@@ -171,7 +171,7 @@ impl<'a> Edges<'a> {
     /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the parameters;
     /// the caller closes the descriptors of the parent, and calls [`ForkedEdge::run_and_exit`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedEdge> {
-        if !matches!(self.stage, Stage::Serving) {
+        if !matches!(self.phase, EdgesPhase::Serving) {
             return None;
         }
         for number in 0..self.entries.len() {
@@ -264,7 +264,7 @@ impl<'a> Edges<'a> {
         let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
         slot.vacate();
         let (name, end) = (self.name(number), status.map_or_else(|| "ended".to_owned(), describe_end));
-        if let Stage::Draining { cut, .. } = &mut self.stage {
+        if let EdgesPhase::Draining { cut, .. } = &mut self.phase {
             if slot.command() != WorkerCommand::Quit && status.is_some_and(|status| status.exit_status() != Some(0)) {
                 slot.parent_account.count(Counter::EdgesFailed);
                 log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
@@ -373,7 +373,7 @@ impl<'a> Edges<'a> {
 
     /// Begins to stop: new connections are turned away, and arrived requests are answered, until `deadline`.
     pub(super) fn drain(&mut self, listeners: &mut [Listener], deadline: Instant) {
-        if !matches!(self.stage, Stage::Serving) {
+        if !matches!(self.phase, EdgesPhase::Serving) {
             return;
         }
         let mut closing = Closing::default();
@@ -383,7 +383,7 @@ impl<'a> Edges<'a> {
             closing.begin(listeners);
         }
         let awaits_clients = closing.awaits_clients();
-        self.stage = Stage::Draining { deadline, closing, command, cut: false };
+        self.phase = EdgesPhase::Draining { deadline, closing, command, cut: false };
         if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.send_command(command) }
     }
 
@@ -409,7 +409,7 @@ impl<'a> Edges<'a> {
     /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over,
     /// as far as possible until `deadline`. If it names no edges, connections close after their next responses.
     pub(super) fn hand_over(&mut self, successors: &[Sender], deadline: Instant) {
-        if !matches!(self.stage, Stage::Serving) {
+        if !matches!(self.phase, EdgesPhase::Serving) {
             return;
         }
         for (number, process) in
@@ -422,13 +422,13 @@ impl<'a> Edges<'a> {
             }
         }
         let command = if successors.is_empty() { WorkerCommand::Retire } else { WorkerCommand::HandOver };
-        self.stage = Stage::Draining { deadline, closing: Closing::default(), command, cut: false };
+        self.phase = EdgesPhase::Draining { deadline, closing: Closing::default(), command, cut: false };
         self.send_command(command);
     }
 
     /// While draining: commands the edges to finish now, because no process would answer further clients.
     pub(super) fn stop_awaiting_clients(&mut self) {
-        let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
+        let EdgesPhase::Draining { closing, command, .. } = &mut self.phase else { return };
         let command = *command;
         closing.stop_awaiting_clients();
         self.send_command(command);
@@ -442,12 +442,12 @@ impl<'a> Edges<'a> {
         fork: impl Fn() -> io::Result<Fork>,
     ) -> (Drained, Option<ForkedEdge>) {
         let left = self.entries.iter().any(|entry| entry.process.is_some());
-        let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
+        let EdgesPhase::Draining { closing, command, .. } = &mut self.phase else { return (Drained::NotYet, None) };
         if closing.have_all_arrived(listeners) {
             let command = *command;
             self.send_command(command);
         }
-        let Stage::Draining { deadline, closing, cut, .. } = &mut self.stage else { return (Drained::NotYet, None) };
+        let EdgesPhase::Draining { deadline, closing, cut, .. } = &mut self.phase else { return (Drained::NotYet, None) };
         closing.close_if_quiet(listeners);
         if left {
             if Instant::now() >= *deadline {
@@ -487,7 +487,7 @@ impl<'a> Edges<'a> {
         }
         let closing = Closing::default();
         let deadline = Instant::now() + AFTER_KILL;
-        self.stage = Stage::Draining { deadline, closing, command: WorkerCommand::Quit, cut: connections > 0 };
+        self.phase = EdgesPhase::Draining { deadline, closing, command: WorkerCommand::Quit, cut: connections > 0 };
     }
 
     /// Whether no edge is left.
@@ -511,11 +511,11 @@ impl<'a> Edges<'a> {
         let is_unwatched = |process: &Process| process.process.is_none();
         let unwatched = self.entries.iter().filter_map(|entry| entry.process.as_ref()).any(is_unwatched);
         let look = unwatched.then_some(super::LOOK_FOR_ENDED);
-        let next = match &self.stage {
-            Stage::Serving if self.entries.iter().any(|entry| entry.process.is_none()) => Some(self.pace.wait(now)),
-            Stage::Serving => None,
-            Stage::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
-            Stage::Draining { deadline, closing, .. } => {
+        let next = match &self.phase {
+            EdgesPhase::Serving if self.entries.iter().any(|entry| entry.process.is_none()) => Some(self.pace.wait(now)),
+            EdgesPhase::Serving => None,
+            EdgesPhase::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
+            EdgesPhase::Draining { deadline, closing, .. } => {
                 let next = closing.next_look().map_or(*deadline, |moment| moment.min(*deadline));
                 Some(next.saturating_duration_since(now))
             }

@@ -10,7 +10,7 @@ mod upgrading;
 mod waiting;
 
 use super::edges::Edges;
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::signals::{self, StopRequests};
 use super::watch;
 use super::workforce::Workforce;
@@ -61,10 +61,10 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
                 // The other server displays them.
                 self.add_counts();
             }
-            if self.server.stage != Stage::Failed {
+            if self.server.phase != Phase::Failed {
                 self.keep_exporter();
             }
-            if self.server.stage != Stage::Serving {
+            if self.server.phase != Phase::Serving {
                 self.end_certifier();
             }
             if let Some(status) = self.act() {
@@ -82,32 +82,32 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
     /// ended.
     fn act(&mut self) -> Option<i32> {
         loop {
-            let stage = self.server.stage;
-            let status = self.act_in(stage);
-            if status.is_some() || self.server.stage == stage {
+            let phase = self.server.phase;
+            let status = self.act_in(phase);
+            if status.is_some() || self.server.phase == phase {
                 return status;
             }
         }
     }
 
-    fn act_in(&mut self, stage: Stage) -> Option<i32> {
-        match stage {
-            Stage::Serving => {
+    fn act_in(&mut self, phase: Phase) -> Option<i32> {
+        match phase {
+            Phase::Serving => {
                 self.keep_edges();
                 self.keep_certifier();
                 self.workforce.keep_running(&mut self.server);
             }
-            Stage::Draining => {
+            Phase::Draining => {
                 self.workforce.keep_running(&mut self.server);
                 self.drain_edges();
             }
-            Stage::Leaving { .. } => {
+            Phase::Leaving { .. } => {
                 if self.workforce.let_next_leave(&mut self.server) {
                     self.stop();
                 }
             }
-            Stage::Stopping { .. } => return self.finish_up(),
-            Stage::Failed => return (self.workforce.is_gone() && self.server.is_alone()).then_some(1),
+            Phase::Stopping { .. } => return self.finish_up(),
+            Phase::Failed => return (self.workforce.is_gone() && self.server.is_alone()).then_some(1),
         }
         None
     }
@@ -157,8 +157,8 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
 
     /// Reports to the service manager that this server is alive, while its edges and its app are there.
     fn keep_watchdog(&mut self) {
-        let Self { server: Server { notifier, edges, stage, .. }, workforce, .. } = self;
-        let alive = || *stage != Stage::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_live);
+        let Self { server: Server { notifier, edges, phase, .. }, workforce, .. } = self;
+        let alive = || *phase != Phase::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_live);
         notifier.keep_watchdog(Instant::now(), alive);
     }
 }

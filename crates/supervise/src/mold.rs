@@ -2,7 +2,7 @@
 //! its orders from the master.
 
 use super::inheritance::{Message, Received};
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::signals::{self, StopRequest, StopRequests};
 use super::wait::{until, wake_by};
 use super::workers::Workers;
@@ -37,19 +37,19 @@ impl<'a> Mold<'a> {
             handle_master_messages(server, workers);
             workers.reap(server);
             workers.step(server);
-            match server.stage {
-                Stage::Serving => workers.keep_running(server),
-                Stage::Stopping { .. } => {
+            match server.phase {
+                Phase::Serving => workers.keep_running(server),
+                Phase::Stopping { .. } => {
                     if workers.finish_up(server) {
                         break;
                     }
                 }
-                Stage::Failed if workers.is_gone() => break,
-                Stage::Failed | Stage::Draining | Stage::Leaving { .. } => {}
+                Phase::Failed if workers.is_gone() => break,
+                Phase::Failed | Phase::Draining | Phase::Leaving { .. } => {}
             }
             sleep(server, workers);
         }
-        i32::from(!matches!(server.stage, Stage::Stopping { cut: false, .. }))
+        i32::from(!matches!(server.phase, Phase::Stopping { cut: false, .. }))
     }
 }
 
@@ -121,12 +121,12 @@ fn handle_master_messages(server: &mut Server<'_>, workers: &mut Workers<'_>) {
 /// Sleeps until an event or the next deadline.
 fn sleep(server: &Server<'_>, workers: &Workers<'_>) {
     let now = Instant::now();
-    let stage = match server.stage {
-        Stage::Stopping { deadline, .. } => Some(deadline.saturating_duration_since(now)),
-        Stage::Serving | Stage::Leaving { .. } | Stage::Draining | Stage::Failed => None,
+    let phase = match server.phase {
+        Phase::Stopping { deadline, .. } => Some(deadline.saturating_duration_since(now)),
+        Phase::Serving | Phase::Leaving { .. } | Phase::Draining | Phase::Failed => None,
     };
     let mut polled = Vec::new();
     wake_by(&mut polled, server.signals.arrival());
     workers.polled(&mut polled);
-    until(&mut polled, stage.into_iter().chain(workers.patience(server, now)).min());
+    until(&mut polled, phase.into_iter().chain(workers.patience(server, now)).min());
 }

@@ -14,7 +14,7 @@ mod taking_over;
 use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::workforce::{Finish, Workforce};
@@ -168,7 +168,7 @@ impl Workforce for Molds<'_> {
 
     fn end_now(&mut self, server: &mut Server<'_>, _: &str) {
         self.send_all(Message::Quit);
-        server.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
+        server.phase = Phase::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
     }
 
     fn give_up(&mut self) {
@@ -207,7 +207,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
-        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
+        let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         let start = (serves && !self.is_alive()).then(|| self.pace.wait(now));
         let ends = self.generations.iter().filter_map(|generation| generation.end_by);
         let end = ends.map(|end_by| end_by.saturating_duration_since(now)).min();

@@ -29,7 +29,7 @@ use std::time::Instant;
 
 /// The phase of a server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Phase {
     Serving,
     /// Workers get the command to finish one after the other, the next one at `next`; none is replaced.
     Leaving {
@@ -82,7 +82,7 @@ pub(super) struct Server<'a> {
     /// The language. `None` in a master, which runs no app.
     pub(super) runtime: Option<&'a dyn Runtime>,
     pub(super) role: Role,
-    pub(super) stage: Stage,
+    pub(super) phase: Phase,
     /// The drain period, during which the server still serves. A mold has none: its master announces the period.
     pub(super) drain_period: Option<DrainPeriod>,
     /// The deadline of the stop, set when the edges begin to finish, or received from the master.
@@ -121,12 +121,12 @@ impl Server<'_> {
 
     /// Whether it serves and is not about to stop. Otherwise it refuses reloads and upgrades.
     pub(super) fn stays(&self) -> bool {
-        self.stage == Stage::Serving && self.drain_period.is_none()
+        self.phase == Phase::Serving && self.drain_period.is_none()
     }
 
     /// Whether its edges or its workforce have begun to finish, or it cannot serve. Not while workers leave slowly.
     pub(super) fn is_stopping(&self) -> bool {
-        !matches!(self.stage, Stage::Serving | Stage::Leaving { .. })
+        !matches!(self.phase, Phase::Serving | Phase::Leaving { .. })
     }
 
     /// Whether edges have the connections.
@@ -190,7 +190,7 @@ impl Server<'_> {
 
     /// Makes the server fail, and kills the edges, because no process can answer their requests.
     pub(super) fn fail(&mut self) {
-        self.stage = Stage::Failed;
+        self.phase = Phase::Failed;
         self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
     }
 
@@ -201,7 +201,7 @@ impl Server<'_> {
 
     /// While stopping: records that requests were cut off.
     pub(super) fn note_cut(&mut self, requests_cut: bool) {
-        if let Stage::Stopping { cut, .. } = &mut self.stage {
+        if let Phase::Stopping { cut, .. } = &mut self.phase {
             *cut |= requests_cut;
         }
     }

@@ -15,7 +15,7 @@ use super::failure_pipe::FailurePipe;
 use super::inheritance::Link;
 use super::member::Member;
 use super::pace::Pace;
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::wake_pipe::WakePipe;
@@ -279,10 +279,10 @@ impl Workforce for Workers<'_> {
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
-        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
+        let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         let has_unwatched = self.members.iter().any(|member| member.process.is_none());
         let watches_apps = self.settings.watched_threads() > 0 && !self.members.is_empty();
-        let looks_for_last = self.members.is_empty() && matches!(server.stage, Stage::Stopping { .. });
+        let looks_for_last = self.members.is_empty() && matches!(server.phase, Phase::Stopping { .. });
         let moments = self.members.iter().filter_map(|member| member.end_by);
         let moments = moments.chain(self.ending.as_ref().and_then(Ending::next_look));
         let waits = [

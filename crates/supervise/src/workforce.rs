@@ -83,7 +83,7 @@ pub(super) trait Workforce {
     /// While leaving: takes the next step when it is due; returns whether the rest of the server must stop now.
     fn let_next_leave(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// Begins to finish, and sets the stage of the server to `Stopping`.
+    /// Begins to finish, and sets the phase of the server to `Stopping`.
     fn stop(&mut self, server: &mut Server<'_>, finish: Finish);
 
     /// While stopping: kills processes that take too long. Returns whether all have ended and no client waits.

@@ -1,7 +1,7 @@
 //! Monitors the event loops of edges, for the service manager's watchdog. A loop runs no app, so nothing may block it; one that
 //! is stuck serves no client, and only another process can notice it.
 
-use super::{Edges, Stage};
+use super::{Edges, EdgesPhase};
 use oribi_stats::scoreboard::WorkerState;
 
 /// The observations of the loop of one edge.
@@ -46,7 +46,7 @@ impl Edges<'_> {
         let mut all = true;
         for (number, slot) in slots.into_iter().enumerate() {
             // An edge that starts will have a loop soon, and one that ends needs none.
-            if !matches!(self.stage, Stage::Serving) || slot.state() != WorkerState::Ready {
+            if !matches!(self.phase, EdgesPhase::Serving) || slot.state() != WorkerState::Ready {
                 continue;
             }
             let Some(entry) = self.entries.get_mut(number) else { continue };

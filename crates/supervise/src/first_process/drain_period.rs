@@ -2,7 +2,7 @@
 
 use super::super::drain_period::{DrainPeriod, StopAction};
 use super::super::edges::Edges;
-use super::super::server::Stage;
+use super::super::server::Phase;
 use super::super::workforce::Workforce;
 use super::FirstProcess;
 use std::time::Instant;
@@ -26,7 +26,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if server.drain_period.is_some() {
             return;
         }
-        if delay.is_zero() || !self.workforce.has_served() || server.stage != Stage::Serving {
+        if delay.is_zero() || !self.workforce.has_served() || server.phase != Phase::Serving {
             return self.stop();
         }
         server.drain_period = Some(DrainPeriod::begin(now, delay));
@@ -42,7 +42,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     pub(super) fn advance_drain_period(&mut self) {
         let (now, server) = (Instant::now(), &mut self.server);
         let Some(drain_period) = &mut server.drain_period else { return };
-        if drain_period.is_over(now) || server.stage != Stage::Serving {
+        if drain_period.is_over(now) || server.phase != Phase::Serving {
             return self.end_drain_period();
         }
         if let Some(drain_state) = drain_period.due_announcement(now) {

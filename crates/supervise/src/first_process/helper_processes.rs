@@ -2,7 +2,7 @@
 
 use super::super::certifier::Certifier;
 use super::super::exporter::Exporter;
-use super::super::server::{Stage, fork_from};
+use super::super::server::{Phase, fork_from};
 use super::super::title::Title;
 use super::super::workforce::Workforce;
 use super::FirstProcess;
@@ -56,7 +56,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Returns the longest time that this process may sleep because of its helpers. `None` without a deadline.
     pub(super) fn helpers_patience(&self, now: Instant) -> Option<Duration> {
         let Self { server, workforce, .. } = self;
-        let starts = workforce.has_served() && server.stage == Stage::Serving;
+        let starts = workforce.has_served() && server.phase == Phase::Serving;
         let certifier = server.certifier.as_ref().filter(|_| starts).and_then(|certifier| certifier.patience(now));
         let exporter = server.exporter.as_ref().and_then(|exporter| exporter.patience(now));
         certifier.into_iter().chain(exporter).min()

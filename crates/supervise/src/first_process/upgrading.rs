@@ -6,7 +6,7 @@ use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
 use super::super::scaled::Scaled;
 use super::super::scaling;
-use super::super::server::Stage;
+use super::super::server::Phase;
 use super::super::signals;
 use super::super::title::Title;
 use super::super::upgrade::{Ended, Progress, exit_status};
@@ -153,7 +153,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
                 let deadline = Instant::now() + server.settings.timeouts.graceful;
                 own.hand_over(edges, deadline);
                 server.stop_by = Some(deadline);
-                server.stage = Stage::Draining;
+                server.phase = Phase::Draining;
             }
             None => self.workforce.stop(server, Finish::Replaced),
         }

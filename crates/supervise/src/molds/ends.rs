@@ -1,7 +1,7 @@
 //! Handles the ends of molds.
 
 use super::super::reloads::Outcome;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
 use oribi_stats::totals::Counter;
 use rustix::process::{Pid, WaitStatus};
@@ -21,23 +21,23 @@ impl Molds<'_> {
         }
         let end = self.describe_end_of_mold(late, status);
         let why = failure.unwrap_or_else(|| format!("the process that loads the app {end}"));
-        let given_up = end_by.is_some() || server.stage != Stage::Serving;
+        let given_up = end_by.is_some() || server.phase != Phase::Serving;
         if !given_up && !ready {
             server.totals.count(Counter::GenerationsFailed);
         }
         self.reloads.end(number, if given_up { Outcome::GivenUp } else { Outcome::Failed(why) });
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
-        match (&mut server.stage, serving) {
-            (Stage::Stopping { cut, .. }, _) => *cut |= ready && cuts_off(server.edges.is_some(), status),
-            (Stage::Serving | Stage::Draining, _) if end_by.is_some() => log::info!("generation {number} {end}"),
-            (Stage::Serving | Stage::Draining, _) if !self.served => {
+        match (&mut server.phase, serving) {
+            (Phase::Stopping { cut, .. }, _) => *cut |= ready && cuts_off(server.edges.is_some(), status),
+            (Phase::Serving | Phase::Draining, _) if end_by.is_some() => log::info!("generation {number} {end}"),
+            (Phase::Serving | Phase::Draining, _) if !self.served => {
                 log::error!("the process that loads the app (pid {pid}) {end} before the app could serve");
                 self.fail_to_start(server);
             }
-            (Stage::Serving | Stage::Draining, Some(serving)) if serving.number > number => {
+            (Phase::Serving | Phase::Draining, Some(serving)) if serving.number > number => {
                 log::error!("the mold of generation {number} (pid {pid}) {end}; generation {} keeps serving", serving.number);
             }
-            (Stage::Serving | Stage::Draining, Some(serving)) => {
+            (Phase::Serving | Phase::Draining, Some(serving)) => {
                 let present = serving.number;
                 log::error!(
                     "the app could not be reloaded: generation {number} (pid {pid}) {end}; generation {present} keeps serving"
@@ -46,7 +46,7 @@ impl Molds<'_> {
                     server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 }
             }
-            (Stage::Serving | Stage::Draining, None) => {
+            (Phase::Serving | Phase::Draining, None) => {
                 let (now, next) = (Instant::now(), self.generations.iter().find(|generation| generation.stays()));
                 let mut how_often = String::new();
                 if !ready {
@@ -62,7 +62,7 @@ impl Molds<'_> {
                 };
                 log::error!("the mold of generation {number} (pid {pid}) {end}; {what_now}");
             }
-            (Stage::Leaving { .. } | Stage::Failed, _) => {}
+            (Phase::Leaving { .. } | Phase::Failed, _) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use super::super::announce;
 use super::super::inheritance::Message;
 use super::super::reloads::Outcome;
 use super::super::scaling;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
 use oribi_admin::control::Control;
 use oribi_engine::shortage::explain;
@@ -83,7 +83,7 @@ impl Molds<'_> {
         let Some(newest) = newest else { return };
         let before = |generation: &&Generation| generation.number < newest && generation.ready && generation.stays();
         let present = self.generations.iter().filter(before).map(|generation| generation.number).max();
-        if server.stage != Stage::Serving || !self.begin_rolling(server, newest, present) {
+        if server.phase != Phase::Serving || !self.begin_rolling(server, newest, present) {
             self.take_over(server, newest);
         }
     }

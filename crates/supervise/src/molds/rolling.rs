@@ -2,7 +2,7 @@
 //! never more than one extra worker. The first process sends the numbers; a mold reports when it has reached its target.
 
 use super::super::reloads::Outcome;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Molds;
 use oribi_config::ReloadMode;
 use oribi_stats::totals::Counter;
@@ -41,7 +41,7 @@ impl Molds<'_> {
     /// During a rolling reload: takes the next step after the messages of the molds, and gives up if the new generation
     /// cannot continue.
     pub(super) fn roll(&mut self, server: &mut Server<'_>) {
-        if server.stage != Stage::Serving {
+        if server.phase != Phase::Serving {
             self.rolling = None;
         }
         let Some(Rolling { number, present, up }) = self.rolling else { return };

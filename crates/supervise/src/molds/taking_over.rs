@@ -1,7 +1,7 @@
 //! Lets one generation take over from another, or gives it up if it cannot serve completely.
 
 use super::super::reloads::Outcome;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Molds;
 use oribi_stats::totals::Counter;
 
@@ -43,7 +43,7 @@ impl Molds<'_> {
 
     /// Makes this server fail if it is replacing another one and not all of its workers can start.
     fn leave_it_to_server_before(&mut self, server: &mut Server<'_>) {
-        if server.stage != Stage::Serving || !server.succession.is_not_ready() {
+        if server.phase != Phase::Serving || !server.succession.is_not_ready() {
             return;
         }
         let Some(generation) = self.generations.iter().find(|generation| generation.incomplete) else { return };

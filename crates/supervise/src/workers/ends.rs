@@ -1,7 +1,7 @@
 //! Handles the ends of workers.
 
 use super::super::describe_end;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_config::counted;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
@@ -66,10 +66,10 @@ impl Workers<'_> {
             }
             log::error!("worker {number} (pid {pid}) {end}");
         }
-        match &mut server.stage {
-            Stage::Serving | Stage::Draining => {}
-            Stage::Leaving { .. } | Stage::Failed => return,
-            Stage::Stopping { cut, .. } => {
+        match &mut server.phase {
+            Phase::Serving | Phase::Draining => {}
+            Phase::Leaving { .. } | Phase::Failed => return,
+            Phase::Stopping { cut, .. } => {
                 *cut |= connections > 0;
                 return;
             }
@@ -94,7 +94,7 @@ impl Workers<'_> {
     /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that kills its worker does not
     /// make others wait.
     fn replace_at_once(&mut self, server: &Server<'_>, now: Instant) {
-        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
+        let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         if serves && self.has_too_few() && self.pace.lost(now) {
             log::warn!("workers end so often that some replacements wait: after twenty at once, ten are started in a second");
         }

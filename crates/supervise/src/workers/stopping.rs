@@ -2,7 +2,7 @@
 
 use super::super::closing::{Closing, NextStep};
 use super::super::member::Member;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_config::counted;
 use oribi_listen::{Seat, is_any_lent};
@@ -38,14 +38,14 @@ impl Workers<'_> {
         // Clients that wait at a lent listener wait for the next server.
         let lent = is_any_lent(&server.listeners);
         let command = if lent { WorkerCommand::Retire } else { command };
-        let ending = match (server.stage, self.ending.take()) {
-            (Stage::Serving | Stage::Leaving { .. } | Stage::Draining, _) => self.begin_to_stop(server, command),
-            (Stage::Stopping { .. }, Some(ending))
+        let ending = match (server.phase, self.ending.take()) {
+            (Phase::Serving | Phase::Leaving { .. } | Phase::Draining, _) => self.begin_to_stop(server, command),
+            (Phase::Stopping { .. }, Some(ending))
                 if (ending.command, command) == (WorkerCommand::Retire, WorkerCommand::Drain) =>
             {
                 Ending { command, ..ending }
             }
-            (Stage::Stopping { .. } | Stage::Failed, ending) => {
+            (Phase::Stopping { .. } | Phase::Failed, ending) => {
                 self.ending = ending;
                 return;
             }
@@ -67,7 +67,7 @@ impl Workers<'_> {
         // app may take forever.
         let needed = self.served && !server.has_edges() && !self.members.iter().any(Member::accepts);
         let starters = (!needed).then_some(now + LAST_MOMENT);
-        server.stage = Stage::Stopping { deadline, cut: false };
+        server.phase = Phase::Stopping { deadline, cut: false };
         server.set_title("stopping");
         let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
         log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
@@ -78,10 +78,10 @@ impl Workers<'_> {
     /// the next server warms up while this one still does most of the work. Workers with sockets of their own stop together:
     /// no process would accept at those of workers that have left, and no parent program has a copy of them.
     pub(super) fn begin_to_leave(&self, server: &mut Server<'_>) {
-        if server.stage != Stage::Serving {
+        if server.phase != Phase::Serving {
             return;
         }
-        server.stage = Stage::Leaving { next: Instant::now() };
+        server.phase = Phase::Leaving { next: Instant::now() };
         if !self.workers_have_sockets(server) {
             let interval = self.settings.spawn_interval.as_secs_f64();
             log::info!("stopping slowly: {}, one every {interval} s", counted(self.members.len(), "worker"));
@@ -91,7 +91,7 @@ impl Workers<'_> {
     /// While leaving: commands the next worker to finish when its time has come. Returns whether at most one is left, with
     /// which the server stops.
     pub(super) fn next_leaves(&mut self, server: &mut Server<'_>) -> bool {
-        let Stage::Leaving { next } = server.stage else { return false };
+        let Phase::Leaving { next } = server.phase else { return false };
         if self.workers_have_sockets(server) {
             return true;
         }
@@ -106,7 +106,7 @@ impl Workers<'_> {
             [] | [_] => true,
             [first, ..] => {
                 first.retire(now + self.settings.timeouts.graceful);
-                server.stage = Stage::Leaving { next: now + self.settings.spawn_interval };
+                server.phase = Phase::Leaving { next: now + self.settings.spawn_interval };
                 false
             }
         }
@@ -115,7 +115,7 @@ impl Workers<'_> {
     /// Kills all workers without waiting for their requests. A stop in progress keeps its command, which depends on whether
     /// another process accepts at the listeners.
     pub(in super::super) fn kill_all(&mut self, server: &mut Server<'_>, reason: &str) {
-        if !matches!(server.stage, Stage::Stopping { .. }) {
+        if !matches!(server.phase, Phase::Stopping { .. }) {
             let command = if server.edges.is_some() { WorkerCommand::Retire } else { WorkerCommand::Drain };
             self.stop_workers(server, command);
         }
@@ -129,7 +129,7 @@ impl Workers<'_> {
             log::warn!("{reason}: killed {workers} with {connections}");
         }
         self.ending.iter_mut().for_each(|ending| ending.closing.give_up());
-        if let Stage::Stopping { cut, deadline } = &mut server.stage {
+        if let Phase::Stopping { cut, deadline } = &mut server.phase {
             *cut = true;
             *deadline = Instant::now() + Duration::from_secs(60);
         }
@@ -150,7 +150,7 @@ impl Workers<'_> {
     /// While stopping: kills workers that take too long. Returns whether all have ended, and no client waits.
     pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
         self.end_starters();
-        let (Stage::Stopping { deadline, .. }, Some(ending)) = (server.stage, &mut self.ending) else { return false };
+        let (Phase::Stopping { deadline, .. }, Some(ending)) = (server.phase, &mut self.ending) else { return false };
         let closing = &mut ending.closing;
         if closing.have_all_arrived(&server.listeners) {
             self.members.iter().for_each(|member| member.send_command(WorkerCommand::Drain));
