@@ -59,14 +59,14 @@ pub(super) struct Edges<'a> {
 /// The place of one edge.
 #[derive(Default)]
 struct EdgeEntry {
-    process: Option<Process>,
+    process: Option<EdgeProcess>,
     /// Whether an earlier edge has used its memory.
     used: bool,
     monitor: LoopMonitor,
 }
 
 /// An edge that has not been waited for yet.
-struct Process {
+struct EdgeProcess {
     pid: Pid,
     /// Readable when it has ended. `None` on systems without pidfds.
     process: Option<OwnedFd>,
@@ -106,7 +106,7 @@ pub(super) enum Drained {
 
 /// The consequence of the end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum EdgeEnd {
     /// It was not an edge.
     NoEdge,
     /// Another edge starts, or none is needed.
@@ -216,7 +216,7 @@ impl<'a> Edges<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let started_at = Instant::now();
-                let process = Process { pid, process, waker, link, started_at, successor };
+                let process = EdgeProcess { pid, process, waker, link, started_at, successor };
                 self.pace.started(started_at);
                 self.entries[number] = EdgeEntry { process: Some(process), used: true, ..EdgeEntry::default() };
                 slot.parent_account.count(Counter::EdgesStarted);
@@ -250,16 +250,16 @@ impl<'a> Edges<'a> {
                 // An app may have set SIGCHLD to be ignored: then the exit status is lost.
                 Err(_) => self.ended(pid, None),
             };
-            cannot_serve |= end == End::CannotServe;
+            cannot_serve |= end == EdgeEnd::CannotServe;
         }
         cannot_serve
     }
 
     /// Records that a process has ended, if it was an edge.
-    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> End {
+    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> EdgeEnd {
         let is_it = |entry: &EdgeEntry| entry.process.as_ref().is_some_and(|process| process.pid == pid);
-        let Some(number) = self.entries.iter().position(is_it) else { return End::NoEdge };
-        let Some(Process { started_at, .. }) = self.entries[number].process.take() else { return End::NoEdge };
+        let Some(number) = self.entries.iter().position(is_it) else { return EdgeEnd::NoEdge };
+        let Some(EdgeProcess { started_at, .. }) = self.entries[number].process.take() else { return EdgeEnd::NoEdge };
         let slot = self.slots()[number];
         let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
         slot.vacate();
@@ -270,7 +270,7 @@ impl<'a> Edges<'a> {
                 log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
                 *cut |= connections > 0;
             }
-            return End::Usual;
+            return EdgeEnd::Usual;
         }
         slot.parent_account.count(Counter::EdgesFailed);
         let (now, connections) = (Instant::now(), counted(connections as usize, "connection"));
@@ -281,7 +281,7 @@ impl<'a> Edges<'a> {
         let killed = status.is_none_or(|status| status.terminating_signal().is_some());
         self.has_served |= state != WorkerState::Starting;
         if !self.has_served && !killed && self.entries.iter().all(|entry| entry.process.is_none()) {
-            return End::CannotServe;
+            return EdgeEnd::CannotServe;
         }
         if state != WorkerState::Starting {
             if self.pace.lost(now) {
@@ -292,7 +292,7 @@ impl<'a> Edges<'a> {
         } else if let Some(pause) = self.pace.failed(now, now - started_at).filter(|pause| !pause.is_zero()) {
             log::warn!("the next edge starts in {:.1} s", pause.as_secs_f64());
         }
-        End::Usual
+        EdgeEnd::Usual
     }
 
     /// Returns the requests of edges about workers: see [`parent_link::Reason`]. The process ids in them have not been checked.
@@ -508,7 +508,7 @@ impl<'a> Edges<'a> {
 
     /// Returns the longest time that the parent may sleep. `None` without a deadline.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
-        let is_unwatched = |process: &Process| process.process.is_none();
+        let is_unwatched = |process: &EdgeProcess| process.process.is_none();
         let unwatched = self.entries.iter().filter_map(|entry| entry.process.as_ref()).any(is_unwatched);
         let look = unwatched.then_some(super::LOOK_FOR_ENDED);
         let next = match &self.phase {

@@ -78,7 +78,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         }
     }
 
-    /// Does what the stage demands, and then what the next one does if that begins. Returns the exit status if everything has
+    /// Acts for the current phase, and for the next one if that begins. Returns the exit status if everything has
     /// ended.
     fn act(&mut self) -> Option<i32> {
         loop {

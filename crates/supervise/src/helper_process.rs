@@ -28,13 +28,13 @@ const END: Signal = Signal::ALARM;
 pub(super) struct HelperProcess {
     /// A description for the log: "the process that ...".
     description: &'static str,
-    process: Option<Process>,
+    process: Option<RunningProcess>,
     pace: Pace,
 }
 
 /// A process that has not been waited for yet.
 #[derive(Debug)]
-struct Process {
+struct RunningProcess {
     pid: Pid,
     /// Readable when it has ended. `None` on systems without pidfds.
     descriptor: Option<OwnedFd>,
@@ -64,7 +64,7 @@ impl HelperProcess {
         match fork() {
             Ok(Fork::Parent(pid)) => {
                 let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
-                self.process = Some(Process { pid, descriptor, started_at: Instant::now() });
+                self.process = Some(RunningProcess { pid, descriptor, started_at: Instant::now() });
                 log::debug!("{} started (pid {pid})", self.description);
                 None
             }
@@ -111,7 +111,7 @@ impl HelperProcess {
 
     /// Kills the helper.
     pub(super) fn end(self) {
-        if let Some(Process { pid, .. }) = self.process {
+        if let Some(RunningProcess { pid, .. }) = self.process {
             let _ = kill_process(pid, Signal::KILL);
             let _ = waitpid(Some(pid), WaitOptions::empty());
         }
@@ -119,7 +119,7 @@ impl HelperProcess {
 
     /// Sends the helper the signal to finish, and waits up to `patience` for its end.
     pub(super) fn finish(self, patience: Duration) {
-        let Some(Process { pid, descriptor, .. }) = &self.process else { return };
+        let Some(RunningProcess { pid, descriptor, .. }) = &self.process else { return };
         let _ = kill_process(*pid, END);
         let end_by = Instant::now() + patience;
         while let Ok(None) | Err(rustix::io::Errno::INTR) = waitpid(Some(*pid), WaitOptions::NOHANG) {

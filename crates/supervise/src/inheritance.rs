@@ -18,8 +18,8 @@
 //! They are read once and hidden from the app before it is loaded (see [`OWN`]). They are used only if the socket exists and
 //! its other end was made by the process that they name.
 
-use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
+use super::described::{ListenerEntry, parse};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use oribi_admin::metrics::MetricsClient;
 use oribi_edge::parent_link::WorkerRequest;
@@ -452,7 +452,7 @@ fn metrics_left() -> Option<(String, String)> {
 
 fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
+    for ListenerEntry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;

@@ -68,15 +68,15 @@ pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<
 
 /// The last change of the number of workers that a client waits for.
 #[derive(Debug, Default)]
-pub(super) struct Change {
+pub(super) struct WorkerCountChange {
     number: u64,
-    outcome: Outcome,
+    outcome: ChangeOutcome,
     /// The workers that were leaving when the target number was reached for the first time.
     awaited: Option<Vec<Pid>>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Outcome {
+enum ChangeOutcome {
     #[default]
     Done,
     /// Workers are starting or finishing.
@@ -85,10 +85,10 @@ enum Outcome {
     Failed(String),
 }
 
-impl Change {
+impl WorkerCountChange {
     /// Begins a change of the number of workers; returns the number of this change.
     pub(super) fn begin(&mut self) -> u64 {
-        (self.number, self.outcome) = (self.number + 1, Outcome::UnderWay);
+        (self.number, self.outcome) = (self.number + 1, ChangeOutcome::UnderWay);
         self.awaited = None;
         self.number
     }
@@ -106,20 +106,20 @@ impl Change {
 
     /// Whether the change is incomplete.
     pub(super) fn is_under_way(&self) -> bool {
-        self.outcome == Outcome::UnderWay
+        self.outcome == ChangeOutcome::UnderWay
     }
 
     /// Records that the target number is reached.
     pub(super) fn end(&mut self) {
         if self.is_under_way() {
-            self.outcome = Outcome::Done;
+            self.outcome = ChangeOutcome::Done;
         }
     }
 
     /// Records that a worker could not start. Others are tried, but clients should not wait for that.
     pub(super) fn fail(&mut self, why: &str) {
         if self.is_under_way() {
-            self.outcome = Outcome::Failed(why.to_owned());
+            self.outcome = ChangeOutcome::Failed(why.to_owned());
         }
     }
 
@@ -129,9 +129,9 @@ impl Change {
             _ if number != self.number => {
                 Progress::Failed(format!("the number of workers has been changed again meanwhile, to {workers}"))
             }
-            Outcome::UnderWay => Progress::Pending,
-            Outcome::Done => Progress::Done(String::new()),
-            Outcome::Failed(why) => {
+            ChangeOutcome::UnderWay => Progress::Pending,
+            ChangeOutcome::Done => Progress::Done(String::new()),
+            ChangeOutcome::Failed(why) => {
                 Progress::Failed(format!("{why}; the server keeps trying to start {workers}, unless another number is set"))
             }
         }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_change_awaits_those_who_are_leaving_when_the_number_is_right_and_not_those_who_leave_later() {
-        let mut change = Change::default();
+        let mut change = WorkerCountChange::default();
         let [first, second] = [1, 2].map(|number| Pid::from_raw(number).expect("a number"));
         change.begin();
         assert!(!change.awaits_end_of(first));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_change_learns_what_becomes_of_it() {
-        let mut change = Change::default();
+        let mut change = WorkerCountChange::default();
         let first = change.begin();
         assert_eq!(change.progress(first, 3), Progress::Pending);
         let second = change.begin();

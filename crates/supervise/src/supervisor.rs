@@ -42,14 +42,14 @@ fn report(status: Result<i32, String>) -> i32 {
 fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i32, String> {
     note_forks().map_err(|error| failed_to("watch for forks", &error))?;
     let io = io_model::explain(settings, runtime)?;
-    let started = Started { settings, io };
+    let start_log = StartLog { settings, io };
     let Some(inherited) = inheritance::inherit()? else {
         let scoreboard = scoreboard(settings, None)?;
         let directory = is_program.then(Directory::current);
         let workers = Workers::new(settings, runtime, scoreboard, (None, 1), directory)?;
         let lanes = lanes_of_worker(settings, runtime);
         let server = Server::open(settings, Some(runtime), Role::Supervisor, is_program, lanes)?;
-        started.describe(&server.listeners);
+        start_log.describe(&server.listeners);
         server.set_title("starting");
         return Ok(FirstProcess::new(server, workers).serve());
     };
@@ -60,7 +60,7 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
     }
     let server = Server::of_mold(settings, runtime, generation, listeners, pools)?;
     if generation == 1 {
-        started.describe(&server.listeners);
+        start_log.describe(&server.listeners);
     }
     let workers = Workers::new(settings, runtime, scoreboard(settings, board)?, (Some(master), generation), None)?;
     server.set_title("starting");
@@ -68,13 +68,13 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
 }
 
 /// The lines for the log about a server that starts. A mold logs them for the first load only.
-struct Started<'a> {
+struct StartLog<'a> {
     settings: &'a Settings,
     /// The I/O model of workers, and the reason for it.
     io: String,
 }
 
-impl Started<'_> {
+impl StartLog<'_> {
     fn describe(&self, listeners: &[Listener]) {
         match self.settings.io {
             IoModel::Auto => log::debug!("{}", self.io),

@@ -25,8 +25,8 @@ mod succession;
 mod successor;
 
 pub(super) use predecessor::{app_metrics, metrics, totals};
-pub(super) use succession::{Ended, Succession, exit_status};
-pub(super) use successor::Progress;
+pub(super) use succession::{EndedProcess, Succession, exit_status};
+pub(super) use successor::SuccessorProgress;
 
 use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;

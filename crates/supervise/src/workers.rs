@@ -34,7 +34,7 @@ use rustix::process::{Pid, WaitStatus};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use stopping::Ending;
+use stopping::FinalPhase;
 
 /// Returns the number of threads of a worker that take requests by themselves.
 pub(super) fn lanes_of_worker(settings: &Settings, runtime: &dyn Runtime) -> usize {
@@ -59,12 +59,12 @@ pub(super) struct Workers<'a> {
     /// The target number of workers that accept connections.
     wanted: usize,
     /// The last change of that number, for the client that waits for it.
-    change: scaling::Change,
+    change: scaling::WorkerCountChange,
     /// The order of the master that must be reported as done when the target is reached.
     owes_settled: Option<u32>,
     pace: Pace,
     /// The state of the last phase, while stopping.
-    ending: Option<Ending>,
+    final_phase: Option<FinalPhase>,
     /// Whether a replacement of all workers is in progress.
     replacing: bool,
     /// The reason why the last replacement of the workers was given up, if it was.
@@ -107,10 +107,10 @@ impl<'a> Workers<'a> {
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
             wanted: settings.workers.max(1),
-            change: scaling::Change::default(),
+            change: scaling::WorkerCountChange::default(),
             owes_settled: None,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
-            ending: None,
+            final_phase: None,
             replacing: false,
             replacement_failure: None,
             estimates_memory: false,
@@ -284,7 +284,7 @@ impl Workforce for Workers<'_> {
         let watches_apps = self.settings.watched_threads() > 0 && !self.members.is_empty();
         let looks_for_last = self.members.is_empty() && matches!(server.phase, Phase::Stopping { .. });
         let moments = self.members.iter().filter_map(|member| member.end_by);
-        let moments = moments.chain(self.ending.as_ref().and_then(Ending::next_look));
+        let moments = moments.chain(self.final_phase.as_ref().and_then(FinalPhase::next_look));
         let waits = [
             serves.then(|| self.pace.wait(now)).filter(|wait| !wait.is_zero()),
             moments.min().map(|moment| moment.saturating_duration_since(now)),

@@ -28,7 +28,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         self.server.certifier.take().into_iter().for_each(Certifier::end);
     }
 
-    /// Starts the exporter, if one is wanted and missing. It is needed in all stages, because processes that finish still send
+    /// Starts the exporter, if one is wanted and missing. It is needed in all phases, because processes that finish still send
     /// spans.
     pub(super) fn keep_exporter(&mut self) {
         let runtime = self.server.runtime;

@@ -9,7 +9,7 @@ use super::super::scaling;
 use super::super::server::Phase;
 use super::super::signals;
 use super::super::title::Title;
-use super::super::upgrade::{Ended, Progress, exit_status};
+use super::super::upgrade::{EndedProcess, SuccessorProgress, exit_status};
 use super::super::workforce::{Finish, Workforce};
 use super::super::{announce, describe_end};
 use super::FirstProcess;
@@ -109,9 +109,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
             return server.succession.dismiss("the upgrade was given up, because the server stops".to_owned(), patience);
         }
         match successor.progress(now) {
-            Progress::Loading => {}
-            Progress::Serves(edges) => self.yield_to(&edges),
-            Progress::Late => {
+            SuccessorProgress::Loading => {}
+            SuccessorProgress::Serves(edges) => self.yield_to(&edges),
+            SuccessorProgress::Late => {
                 let (pid, limit) = (successor.pid, server.settings.life.upgrade_timeout.as_secs_f64());
                 let why = format!(
                     "the new server (pid {pid}) does not serve after {limit} s (--upgrade-timeout) and is stopped; this one \
@@ -218,9 +218,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
     pub(super) fn note_end_of_server(&mut self, pid: Pid, status: WaitStatus) -> bool {
         let server = &mut self.server;
         match server.succession.note_end(pid, status) {
-            Ended::Stranger => false,
-            Ended::Other => true,
-            Ended::Successor => {
+            EndedProcess::Stranger => false,
+            EndedProcess::Other => true,
+            EndedProcess::Successor => {
                 let why = format!("the new server (pid {pid}) {}, so this one keeps serving", describe_end(status));
                 log::error!("{why}");
                 server.succession.outcome = control::Progress::Failed(why);

@@ -1,7 +1,7 @@
 //! Changes the number of workers: the first process sends it to the generations, and the serving one reports when it has that
 //! many.
 
-use super::super::scaling::{self, Change};
+use super::super::scaling::{self, WorkerCountChange};
 use super::super::server::Server;
 use super::{Generation, Molds};
 use oribi_admin::control::Progress;
@@ -9,7 +9,7 @@ use oribi_admin::control::Progress;
 /// The last change, and the generation that will report its completion.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
-    last: Change,
+    last: WorkerCountChange,
     /// The generation to which the change was sent last, and whose report is awaited.
     sent_to: Option<u64>,
 }

@@ -1,6 +1,6 @@
 //! Handles the ends of molds.
 
-use super::super::reloads::Outcome;
+use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
 use oribi_stats::totals::Counter;
@@ -25,7 +25,7 @@ impl Molds<'_> {
         if !given_up && !ready {
             server.totals.count(Counter::GenerationsFailed);
         }
-        self.reloads.end(number, if given_up { Outcome::GivenUp } else { Outcome::Failed(why) });
+        self.reloads.end(number, if given_up { ReloadOutcome::GivenUp } else { ReloadOutcome::Failed(why) });
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
         match (&mut server.phase, serving) {
             (Phase::Stopping { cut, .. }, _) => *cut |= ready && cuts_off(server.edges.is_some(), status),

@@ -2,7 +2,7 @@
 
 use super::super::announce;
 use super::super::inheritance::Message;
-use super::super::reloads::Outcome;
+use super::super::reloads::ReloadOutcome;
 use super::super::scaling;
 use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
@@ -16,12 +16,12 @@ use std::time::Instant;
 impl Molds<'_> {
     /// Loads the app again; returns the number of the new generation. The current one serves until the new one is ready.
     pub(super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
-        self.roll_back(Outcome::GivenUp);
+        self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
         // A load in progress began before this request, and may have read old code, so it is given up.
         for generation in self.generations.iter_mut().filter(|generation| !generation.ready) {
             generation.leave(patience);
-            self.reloads.end(generation.number, Outcome::GivenUp);
+            self.reloads.end(generation.number, ReloadOutcome::GivenUp);
         }
         // The cause of earlier failures may have been fixed.
         self.pace.forgive();
@@ -38,7 +38,7 @@ impl Molds<'_> {
                 log::error!("cannot reload the app: {why}");
                 server.totals.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
-                self.reloads.end(self.started, Outcome::Failed(why));
+                self.reloads.end(self.started, ReloadOutcome::Failed(why));
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 self.started
             }

@@ -1,7 +1,7 @@
 //! A rolling reload: one worker of the new generation starts, one of the current generation ends, and so on, so that there is
 //! never more than one extra worker. The first process sends the numbers; a mold reports when it has reached its target.
 
-use super::super::reloads::Outcome;
+use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
 use super::Molds;
 use oribi_config::ReloadMode;
@@ -74,11 +74,11 @@ impl Molds<'_> {
         log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
         server.notifier.reloaded("the app could not be reloaded; serving the one before");
         server.totals.count(Counter::GenerationsFailed);
-        self.roll_back(Outcome::Failed(why));
+        self.roll_back(ReloadOutcome::Failed(why));
     }
 
     /// Ends a rolling reload, if one is in progress: the new generation leaves, and the current one gets its workers back.
-    pub(super) fn roll_back(&mut self, outcome: Outcome) {
+    pub(super) fn roll_back(&mut self, outcome: ReloadOutcome) {
         let Some(Rolling { number, present, .. }) = self.rolling.take() else { return };
         let patience = self.patience();
         self.generations.iter_mut().filter(|one| one.number == number && one.stays()).for_each(|one| one.leave(patience));

@@ -1,6 +1,6 @@
 //! Lets one generation take over from another, or gives it up if it cannot serve completely.
 
-use super::super::reloads::Outcome;
+use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
 use super::Molds;
 use oribi_stats::totals::Counter;
@@ -16,10 +16,10 @@ impl Molds<'_> {
         let (pid, failure) = fresh.map(|generation| (generation.pid, generation.failure.take())).unzip();
         if let Some(why) = failure.flatten() {
             // In development a generation that cannot load the app serves, and only shows the reason in browsers.
-            self.reloads.end(number, Outcome::Failed(why));
+            self.reloads.end(number, ReloadOutcome::Failed(why));
         }
         log::info!("generation {number} has taken over{}", pid.map_or_else(String::new, |pid| format!(" (pid {pid})")));
-        self.reloads.end(number, Outcome::TakenOver);
+        self.reloads.end(number, ReloadOutcome::TakenOver);
         server.notifier.ready(&format!("serving, generation {number}"));
     }
 
@@ -34,7 +34,7 @@ impl Molds<'_> {
                 let why = generation.failure.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
                 log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
-                self.reloads.end(number, Outcome::Failed(why));
+                self.reloads.end(number, ReloadOutcome::Failed(why));
                 server.totals.count(Counter::GenerationsFailed);
                 generation.leave(patience);
             }

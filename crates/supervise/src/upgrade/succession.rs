@@ -190,10 +190,10 @@ impl Succession {
     }
 
     /// Records the end of a process.
-    pub(in super::super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> Ended {
+    pub(in super::super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> EndedProcess {
         if self.successor.take_if(|successor| successor.pid == pid).is_some() {
             self.reports = None;
-            return Ended::Successor;
+            return EndedProcess::Successor;
         }
         let is_after = self.after.as_ref().is_some_and(|after| after.pid == pid);
         match &mut self.watched_masters {
@@ -204,7 +204,7 @@ impl Succession {
         let dismissed = self.dismissed.len();
         self.dismissed.retain(|dismissed| dismissed.pid != pid);
         let known = dismissed > self.dismissed.len() || is_after;
-        if known { Ended::Other } else { Ended::Stranger }
+        if known { EndedProcess::Other } else { EndedProcess::Stranger }
     }
 
     /// Passes signals on if another server serves. Returns `false` if they are for this one.
@@ -222,7 +222,7 @@ impl Succession {
 
 /// The relation of an ended process to this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Ended {
+pub(in super::super) enum EndedProcess {
     /// A server that was to take over, and had not.
     Successor,
     /// Another server before or after this one.

@@ -35,7 +35,7 @@ pub(in super::super) struct Successor {
 
 /// The progress of its start.
 #[derive(Debug)]
-pub(in super::super) enum Progress {
+pub(in super::super) enum SuccessorProgress {
     Loading,
     /// It serves. Connections may go to these edges. Without any, its version takes no connections, or it has no edges.
     Serves(Vec<Sender>),
@@ -105,15 +105,15 @@ impl Successor {
     }
 
     /// Returns its progress, after its messages since the last call.
-    pub(in super::super) fn progress(&mut self, now: Instant) -> Progress {
+    pub(in super::super) fn progress(&mut self, now: Instant) -> SuccessorProgress {
         loop {
             match receive(&self.link) {
                 Received::Edge(edge) => self.edges.push(edge),
-                Received::Ready => return Progress::Serves(std::mem::take(&mut self.edges)),
+                Received::Ready => return SuccessorProgress::Serves(std::mem::take(&mut self.edges)),
                 Received::Unknown => {}
                 // The system reports its end.
-                Received::Nothing | Received::End if now >= self.late_at => return Progress::Late,
-                Received::Nothing | Received::End => return Progress::Loading,
+                Received::Nothing | Received::End if now >= self.late_at => return SuccessorProgress::Late,
+                Received::Nothing | Received::End => return SuccessorProgress::Loading,
             }
         }
     }

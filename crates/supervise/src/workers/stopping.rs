@@ -15,7 +15,7 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// The state of the last phase, in which all workers finish.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct FinalPhase {
     /// `Drain` if no other process will accept connections after this one, else `Retire`.
     command: WorkerCommand,
     /// The listeners, which must not lose clients in their queues.
@@ -24,7 +24,7 @@ pub(super) struct Ending {
     starters: Option<Instant>,
 }
 
-impl Ending {
+impl FinalPhase {
     /// Returns the time of the next look at listeners and starting workers.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.closing.next_look().into_iter().chain(self.starters).min()
@@ -38,29 +38,29 @@ impl Workers<'_> {
         // Clients that wait at a lent listener wait for the next server.
         let lent = is_any_lent(&server.listeners);
         let command = if lent { WorkerCommand::Retire } else { command };
-        let ending = match (server.phase, self.ending.take()) {
+        let final_phase = match (server.phase, self.final_phase.take()) {
             (Phase::Serving | Phase::Leaving { .. } | Phase::Draining, _) => self.begin_to_stop(server, command),
-            (Phase::Stopping { .. }, Some(ending))
-                if (ending.command, command) == (WorkerCommand::Retire, WorkerCommand::Drain) =>
+            (Phase::Stopping { .. }, Some(final_phase))
+                if (final_phase.command, command) == (WorkerCommand::Retire, WorkerCommand::Drain) =>
             {
-                Ending { command, ..ending }
+                FinalPhase { command, ..final_phase }
             }
-            (Phase::Stopping { .. } | Phase::Failed, ending) => {
-                self.ending = ending;
+            (Phase::Stopping { .. } | Phase::Failed, final_phase) => {
+                self.final_phase = final_phase;
                 return;
             }
         };
-        let ending = self.ending.insert(ending);
+        let final_phase = self.final_phase.insert(final_phase);
         if command == WorkerCommand::Drain {
-            ending.closing.begin(&mut server.listeners);
-            if ending.closing.awaits_clients() {
+            final_phase.closing.begin(&mut server.listeners);
+            if final_phase.closing.awaits_clients() {
                 return self.announce_drain_state(DrainState::Closing);
             }
         }
         self.members.iter().for_each(|member| member.send_command(command));
     }
 
-    fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> Ending {
+    fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> FinalPhase {
         let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
         let deadline = server.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
         // Starting workers have no requests. If others answer the waiting clients, they are not needed, and their load of the
@@ -71,7 +71,7 @@ impl Workers<'_> {
         server.set_title("stopping");
         let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
         log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
-        Ending { command, closing: Closing::default(), starters }
+        FinalPhase { command, closing: Closing::default(), starters }
     }
 
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
@@ -128,7 +128,7 @@ impl Workers<'_> {
                 (counted(self.members.len(), "worker"), counted(connections as usize, "open connection"));
             log::warn!("{reason}: killed {workers} with {connections}");
         }
-        self.ending.iter_mut().for_each(|ending| ending.closing.give_up());
+        self.final_phase.iter_mut().for_each(|final_phase| final_phase.closing.give_up());
         if let Phase::Stopping { cut, deadline } = &mut server.phase {
             *cut = true;
             *deadline = Instant::now() + Duration::from_secs(60);
@@ -137,8 +137,8 @@ impl Workers<'_> {
 
     /// While stopping: kills workers that are still starting.
     fn end_starters(&mut self) {
-        let Some(ending) = &mut self.ending else { return };
-        if ending.starters.take_if(|moment| Instant::now() >= *moment).is_none() {
+        let Some(final_phase) = &mut self.final_phase else { return };
+        if final_phase.starters.take_if(|moment| Instant::now() >= *moment).is_none() {
             return;
         }
         for member in self.members.iter().filter(|member| member.slot.state() == WorkerState::Starting) {
@@ -150,8 +150,8 @@ impl Workers<'_> {
     /// While stopping: kills workers that take too long. Returns whether all have ended, and no client waits.
     pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
         self.end_starters();
-        let (Phase::Stopping { deadline, .. }, Some(ending)) = (server.phase, &mut self.ending) else { return false };
-        let closing = &mut ending.closing;
+        let (Phase::Stopping { deadline, .. }, Some(final_phase)) = (server.phase, &mut self.final_phase) else { return false };
+        let closing = &mut final_phase.closing;
         if closing.have_all_arrived(&server.listeners) {
             self.members.iter().for_each(|member| member.send_command(WorkerCommand::Drain));
         }
@@ -168,7 +168,7 @@ impl Workers<'_> {
             NextStep::ForkOneMore(command) => command,
         };
         // Clients wait until it has started, so it must not be killed before.
-        ending.starters = None;
+        final_phase.starters = None;
         // It takes the sockets of all seats.
         match self.start_worker(server, command, Seat::ONLY) {
             Ok(()) => false,
