@@ -37,7 +37,7 @@ impl Seat {
 
 /// A socket from which a lane accepts connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Door<'a> {
+pub struct ListenSocket<'a> {
     /// The index of its listener.
     pub listener: usize,
     /// The listening socket.
@@ -48,12 +48,12 @@ pub struct Door<'a> {
 
 /// Returns the sockets of a lane in `seat`.
 #[must_use]
-pub fn doors(listeners: &[Listener], seat: Seat) -> Vec<Door<'_>> {
+pub fn listen_sockets(listeners: &[Listener], seat: Seat) -> Vec<ListenSocket<'_>> {
     let mut found = Vec::new();
     for (number, listener) in listeners.iter().enumerate() {
         let sockets = listener.sockets().count();
         let mine = listener.sockets().enumerate().filter(|(socket, _)| seat.has(*socket, sockets));
-        found.extend(mine.map(|(_, socket)| Door {
+        found.extend(mine.map(|(_, socket)| ListenSocket {
             listener: number,
             socket: socket.as_fd(),
             shared: sockets == 1 || sockets < seat.of,

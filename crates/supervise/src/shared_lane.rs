@@ -272,7 +272,7 @@ mod tests {
     use oribi_config::{ListenAddress, Settings};
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
-    use oribi_listen::{Seat, doors, open};
+    use oribi_listen::{Seat, listen_sockets, open};
     use oribi_message::ResponseHead;
     use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
     use std::io::{Read, Write};
@@ -342,12 +342,12 @@ mod tests {
         let slot = WorkerSlot::unshared();
         let (woken, mut waker) = io::pipe().expect("a pipe is to be had");
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let doors = doors(&listeners, Seat::ONLY);
+        let listen_sockets = listen_sockets(&listeners, Seat::ONLY);
         let wake = woken.as_fd();
         let setup = LaneSetup {
             settings: &settings,
             listeners: &listeners,
-            doors: &doors,
+            listen_sockets: &listen_sockets,
             slot: &slot,
             wake,
             running: &[],

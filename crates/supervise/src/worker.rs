@@ -10,7 +10,7 @@ use super::title::Title;
 use oribi_config::{Settings, Timeouts};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
-use oribi_listen::{Door, Listener, Seat, doors};
+use oribi_listen::{ListenSocket, Listener, Seat, listen_sockets};
 use oribi_pool::Worker;
 use oribi_stats::app_metrics;
 use oribi_stats::backtrace;
@@ -185,10 +185,14 @@ fn take_over_signals(
     Ok(watches)
 }
 
-/// Returns the setup of a lane that accepts at `doors` and whose threads are watched on `running`.
-fn lane_setup<'a>(worker: &'a WorkerSetup<'_>, doors: &'a [Door<'a>], running: &'static [RunningLine]) -> LaneSetup<'a> {
+/// Returns the setup of a lane that accepts at `listen_sockets` and whose threads are watched on `running`.
+fn lane_setup<'a>(
+    worker: &'a WorkerSetup<'_>,
+    listen_sockets: &'a [ListenSocket<'a>],
+    running: &'static [RunningLine],
+) -> LaneSetup<'a> {
     let WorkerSetup { settings, listeners, slot, wake, must_log, .. } = worker;
-    LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd(), must_log: *must_log }
+    LaneSetup { settings, listeners, listen_sockets, slot, running, wake: wake.as_fd(), must_log: *must_log }
 }
 
 fn run_lane(worker: &WorkerSetup<'_>) -> Result<(), String> {
@@ -205,7 +209,7 @@ fn run(
     supply: &mut dyn ContextSupply,
 ) -> Result<(), String> {
     let outcome = if worker.pools.is_empty() {
-        lane::run(&lane_setup(worker, &doors(worker.listeners, seat), running), supply)
+        lane::run(&lane_setup(worker, &listen_sockets(worker.listeners, seat), running), supply)
     } else {
         // The edges enforce the deadlines of apps until these have answered; after that, the supervisor does.
         let Some(attachments) = attachments(worker)? else { return Ok(()) };
@@ -236,8 +240,8 @@ fn attachments(worker: &WorkerSetup<'_>) -> Result<Option<Vec<Worker>>, String> 
 /// Makes the threads of a language with one lock share one lane.
 fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
-    let doors = if worker.pools.is_empty() { doors(worker.listeners, worker.seat) } else { Vec::new() };
-    let lane_setup = lane_setup(worker, &doors, worker.slot.running);
+    let listen_sockets = if worker.pools.is_empty() { listen_sockets(worker.listeners, worker.seat) } else { Vec::new() };
+    let lane_setup = lane_setup(worker, &listen_sockets, worker.slot.running);
     let failed = |error: io::Error| error.to_string();
     if worker.pools.is_empty() {
         SharedLane::new(&lane_setup, lock, reporter).map_err(failed)?.work(boot(worker)?)

@@ -24,7 +24,7 @@ use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring};
-use oribi_listen::{Door, Listener};
+use oribi_listen::{ListenSocket, Listener};
 use oribi_log::AccessLog;
 use oribi_message::ResponseHead;
 use oribi_pool::Worker;
@@ -47,8 +47,8 @@ pub struct LaneSetup<'a> {
     pub settings: &'a Settings,
     /// The listeners of all addresses.
     pub listeners: &'a [Listener],
-    /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
-    pub doors: &'a [Door<'a>],
+    /// The sockets from which this lane accepts: the result of [`listen_sockets`](oribi_listen::listen_sockets).
+    pub listen_sockets: &'a [ListenSocket<'a>],
     /// The worker's slot in the scoreboard.
     pub slot: &'a WorkerSlot,
     /// Lines on which the supervisor sees the apps that the threads of the lane run; empty if apps are not watched.
@@ -67,8 +67,8 @@ impl<'a> LaneSetup<'a> {
     /// The operating system refused a call.
     pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
         let (settings, account) = (self.settings, self.slot.account);
-        let speakers = self.doors.iter().map(|door| {
-            let listener = &self.listeners[door.listener];
+        let speakers = self.listen_sockets.iter().map(|listening| {
+            let listener = &self.listeners[listening.listener];
             let start = if listener.proxy_protocol == ProxyProtocol::Off { Start::AtOnce } else { Start::WhenAsked };
             listener.tls.clone().map(|server| (server, start))
         });
@@ -79,8 +79,8 @@ impl<'a> LaneSetup<'a> {
             target => target.as_ref().map(|target| AccessLog::open_or_wait(target, &settings.access_log_format)),
         };
         let attention = Attention::new(self.wake)?;
-        let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
-        let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log)?;
+        let (listen_sockets, wake) = (self.listen_sockets.to_vec(), attention.descriptor());
+        let mut engine = Engine::with_listen_sockets(backend, settings, self.listeners, listen_sockets, wake, access_log)?;
         engine.take_part_in(ConnectionCounts {
             here: self.slot.connections,
             everywhere: self.slot.all_connections,

@@ -7,7 +7,7 @@ use oribi_edge::parent_link::{EdgeSetup, ParentLink};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
-use oribi_listen::{Listener, Seat, doors};
+use oribi_listen::{Listener, Seat, listen_sockets};
 use oribi_pool::Memory;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_worker::lane::LaneSetup;
@@ -96,11 +96,11 @@ impl ForkedEdge {
             WorkerCommand::Serve => Seat { number, of: settings.edges_wanted() },
             _ => Seat::ONLY,
         };
-        let doors = doors(listeners, seat);
+        let listen_sockets = listen_sockets(listeners, seat);
         let lane = LaneSetup {
             settings,
             listeners,
-            doors: &doors,
+            listen_sockets: &listen_sockets,
             slot: &slot,
             running: &[],
             wake: wake.as_fd(),
