@@ -94,7 +94,7 @@ use name::Serials;
 use observing::Observing;
 use oribi_config::Settings;
 use oribi_io::Backend;
-use oribi_listen::{ListenSocket, Listener, Seat, listen_sockets};
+use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets};
 use oribi_log::AccessLog;
 use oribi_source::Next;
 use oribi_stats::totals::{Account, Tally};
@@ -171,7 +171,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         wake: BorrowedFd<'_>,
         access_log: Option<AccessLog>,
     ) -> io::Result<Self> {
-        Self::with_listen_sockets(backend, settings, listeners, listen_sockets(listeners, Seat::ONLY), wake, access_log)
+        Self::with_listen_sockets(backend, settings, listeners, listen_sockets(listeners, Shard::ONLY), wake, access_log)
     }
 
     /// Creates an engine that accepts connections at `listen_sockets`, which belong to `listeners`.

@@ -10,4 +10,4 @@ mod sockets;
 pub use kept::Kept;
 pub use listener::{Listener, handshake_begun, is_any_lent};
 pub use secure::{Vault, answer_in_handshakes, expiries, open, open_or_take, proof, read_again, secure};
-pub use sockets::{ListenSocket, Seat, listen_sockets};
+pub use sockets::{ListenSocket, Shard, listen_sockets};

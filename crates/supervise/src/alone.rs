@@ -4,7 +4,7 @@ use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
 use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
-use oribi_listen::{Seat, listen_sockets, open};
+use oribi_listen::{Shard, listen_sockets, open};
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::{self, ContextSupply, LaneSetup, Renewal};
 use std::os::fd::AsFd;
@@ -26,7 +26,7 @@ pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl Fn
     let setup = LaneSetup {
         settings,
         listeners: &listeners,
-        listen_sockets: &listen_sockets(&listeners, Seat::ONLY),
+        listen_sockets: &listen_sockets(&listeners, Shard::ONLY),
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),

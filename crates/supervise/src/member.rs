@@ -18,8 +18,8 @@ pub(super) struct Member {
     /// Its number, counted from 1.
     pub(super) number: usize,
     pub(super) pid: Pid,
-    /// The number of its seat.
-    pub(super) seat: usize,
+    /// The number of its shard.
+    pub(super) shard: usize,
     pub(super) waker: OwnedFd,
     /// Whether its program has ended or was replaced by another one: then `waker` has no reader.
     pub(super) left: bool,
@@ -52,7 +52,7 @@ impl Member {
         slot: WorkerSlot,
         number: usize,
         pid: Pid,
-        seat: usize,
+        shard: usize,
         waker: OwnedFd,
         process: Option<OwnedFd>,
         started_at: Instant,
@@ -62,7 +62,7 @@ impl Member {
             slot,
             number,
             pid,
-            seat,
+            shard,
             waker,
             left: false,
             process,

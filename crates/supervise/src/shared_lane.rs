@@ -272,7 +272,7 @@ mod tests {
     use oribi_config::{ListenAddress, Settings};
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
-    use oribi_listen::{Seat, listen_sockets, open};
+    use oribi_listen::{Shard, listen_sockets, open};
     use oribi_message::ResponseHead;
     use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
     use std::io::{Read, Write};
@@ -342,7 +342,7 @@ mod tests {
         let slot = WorkerSlot::unshared();
         let (woken, mut waker) = io::pipe().expect("a pipe is to be had");
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let listen_sockets = listen_sockets(&listeners, Seat::ONLY);
+        let listen_sockets = listen_sockets(&listeners, Shard::ONLY);
         let wake = woken.as_fd();
         let setup = LaneSetup {
             settings: &settings,

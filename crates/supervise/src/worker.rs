@@ -10,7 +10,7 @@ use super::title::Title;
 use oribi_config::{Settings, Timeouts};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
-use oribi_listen::{ListenSocket, Listener, Seat, listen_sockets};
+use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets};
 use oribi_pool::Worker;
 use oribi_stats::app_metrics;
 use oribi_stats::backtrace;
@@ -40,8 +40,8 @@ pub(super) struct WorkerSetup<'a> {
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
     pub(super) generation: Option<u64>,
-    /// The worker's seat among all workers.
-    pub(super) seat: Seat,
+    /// The worker's shard among all workers.
+    pub(super) shard: Shard,
     pub(super) slot: WorkerSlot,
     /// The number of the worker, counted from 1.
     pub(super) number: usize,
@@ -198,18 +198,18 @@ fn lane_setup<'a>(
 fn run_lane(worker: &WorkerSetup<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
     let mut supply = SingleContext::new(worker.settings, worker.runtime, reporter, boot(worker)?);
-    run(worker, worker.seat, worker.slot.running, &mut supply)
+    run(worker, worker.shard, worker.slot.running, &mut supply)
 }
 
 /// Runs a lane with connections of its own or behind edges.
 fn run(
     worker: &WorkerSetup<'_>,
-    seat: Seat,
+    shard: Shard,
     running: &'static [RunningLine],
     supply: &mut dyn ContextSupply,
 ) -> Result<(), String> {
     let outcome = if worker.pools.is_empty() {
-        lane::run(&lane_setup(worker, &listen_sockets(worker.listeners, seat), running), supply)
+        lane::run(&lane_setup(worker, &listen_sockets(worker.listeners, shard), running), supply)
     } else {
         // The edges enforce the deadlines of apps until these have answered; after that, the supervisor does.
         let Some(attachments) = attachments(worker)? else { return Ok(()) };
@@ -240,7 +240,7 @@ fn attachments(worker: &WorkerSetup<'_>) -> Result<Option<Vec<Worker>>, String> 
 /// Makes the threads of a language with one lock share one lane.
 fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
-    let listen_sockets = if worker.pools.is_empty() { listen_sockets(worker.listeners, worker.seat) } else { Vec::new() };
+    let listen_sockets = if worker.pools.is_empty() { listen_sockets(worker.listeners, worker.shard) } else { Vec::new() };
     let lane_setup = lane_setup(worker, &listen_sockets, worker.slot.running);
     let failed = |error: io::Error| error.to_string();
     if worker.pools.is_empty() {
@@ -287,8 +287,8 @@ fn run_one_of_many(worker: &WorkerSetup<'_>, index: usize, pool: &ContextPool) -
     let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
     let running = worker.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = PooledContexts::new(worker.settings, pool, reporter, boot(worker)?);
-    let seat = worker.seat.part(index, worker.settings.threads);
-    match catch_unwind(AssertUnwindSafe(|| run(worker, seat, running, &mut supply))) {
+    let shard = worker.shard.part(index, worker.settings.threads);
+    match catch_unwind(AssertUnwindSafe(|| run(worker, shard, running, &mut supply))) {
         Ok(outcome) => outcome,
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }

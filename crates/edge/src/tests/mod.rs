@@ -13,7 +13,7 @@ use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
 use oribi_io::{Client, Sim, World};
 use oribi_ipc::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
-use oribi_listen::{ListenSocket, Listener, Seat, listen_sockets, open};
+use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets, open};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Memory, Taken, Worker};
 use oribi_stats::scoreboard::WorkerSlot;
@@ -55,7 +55,7 @@ impl Site {
         let pool = oribi_pool::Edge::new(&memory).expect("memory is to be had");
         let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(settings, &pool)));
         let listeners = listeners(settings.protocol);
-        let listen_sockets: &'static [ListenSocket<'static>] = Vec::leak(listen_sockets(listeners, Seat::ONLY));
+        let listen_sockets: &'static [ListenSocket<'static>] = Vec::leak(listen_sockets(listeners, Shard::ONLY));
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
         let lane_setup =
             LaneSetup { settings, listeners, listen_sockets, slot, running: &[], wake: wake().as_fd(), must_log: true };

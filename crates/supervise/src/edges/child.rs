@@ -7,7 +7,7 @@ use oribi_edge::parent_link::{EdgeSetup, ParentLink};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
-use oribi_listen::{Listener, Seat, listen_sockets};
+use oribi_listen::{Listener, Shard, listen_sockets};
 use oribi_pool::Memory;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_worker::lane::LaneSetup;
@@ -92,11 +92,11 @@ impl ForkedEdge {
         privileges.drop_in_edge()?;
         follow(parent)?;
         // The last edge of a stop has the sockets of all edges.
-        let seat = match slot.command() {
-            WorkerCommand::Serve => Seat { number, of: settings.edges_wanted() },
-            _ => Seat::ONLY,
+        let shard = match slot.command() {
+            WorkerCommand::Serve => Shard { number, of: settings.edges_wanted() },
+            _ => Shard::ONLY,
         };
-        let listen_sockets = listen_sockets(listeners, seat);
+        let listen_sockets = listen_sockets(listeners, shard);
         let lane = LaneSetup {
             settings,
             listeners,

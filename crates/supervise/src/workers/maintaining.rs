@@ -7,7 +7,7 @@ use super::super::server::Server;
 use super::{Workers, lanes_of_worker};
 use oribi_config::{ReloadMode, ReplaceOrder};
 use oribi_engine::shortage::explain;
-use oribi_listen::Seat;
+use oribi_listen::Shard;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
 use oribi_stats::totals::Counter;
 use std::io::ErrorKind;
@@ -78,7 +78,7 @@ impl Workers<'_> {
         let mut counts = self.counts();
         self.report_if_settled(&counts);
         while counts.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
-            match self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
+            match self.start_worker(server, WorkerCommand::Serve, self.vacant_shard(server)) {
                 Ok(()) => counts.staying += 1,
                 Err(error) => {
                     let why = explain(&error);
@@ -220,31 +220,31 @@ impl Workers<'_> {
         !server.has_edges() && self.settings.sockets_of_address() > 1
     }
 
-    /// Returns the number of seats; 1 if all lanes share the sockets.
-    fn seats(&self, server: &Server<'_>) -> usize {
+    /// Returns the number of shards; 1 if all lanes share the sockets.
+    fn shards(&self, server: &Server<'_>) -> usize {
         if self.workers_have_sockets(server) { self.wanted } else { 1 }
     }
 
-    /// Returns the seat with the fewest workers that will stay.
-    pub(super) fn vacant_seat(&self, server: &Server<'_>) -> Seat {
+    /// Returns the shard with the fewest workers that will stay.
+    pub(super) fn vacant_shard(&self, server: &Server<'_>) -> Shard {
         let stays = |member: &&Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
         let taken = |number: usize| {
-            let here = self.members.iter().filter(stays).filter(|member| member.seat == number);
+            let here = self.members.iter().filter(stays).filter(|member| member.shard == number);
             let fresh = here.clone().filter(|member| !member.outdated).count();
             (fresh, here.count())
         };
-        let of = self.seats(server);
-        Seat { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
+        let of = self.shards(server);
+        Shard { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
     }
 
-    /// Whether another worker accepts connections in this worker's seat.
+    /// Whether another worker accepts connections in this worker's shard.
     fn is_covered(&self, member: &Member) -> bool {
-        let same = |other: &&Member| other.seat == member.seat && other.pid != member.pid;
+        let same = |other: &&Member| other.shard == member.shard && other.pid != member.pid;
         self.members.iter().filter(same).any(Member::accepts)
     }
 
     /// Returns the index of the worker to retire when too many accept: one that has asked for it, else an outdated one, else
-    /// the newest. Its seat must have another accepting worker.
+    /// the newest. Its shard must have another accepting worker.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
         let covered = |member: &Member, state| member.serving() == Some(state) && self.is_covered(member);

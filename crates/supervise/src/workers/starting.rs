@@ -129,7 +129,7 @@ impl Workers<'_> {
 
     /// Starts the first worker. An error that prevents the first fork would prevent all others.
     pub(super) fn start_first(&mut self, server: &mut Server<'_>) {
-        if let Err(error) = self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
+        if let Err(error) = self.start_worker(server, WorkerCommand::Serve, self.vacant_shard(server)) {
             let why = explain(&error);
             log::error!("cannot start a worker: {why}");
             self.master.iter().for_each(|master| master.send_failure(&format!("a worker cannot be started: {why}")));

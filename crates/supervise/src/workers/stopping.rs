@@ -5,7 +5,7 @@ use super::super::member::Member;
 use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_config::counted;
-use oribi_listen::{Seat, is_any_lent};
+use oribi_listen::{Shard, is_any_lent};
 use oribi_stats::scoreboard::{DrainState, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
@@ -169,8 +169,8 @@ impl Workers<'_> {
         };
         // Clients wait until it has started, so it must not be killed before.
         final_phase.starters = None;
-        // It takes the sockets of all seats.
-        match self.start_worker(server, command, Seat::ONLY) {
+        // It takes the sockets of all shards.
+        match self.start_worker(server, command, Shard::ONLY) {
             Ok(()) => false,
             Err(error) => {
                 log::error!("cannot start a worker for the last connections: {error}");
