@@ -177,7 +177,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         // Connections are handed over before their next requests, which may have arrived, are received.
         self.hand_over();
         let now = self.now();
-        self.pool.tell_time(now);
+        self.pool.set_time(now);
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
             self.give_turns();

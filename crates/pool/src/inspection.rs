@@ -216,14 +216,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn submit(edge: &mut Edge, text: &str, now: Duration) -> Ticket {
-        edge.tell_time(now);
+        edge.set_time(now);
         let mut reserved = edge.reserve().expect("a slot");
         edge.room(&mut reserved)[..text.len()].copy_from_slice(text.as_bytes());
         edge.submit(reserved, text.len())
     }
 
     fn collect(edge: &mut Edge, now: Duration) {
-        edge.tell_time(now);
+        edge.set_time(now);
         edge.gather();
         while edge.next(&mut Vec::new()).is_some() {}
     }
@@ -255,10 +255,10 @@ mod tests {
         assert_eq!(stages, [("one", held(false, false)), ("two", RequestState::Queued(0)), ("three", RequestState::Queued(1))]);
         assert_eq!(all.iter().map(|(_, one)| one.since).collect::<Vec<_>>(), [SECOND, SECOND * 2, SECOND * 3]);
         assert_eq!(all[0].1.progress, None, "the edge has not looked");
-        edge.tell_time(SECOND * 4);
+        edge.set_time(SECOND * 4);
         edge.audit();
         assert_eq!(seen(&memory)[0].1.progress, Some(SECOND * 4));
-        edge.tell_time(SECOND * 5);
+        edge.set_time(SECOND * 5);
         edge.audit();
         assert_eq!(seen(&memory)[0].1.progress, Some(SECOND * 4), "it has only been seen again");
 
@@ -272,7 +272,7 @@ mod tests {
         assert!(edge.pause(ticket));
         let one = seen(&memory)[0].1;
         assert_eq!((one.state, one.progress, one.own_deadline), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
-        edge.tell_time(SECOND * 8);
+        edge.set_time(SECOND * 8);
         edge.resume(ticket);
         edge.interrupt(ticket);
         edge.withdraw(ticket);

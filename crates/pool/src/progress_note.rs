@@ -6,7 +6,7 @@
 //! | since | when the request entered the pool, in nanoseconds of the edge's clock |
 //! | progress note | low half: milliseconds from the arrival to the last sign of progress; high half: the app's own deadline |
 //!
-//! An edge passes the time to its pool once a turn ([`crate::Edge::tell_time`]), so a note costs one store and does not read
+//! An edge passes the time to its pool once a turn ([`crate::Edge::set_time`]), so a note costs one store and does not read
 //! a clock.
 
 use std::time::Duration;

@@ -82,7 +82,7 @@ pub struct Worker {
     rung: Sleep,
     /// The number of answers, or pieces of them, for which the worker did not ring for the dozing edge.
     unrung: u32,
-    /// The time: see [`Worker::tell_time`].
+    /// The time: see [`Worker::set_time`].
     now: u64,
 }
 
@@ -174,7 +174,7 @@ impl Worker {
     /// Sets the time, in nanoseconds of a clock that the edge also uses. Until the next call, requests are taken at this
     /// time.
     #[inline]
-    pub fn tell_time(&mut self, nanoseconds: u64) {
+    pub fn set_time(&mut self, nanoseconds: u64) {
         self.now = nanoseconds;
     }
 

@@ -217,9 +217,9 @@ mod tests {
         let _ = edge.submit(reserved, size);
     }
 
-    fn tell_time(edge: &mut Edge) {
+    fn set_time(edge: &mut Edge) {
         let now = clock_gettime(ClockId::Monotonic);
-        edge.tell_time(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
+        edge.set_time(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         let mut edge = Edge::new(&memory).expect("memory");
         let mut taker = Worker::attach(&memory, 1).expect("a place");
         edge.arrivals();
-        tell_time(&mut edge);
+        set_time(&mut edge);
         // The end of a long head is found at its place.
         submit(&mut edge, "/long", 10_000);
         let taken = taker.take().expect("it waits");
@@ -268,7 +268,7 @@ mod tests {
             let found = in_pools(&pools, settings, &[]).expect("it can be read");
             found.listed[0].deadline.map(|left| left.as_secs_f64().ceil() as u64 / 100 * 100)
         };
-        tell_time(&mut edge);
+        set_time(&mut edge);
         submit(&mut edge, "/", 1);
         assert!(left(&settings).is_some_and(|left| (400..=500).contains(&left)));
         let mut taken = worker.take().expect("it waits");

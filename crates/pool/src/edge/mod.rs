@@ -143,7 +143,7 @@ pub struct Edge {
     /// Events that do not come from frames.
     found: VecDeque<Event>,
     pace: Pace,
-    /// The time: see [`Edge::tell_time`].
+    /// The time: see [`Edge::set_time`].
     now: u64,
     /// The time that requests have waited for workers, in nanoseconds: the sum, and the longest wait.
     waits: (u64, u64),

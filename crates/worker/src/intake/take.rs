@@ -37,7 +37,7 @@ impl Intake<'_> {
         for _ in 0..self.pools.len() {
             let pool = self.turn;
             self.turn = if pool + 1 == self.pools.len() { 0 } else { pool + 1 };
-            self.pools[pool].tell_time(self.now.0);
+            self.pools[pool].set_time(self.now.0);
             if let Some(taken) = self.pools[pool].take() {
                 return Some((pool, taken));
             }
