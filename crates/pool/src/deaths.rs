@@ -323,7 +323,7 @@ fn orders_add_up_and_call_on_the_line() {
     edge.interrupt(ticket);
     assert_eq!(worker.orders(&taken), crate::Orders { gone: false, interrupted: true, warned: true });
     assert_eq!(calls(&worker), 1);
-    worker.hear().expect("the line works");
+    worker.receive().expect("the line works");
     assert_eq!(calls(&worker), 0);
     assert_eq!(edge.withdraw(ticket), crate::Withdrawal::Running);
     assert!(worker.orders(&taken).gone);

@@ -244,7 +244,7 @@ impl Worker {
     ///
     /// # Errors
     /// The operating system refuses to receive.
-    pub fn hear(&mut self) -> io::Result<()> {
+    pub fn receive(&mut self) -> io::Result<()> {
         // No exchange has this tag.
         self.line.take_only(u64::MAX).map(drop)
     }

@@ -131,7 +131,7 @@ impl Intake<'_> {
     pub(super) fn collect(&mut self, watcher: &mut Watcher) {
         self.woken |= std::mem::take(&mut watcher.woken);
         if std::mem::take(&mut watcher.line) {
-            self.hear();
+            self.receive();
         }
     }
 
@@ -144,7 +144,7 @@ impl Intake<'_> {
         let found = self.sources.wait(timeout)?;
         self.woken |= found.other;
         if found.line {
-            self.hear();
+            self.receive();
         }
         self.news_due = MonotonicTime::now().after(NEWS_AFTER);
         Ok(())
@@ -152,9 +152,9 @@ impl Intake<'_> {
 
     /// Reads the sockets of the pools, so that they never fill up.
     #[cold]
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         for pool in &mut self.pools {
-            if let Err(error) = pool.hear() {
+            if let Err(error) = pool.receive() {
                 log::error!("cannot read from an edge: {error}");
             }
         }

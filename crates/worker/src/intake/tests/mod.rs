@@ -104,7 +104,7 @@ impl Site {
     }
 
     /// Returns all events that the edge can read.
-    fn hear(&mut self) -> Vec<(Ticket, Said)> {
+    fn receive(&mut self) -> Vec<(Ticket, Said)> {
         let mut all = Vec::new();
         self.edge.gather();
         while let Some(event) = self.edge.next(&mut self.bytes) {
@@ -117,7 +117,7 @@ impl Site {
     /// Returns the events of a single exchange.
     #[track_caller]
     fn hear_of(&mut self, ticket: Ticket) -> Vec<Said> {
-        let all = self.hear();
+        let all = self.receive();
         assert!(all.iter().all(|(of, _)| *of == ticket), "{all:?}");
         all.into_iter().map(|(_, said)| said).collect()
     }

@@ -245,7 +245,7 @@ fn several_edges_are_served_in_turn() {
         })
         .collect();
     assert_eq!(paths, [&b"/one"[..], b"/other", b"/one", b"/other"]);
-    assert_eq!(site.hear().len(), 2);
+    assert_eq!(site.receive().len(), 2);
 }
 
 #[test]
