@@ -48,7 +48,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
             Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
             Event::Message(ticket) => self.handle_message(ticket, bytes),
-            Event::DescriptorRequest(ticket, wish) => self.handle_wish(ticket, wish),
+            Event::DescriptorRequest(ticket, request) => self.handle_wish(ticket, request),
             Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
             Event::Finished(ticket) => self.handle_end(ticket, false),
             Event::Abandoned(ticket) => self.handle_end(ticket, true),
@@ -275,13 +275,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    fn handle_wish(&mut self, ticket: Ticket, wish: DescriptorRequest) {
+    fn handle_wish(&mut self, ticket: Ticket, request: DescriptorRequest) {
         let Some(exchange) = self.destination(ticket) else { return };
-        let outcome = match wish {
+        let outcome = match request {
             DescriptorRequest::Content | DescriptorRequest::Data => {
                 let overflow = self.table.get(ticket).and_then(|entry| entry.overflow.as_deref());
-                let file = overflow
-                    .and_then(|files| if wish == DescriptorRequest::Content { &files.content } else { &files.data }.as_ref());
+                let file = overflow.and_then(|files| {
+                    if request == DescriptorRequest::Content { &files.content } else { &files.data }.as_ref()
+                });
                 file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
             }
             DescriptorRequest::Socket => self.pass_socket(ticket, exchange),

@@ -445,7 +445,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     workers[1].flush(&taken);
     assert!(!is_rung(edge.descriptor()), "it can wait as long as a doze");
-    workers[1].wish(&mut taken, DescriptorRequest::Socket).expect("room");
+    workers[1].request_descriptor(&mut taken, DescriptorRequest::Socket).expect("room");
     assert!(is_rung(edge.descriptor()), "the app waits");
     workers[1].finish(taken);
 

@@ -365,8 +365,8 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room.
-    pub fn wish(&mut self, taken: &mut Taken, wish: DescriptorRequest) -> Result<(), Unfit> {
-        self.write_whole(taken, Kind::DescriptorRequest, &wish.bits().to_ne_bytes())?;
+    pub fn request_descriptor(&mut self, taken: &mut Taken, request: DescriptorRequest) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::DescriptorRequest, &request.bits().to_ne_bytes())?;
         self.flush_before_waiting(taken);
         Ok(())
     }

@@ -263,7 +263,7 @@ fn content_in_a_file_is_there_for_another_try() {
     for last in [false, true] {
         let mut app = site.worker();
         let mut taken = app.take();
-        app.worker.wish(&mut taken, oribi_pool::DescriptorRequest::Content).expect("it has room");
+        app.worker.request_descriptor(&mut taken, oribi_pool::DescriptorRequest::Content).expect("it has room");
         site.run();
         let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
         let mut read = Vec::new();

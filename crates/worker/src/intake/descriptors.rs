@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REFUSED: Duration = Duration::from_millis(20);
 
 /// Asks the edge for a descriptor, and waits for it.
-pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: DescriptorRequest) -> io::Result<OwnedFd> {
-    worker.wish(taken, wish).map_err(|unfit| match unfit {
+pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, request: DescriptorRequest) -> io::Result<OwnedFd> {
+    worker.request_descriptor(taken, request).map_err(|unfit| match unfit {
         Unfit::Full => io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"),
         Unfit::Never(error) => error,
     })?;

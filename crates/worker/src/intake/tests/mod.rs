@@ -153,7 +153,7 @@ impl Site {
                 (ticket, Said::File(content))
             }
             Event::Message(ticket) => (ticket, Said::Message(bytes.clone())),
-            Event::DescriptorRequest(ticket, wish) => (ticket, Said::DescriptorRequest(wish)),
+            Event::DescriptorRequest(ticket, request) => (ticket, Said::DescriptorRequest(request)),
             Event::Deadline(ticket, time) => (ticket, Said::Deadline(time)),
             Event::Finished(ticket) => (ticket, Said::Finished),
             Event::Abandoned(ticket) => (ticket, Said::Abandoned),
@@ -193,13 +193,13 @@ fn submit_request(edge: &mut Edge, request: &Request<'_>) -> Ticket {
 }
 
 /// Acts as an edge until a worker asks for a descriptor, and sends it.
-fn fulfil(edge: &mut Edge, wish: DescriptorRequest, descriptor: BorrowedFd<'_>) {
+fn fulfil(edge: &mut Edge, request: DescriptorRequest, descriptor: BorrowedFd<'_>) {
     let mut bytes = Vec::new();
     loop {
         edge.gather();
         match edge.next(&mut bytes) {
             Some(Event::DescriptorRequest(ticket, wished)) => {
-                assert_eq!(wished, wish);
+                assert_eq!(wished, request);
                 return edge.fulfil(ticket, descriptor).expect("the line has room");
             }
             Some(other) => panic!("{other:?}"),
