@@ -283,7 +283,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 let file = overflow.and_then(|files| {
                     if request == DescriptorRequest::Content { &files.content } else { &files.data }.as_ref()
                 });
-                file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
+                file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.send_descriptor(ticket, file.as_fd()))
             }
             DescriptorRequest::Socket => self.pass_socket(ticket, exchange),
         };
@@ -302,7 +302,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 if let Some(entry) = self.table.get(ticket) {
                     entry.socket_taken = true;
                 }
-                self.pool.fulfil(ticket, socket.as_fd())
+                self.pool.send_descriptor(ticket, socket.as_fd())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.awaited_sockets.push(ticket);

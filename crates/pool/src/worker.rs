@@ -240,7 +240,7 @@ impl Worker {
     }
 
     /// Reads the messages on the [line](Self::line): calls, whose meaning is in [`Worker::orders`], and late descriptors,
-    /// which are dropped. Call it when the line is readable and no exchange waits for [`Worker::fulfilled`].
+    /// which are dropped. Call it when the line is readable and no exchange waits for [`Worker::take_descriptor`].
     ///
     /// # Errors
     /// The operating system refuses to receive.
@@ -361,7 +361,7 @@ impl Worker {
         self.write_whole(taken, Kind::Message, bytes)
     }
 
-    /// Asks the edge for a descriptor that belongs to the request: see [`Worker::fulfilled`].
+    /// Asks the edge for a descriptor that belongs to the request: see [`Worker::take_descriptor`].
     ///
     /// # Errors
     /// There is no room.
@@ -376,7 +376,7 @@ impl Worker {
     ///
     /// # Errors
     /// The process may not have more descriptors (`EMFILE`), or the operating system refuses.
-    pub fn fulfilled(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
+    pub fn take_descriptor(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
         self.line.take_only(taken.entry.bits())
     }
 

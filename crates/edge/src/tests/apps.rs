@@ -265,7 +265,7 @@ fn content_in_a_file_is_there_for_another_try() {
         let mut taken = app.take();
         app.worker.request_descriptor(&mut taken, oribi_pool::DescriptorRequest::Content).expect("it has room");
         site.run();
-        let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+        let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
         let mut read = Vec::new();
         std::io::Read::read_to_end(&mut std::fs::File::from(file), &mut read).expect("it can be read");
         assert!(read == content, "it is read from its start");

@@ -65,7 +65,7 @@ fn content_that_is_larger_than_a_slot_comes_in_a_file() {
         assert!(app.stored.has_content_file());
         app.worker.request_descriptor(&mut taken, DescriptorRequest::Content).expect("it has room");
         site.run();
-        let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+        let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
         assert!(read(file, content.len()) == content);
         app.answer(taken, "read");
         assert_response(&site.received(&client), "200", "read");
@@ -84,7 +84,7 @@ fn small_content_needs_no_disk() {
         if app.stored.has_content_file() {
             app.worker.request_descriptor(&mut taken, DescriptorRequest::Content).expect("it has room");
             site.run();
-            let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+            let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
             assert!(read(file, size) == content);
         }
         app.answer(taken, "read");

@@ -27,7 +27,7 @@ pub enum Event {
     File(Ticket, Option<File>, FilePart),
     /// A message for the error log of the client that sent the request.
     Message(Ticket),
-    /// The worker asks for something: see [`Edge::fulfil`].
+    /// The worker asks for something: see [`Edge::send_descriptor`].
     DescriptorRequest(Ticket, DescriptorRequest),
     /// The app wants another deadline: this time from now, or none.
     Deadline(Ticket, Option<Duration>),

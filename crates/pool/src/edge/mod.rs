@@ -418,7 +418,7 @@ impl Edge {
     ///
     /// # Errors
     /// No worker has the request, or the operating system refuses to send the descriptor.
-    pub fn fulfil(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn send_descriptor(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
         let place = self.places.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
         place.line.pass(ticket.0.bits(), descriptor)

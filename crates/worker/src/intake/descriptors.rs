@@ -25,7 +25,7 @@ pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, request: DescriptorReq
     })?;
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(descriptor) = worker.fulfilled(taken)? {
+        if let Some(descriptor) = worker.take_descriptor(taken)? {
             return Ok(descriptor);
         }
         if worker.orders(taken).gone {

@@ -193,14 +193,14 @@ fn submit_request(edge: &mut Edge, request: &Request<'_>) -> Ticket {
 }
 
 /// Acts as an edge until a worker asks for a descriptor, and sends it.
-fn fulfil(edge: &mut Edge, request: DescriptorRequest, descriptor: BorrowedFd<'_>) {
+fn send_descriptor(edge: &mut Edge, request: DescriptorRequest, descriptor: BorrowedFd<'_>) {
     let mut bytes = Vec::new();
     loop {
         edge.gather();
         match edge.next(&mut bytes) {
             Some(Event::DescriptorRequest(ticket, wished)) => {
                 assert_eq!(wished, request);
-                return edge.fulfil(ticket, descriptor).expect("the line has room");
+                return edge.send_descriptor(ticket, descriptor).expect("the line has room");
             }
             Some(other) => panic!("{other:?}"),
             None => std::thread::yield_now(),
