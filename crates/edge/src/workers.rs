@@ -85,7 +85,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     #[cold]
     fn forget_workers(&mut self, places: &[u32]) {
         places.iter().for_each(|place| self.workers.places[*place as usize] = None);
-        self.bury(places);
+        self.report_death(places);
     }
 
     pub(super) fn watch(&mut self, Arrival { place, process }: Arrival) {
@@ -93,7 +93,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let life = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
             Some(Ok(life)) => Some(life).filter(|life| self.is_watched(life)),
             // It has ended already, or its process id is invalid.
-            None | Some(Err(Errno::SRCH)) => return self.bury(&[place]),
+            None | Some(Err(Errno::SRCH)) => return self.report_death(&[place]),
             Some(Err(_)) => None,
         };
         self.workers.places[place as usize] = Some(Occupant { process, life });
@@ -113,11 +113,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Handles the workers that have ended.
     pub(super) fn bury_the_dead(&mut self) {
         let dead = self.workers.take_dead();
-        self.bury(&dead);
+        self.report_death(&dead);
     }
 
-    fn bury(&mut self, dead: &[u32]) {
-        dead.iter().for_each(|place| self.pool.bury(*place));
+    fn report_death(&mut self, dead: &[u32]) {
+        dead.iter().for_each(|place| self.pool.report_death(*place));
         if !dead.is_empty() {
             // Handles their last output, and the requests lost with them.
             self.handle_answers(true);

@@ -142,7 +142,7 @@ fn die_at_any_step(steps: u64, answer_three: impl Fn(&mut Worker)) {
             std::mem::forget(worker);
         };
         let died = run_until_step(last, child, || collect(&mut edge, &mut outcomes));
-        edge.bury(0);
+        edge.report_death(0);
         collect(&mut edge, &mut outcomes);
         let lost = outcomes.values().filter(|outcome| outcome.lost == 1).count();
         // A child that was not killed has taken the fourth request and then ended.

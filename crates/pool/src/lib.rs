@@ -36,7 +36,7 @@
 //! # The death of a process
 //! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads the frames that the
 //!   worker had published; a complete response is sent as usual. All other requests of the worker are [lost](Event::Lost),
-//!   and its place is free for another ([`Edge::bury`]). Requests that it had not taken keep waiting.
+//!   and its place is free for another ([`Edge::report_death`]). Requests that it had not taken keep waiting.
 //! * **A worker that executes another program** no longer has this memory. The process that forked the worker
 //!   [reports](Memory::report_executed) it, and the edge [buries](Edge::bury) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.

@@ -55,7 +55,7 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
     let last = taken.pop().expect("the last one");
     worker.finish(last);
     drop(taken);
-    edge.bury(1);
+    edge.report_death(1);
     let mut heard: Vec<String> = receive(&mut edge).into_iter().map(|(event, _)| event).collect();
     assert_eq!(heard.remove(0), format!("{:?}", Event::Finished(tickets[511])));
     assert_eq!(heard.len(), 511);
@@ -150,7 +150,7 @@ fn a_worker_whose_process_executes_another_program_is_reported_to_the_edge() {
     memory.report_executed(std::process::id()).expect("memory");
     edge.arrivals();
     assert_eq!(edge.take_executed(), [0]);
-    edge.bury(0);
+    edge.report_death(0);
     receive(&mut edge);
     let _next = Worker::attach(&memory, 0).expect("the place is free");
     assert_eq!(edge.arrivals().len(), 1);

@@ -101,7 +101,7 @@ mod tests {
             looks.set(looks.get() + 1);
             if looks.get() == 2 {
                 let mut edge = edge.borrow_mut();
-                edge.bury(0);
+                edge.report_death(0);
                 while edge.next(&mut Vec::new()).is_some() {}
             }
             true

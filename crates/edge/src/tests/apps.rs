@@ -13,8 +13,8 @@ fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> S
 
 impl Site {
     /// Simulates the end of the process of the worker in a place.
-    pub(super) fn bury(&mut self, place: u32) {
-        self.edge.pool.bury(place);
+    pub(super) fn report_death(&mut self, place: u32) {
+        self.edge.pool.report_death(place);
         self.run();
     }
 }
@@ -188,7 +188,7 @@ fn requests_inside_a_worker_that_dies_get_a_502_and_others_go_to_the_next() {
     app.worker.content(&mut half, b"half");
     app.worker.flush(&half);
     site.run();
-    site.bury(0);
+    site.report_death(0);
     assert_response(&site.received(&inside), "502", "Bad Gateway\n");
     assert!(begun.saw_reset(), "half of a response must not look like one");
     site.exchange(&inside, &get("/4"));
@@ -205,7 +205,7 @@ fn what_a_dead_worker_had_finished_is_sent() {
     let mut app = site.worker();
     let client = site.asking(GET);
     app.echo();
-    site.edge.pool.bury(0);
+    site.edge.pool.report_death(0);
     assert_response(&site.received(&client), "200", "GET / ");
 }
 
@@ -235,7 +235,7 @@ fn an_idempotent_request_may_be_tried_again_once() {
         let mut app = site.worker();
         let _lost = app.take();
         site.run();
-        site.bury(0);
+        site.report_death(0);
         let mut next = site.worker();
         if !tried {
             assert_response(&site.received(&client), "502", "Bad Gateway\n");
@@ -245,7 +245,7 @@ fn an_idempotent_request_may_be_tried_again_once() {
         let _lost = next.take();
         assert_eq!(next.seen(), "GET / ");
         site.run();
-        site.bury(0);
+        site.report_death(0);
         assert_response(&site.received(&client), "502", "Bad Gateway\n");
         site.exchange(&client, GET);
         site.worker().echo();
@@ -273,7 +273,7 @@ fn content_in_a_file_is_there_for_another_try() {
             app.answer(taken, "read");
         } else {
             site.run();
-            site.bury(0);
+            site.report_death(0);
         }
     }
     assert_response(&site.received(&client), "200", "read");

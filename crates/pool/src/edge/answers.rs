@@ -133,7 +133,7 @@ impl Edge {
         let most = self.layout.area_size(area) as u64;
         let reader = self.reader(worker, area);
         if written.wrapping_sub(reader.read) > most {
-            return self.break_with(worker);
+            return self.mark_broken(worker);
         }
         reader.limit = written;
         if !reader.listed && !reader.paused && reader.limit != reader.read {
@@ -161,7 +161,7 @@ impl Edge {
                 return Some(event);
             }
             let Some(&(worker, area)) = self.lively.front() else {
-                if self.conclude_deaths() {
+                if self.release_dead() {
                     continue;
                 }
                 return None;
@@ -171,7 +171,7 @@ impl Edge {
                 Ok(None) => self.unlist(),
                 Err(Breach) => {
                     self.unlist();
-                    self.break_with(worker);
+                    self.mark_broken(worker);
                 }
             }
         }

@@ -58,7 +58,7 @@ impl Edge {
             match u32::try_from(occupant).ok().filter(|process| i32::try_from(*process).is_ok()) {
                 Some(process) => found.push(Arrival { place: number, process }),
                 // There is no process to watch.
-                None => self.break_with(number),
+                None => self.mark_broken(number),
             }
         }
         found
@@ -96,8 +96,8 @@ mod tests {
     }
 
     /// Buries a place, and reads all events that follow.
-    fn bury(edge: &mut Edge, place: u32) {
-        edge.bury(place);
+    fn report_death(edge: &mut Edge, place: u32) {
+        edge.report_death(place);
         while edge.next(&mut Vec::new()).is_some() {}
     }
 

@@ -161,7 +161,7 @@ mod tests {
         let memory = Memory::new(SHAPE).expect("memory");
         let mut edge = Edge::new(&memory).expect("memory");
         let aside = submit(&mut edge, b'a', true);
-        edge.bury(0);
+        edge.report_death(0);
         read_all(&mut edge);
         assert!(edge.waits(aside));
     }

@@ -66,7 +66,7 @@ impl Edge {
 
     /// Reports that the process of a worker has ended and can no longer write. [`Edge::next`] first returns the rest of its
     /// published frames, and then its unfinished requests as lost. After that its place is free for another worker.
-    pub fn bury(&mut self, worker: u32) {
+    pub fn report_death(&mut self, worker: u32) {
         let Some(place) = self.places.get_mut(worker as usize) else { return };
         place.dying = true;
         self.any_dying = true;
@@ -81,7 +81,7 @@ impl Edge {
     }
 
     /// Cleans up after dead workers whose last frames have been read; returns whether there were any.
-    pub(super) fn conclude_deaths(&mut self) -> bool {
+    pub(super) fn release_dead(&mut self) -> bool {
         if !std::mem::take(&mut self.any_dying) {
             return false;
         }
@@ -134,7 +134,7 @@ impl Edge {
     }
 
     /// Stops reading a worker that has written invalid frames.
-    pub(super) fn break_with(&mut self, worker: u32) {
+    pub(super) fn mark_broken(&mut self, worker: u32) {
         if std::mem::replace(&mut self.places[worker as usize].broken, true) {
             return;
         }
