@@ -92,7 +92,7 @@ impl Edge {
     /// Finds the workers that have published something since the last call; returns whether there may be events now. Call
     /// [`Edge::next`] afterwards until it returns nothing.
     pub fn gather(&mut self) -> bool {
-        self.count_places();
+        self.count_workers();
         for worker in 0..self.staffed as u32 {
             let place = &self.places[worker as usize];
             let news = &place.answers.words()[Layout::NEWS];
@@ -239,7 +239,7 @@ impl Edge {
         let is_complete = self.is_complete(worker, area);
         self.reader(worker, area).paused = true;
         if is_complete {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
         }
         !is_complete
     }
@@ -272,12 +272,12 @@ impl Edge {
         if let Some(record) = self.current(ticket.0)
             && let State::Begun(worker, area) = record.state
         {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
             self.note_progress(ticket.0);
         }
     }
 
-    pub(super) fn go_on_reading(&mut self, worker: u32, area: u32) {
+    pub(super) fn resume_reading(&mut self, worker: u32, area: u32) {
         if std::mem::take(&mut self.reader(worker, area).paused) {
             self.requests.words()[self.layout.paused(worker, area)].store(0, SeqCst);
             // A worker that waits for an area can have this one now.

@@ -73,7 +73,7 @@ impl Edge {
 
     /// Determines which places may have workers, if any has arrived since the last call.
     #[inline]
-    pub(super) fn count_places(&mut self) {
+    pub(super) fn count_workers(&mut self) {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
         if self.counted.replace(count) != Some(count) {
             let is_staffed =

@@ -136,7 +136,7 @@ pub struct Edge {
     any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
-    /// A worker was woken since the last call of [`Edge::take_rung`].
+    /// A worker was woken since the last call of [`Edge::take_woken`].
     rung: bool,
     /// The areas that have something to read, with their places.
     lively: VecDeque<(u32, u32)>,
@@ -454,7 +454,7 @@ impl Edge {
         let record = &mut self.records[entry.slot as usize];
         record.forsaken = true;
         if let State::Begun(worker, area) = record.state {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
         }
     }
 

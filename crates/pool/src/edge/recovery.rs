@@ -75,7 +75,7 @@ impl Edge {
         }
         let looked_at = self.places[worker as usize].readers.len() as u32;
         for area in 0..self.used_areas(worker).max(looked_at) {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
             self.look_at(worker, area);
         }
     }

@@ -68,7 +68,7 @@ impl Edge {
 
     /// Wakes `count` sleeping workers for requests, and those that wait for room and now have it.
     fn wake(&mut self, mut count: usize) {
-        self.count_places();
+        self.count_workers();
         for place in &mut self.places[..self.staffed] {
             if count == 0 && !place.read {
                 continue;
@@ -95,7 +95,7 @@ impl Edge {
     }
 
     /// Whether a worker was woken since the last call.
-    pub const fn take_rung(&mut self) -> bool {
+    pub const fn take_woken(&mut self) -> bool {
         std::mem::replace(&mut self.rung, false)
     }
 
@@ -183,7 +183,7 @@ impl Edge {
         self.sleep = self.sleep.next(waits);
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
         // A worker that arrived after the last count may have answered already.
-        self.count_places();
+        self.count_workers();
         let has_news = |place: &super::WorkerRecord| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
         let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places[..self.staffed].iter().any(has_news);
         if !may_sleep {
