@@ -143,7 +143,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.drop_those_without_clients(now);
             // All of them may have been dropped.
             if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
-                let advice = if self.pool.staff().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
+                let advice = if self.pool.worker_counts().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
                 self.say_that_requests_wait(now, advice);
             }
         }
@@ -212,12 +212,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Describes for the log how many workers are free, and how many answers the others have to finish.
     pub(super) fn describe_workers(&self) -> String {
-        let staff = self.pool.staff();
+        let worker_counts = self.pool.worker_counts();
         let mut held: HashMap<u32, usize> = HashMap::new();
         for place in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
             *held.entry(place).or_default() += 1;
         }
-        let free = match (staff.attached, staff.waiting) {
+        let free = match (worker_counts.attached, worker_counts.waiting) {
             (0, _) => return "there is no worker yet".to_owned(),
             (1, 0) => "the only one is busy".to_owned(),
             (all, 0) => format!("all {all} are busy"),

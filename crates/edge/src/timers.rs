@@ -74,7 +74,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.pool.audit();
             self.forget_ended();
             self.look_at_queue(now);
-            if self.pool.staff().waiting > 0 {
+            if self.pool.worker_counts().waiting > 0 {
                 self.moved = now;
             }
             self.timers.look = Some(now + LOOKS_EVERY);

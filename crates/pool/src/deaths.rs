@@ -510,11 +510,11 @@ fn workers_are_woken_for_what_the_active_ones_do_not_take() {
     for worker in &mut workers {
         assert!(worker.prepare_to_sleep(false).is_none());
     }
-    assert_eq!(edge.staff().waiting, 2);
+    assert_eq!(edge.worker_counts().waiting, 2);
     let _ = ["one", "two"].map(|text| submit(&mut edge, text));
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     assert_eq!(rings(&workers), [true, false], "one of them may be enough");
-    assert_eq!(edge.staff().waiting, 1, "the other one has something to do, although it has not said so yet");
+    assert_eq!(edge.worker_counts().waiting, 1, "the other one has something to do, although it has not said so yet");
     workers[0].awake();
     let taken = workers[0].take().expect("the first request");
     edge.awake();

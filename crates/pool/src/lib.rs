@@ -73,7 +73,7 @@ mod step;
 mod words;
 mod worker;
 
-pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Waits, Withdrawal};
+pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Ticket, Waits, Withdrawal, WorkerCounts};
 pub use frames::HEAD_BYTES;
 pub use inspection::{PooledRequest, RequestState};
 pub use memory::Memory;

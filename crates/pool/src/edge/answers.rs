@@ -93,7 +93,7 @@ impl Edge {
     /// [`Edge::next`] afterwards until it returns nothing.
     pub fn gather(&mut self) -> bool {
         self.count_workers();
-        for worker in 0..self.staffed as u32 {
+        for worker in 0..self.workers_in_use as u32 {
             let place = &self.places[worker as usize];
             let news = &place.answers.words()[Layout::NEWS];
             if place.broken || news.load(Relaxed) == 0 {

@@ -79,7 +79,7 @@ impl Edge {
             let is_staffed =
                 |place: &super::WorkerRecord| place.known || place.answers.words()[Layout::ATTACHED].load(SeqCst) != 0;
             let last = self.places.iter().rposition(is_staffed).map_or(0, |last| last + 1);
-            self.staffed = self.staffed.max(last);
+            self.workers_in_use = self.workers_in_use.max(last);
         }
     }
 }

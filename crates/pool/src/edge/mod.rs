@@ -46,7 +46,7 @@ impl Ticket {
 
 /// The numbers of workers in a pool, from the words that workers write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Staff {
+pub struct WorkerCounts {
     /// The workers that are attached.
     pub attached: u32,
     /// The workers that wait for a request.
@@ -127,11 +127,11 @@ pub struct Edge {
     executed: Vec<u32>,
     /// The count of arrivals at the last look; `None` to look in any case.
     arrivals: Option<u64>,
-    /// The count of arrivals at which `staffed` was determined.
+    /// The count of arrivals at which `workers_in_use` was determined.
     counted: Option<u64>,
     /// The first place that has never had a worker; the edge skips it and all later ones, because workers take the first
     /// free place.
-    staffed: usize,
+    workers_in_use: usize,
     /// A dead worker's last frames are still being read at some place.
     any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
@@ -194,7 +194,7 @@ impl Edge {
             executed: Vec::new(),
             arrivals: None,
             counted: None,
-            staffed: 0,
+            workers_in_use: 0,
             any_dying: false,
             unannounced: 0,
             rung: false,
@@ -328,18 +328,18 @@ impl Edge {
 
     /// The numbers of attached and of waiting workers.
     #[must_use]
-    pub fn staff(&self) -> Staff {
-        let mut staff = Staff::default();
+    pub fn worker_counts(&self) -> WorkerCounts {
+        let mut worker_counts = WorkerCounts::default();
         for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
             let words = place.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
             // The threads of a crew do not remove the announcement of a sleep when they were rung for and have work.
             let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
             let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
-            staff.attached += u32::from(attached);
-            staff.waiting += u32::from(attached && waits);
+            worker_counts.attached += u32::from(attached);
+            worker_counts.waiting += u32::from(attached && waits);
         }
-        staff
+        worker_counts
     }
 
     /// Withdraws a request, because its client has disconnected or it has waited too long. If a worker already runs it,

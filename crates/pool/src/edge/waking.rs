@@ -69,7 +69,7 @@ impl Edge {
     /// Wakes `count` sleeping workers for requests, and those that wait for room and now have it.
     fn wake(&mut self, mut count: usize) {
         self.count_workers();
-        for place in &mut self.places[..self.staffed] {
+        for place in &mut self.places[..self.workers_in_use] {
             if count == 0 && !place.read {
                 continue;
             }
@@ -157,7 +157,7 @@ impl Edge {
         let is_awake = |place: &super::WorkerRecord| {
             Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst)).waits == Waits::No
         };
-        let is_active = self.places[..self.staffed].iter().any(|place| place.read && !place.broken && is_awake(place));
+        let is_active = self.places[..self.workers_in_use].iter().any(|place| place.read && !place.broken && is_awake(place));
         self.forget_taken();
         let has_backlog = self.waiting.front().is_some_and(|oldest| oldest.position < self.pace.tails[0]);
         usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
@@ -185,7 +185,8 @@ impl Edge {
         // A worker that arrived after the last count may have answered already.
         self.count_workers();
         let has_news = |place: &super::WorkerRecord| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
-        let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places[..self.staffed].iter().any(has_news);
+        let may_sleep =
+            self.lively.is_empty() && self.found.is_empty() && !self.places[..self.workers_in_use].iter().any(has_news);
         if !may_sleep {
             self.awake();
         }
