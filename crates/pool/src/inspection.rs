@@ -162,7 +162,7 @@ impl Memory {
             let areas = Words(self.copy(start, part.len() * WORD)?);
             let word = |number: usize| areas.at(number - part.start);
             for area in 0..count {
-                let bits = word(self.layout.speaks(place, area));
+                let bits = word(self.layout.answer_of(place, area));
                 if bits != 0 {
                     speakers.insert(bits, word(self.layout.paused(place, area)) != 0);
                 }

@@ -86,7 +86,7 @@ impl Layout {
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;
-    /// Words of an area: `consumed`, `speaks` and `paused`.
+    /// Words of an area: `consumed`, `answer_of` and `paused`.
     pub(crate) const OF_AREA: usize = 3;
 
     /// The entry of the queue at a position, which counts all entries that were ever in it.
@@ -128,7 +128,7 @@ impl Layout {
 
     /// The entry of the exchange whose answer the edge is reading in an area.
     #[inline]
-    pub(crate) fn speaks(&self, worker: u32, area: u32) -> usize {
+    pub(crate) fn answer_of(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 1
     }
 

@@ -57,32 +57,32 @@ pub(super) struct Reader {
     pub(super) read: u64,
     /// The edge may read up to here before it loads the published position again; it checked the position when it loaded it.
     limit: u64,
-    pub(super) speaks: Speaks,
+    pub(super) answer_of: AnswerOf,
     paused: bool,
     listed: bool,
 }
 
 impl Reader {
     /// A reader that has read an area up to `read`, in the middle of the answer to an exchange.
-    pub(super) fn at(read: u64, speaks: Speaks) -> Self {
-        Self { read, limit: read, speaks, paused: false, listed: false }
+    pub(super) fn at(read: u64, answer_of: AnswerOf) -> Self {
+        Self { read, limit: read, answer_of, paused: false, listed: false }
     }
 
     /// Skips the rest: nothing is left to read.
     pub(super) fn settle(&mut self) {
-        *self = Self { listed: self.listed, ..Self::at(self.read, Speaks::OfNothing) };
+        *self = Self { listed: self.listed, ..Self::at(self.read, AnswerOf::Nothing) };
     }
 }
 
 /// The exchange to which the next frames of an area belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(super) enum AnswerOf {
     /// No exchange: the next frame must begin one.
     #[default]
-    OfNothing,
-    Of(Entry),
+    Nothing,
+    Exchange(Entry),
     /// An exchange that is no longer in the pool.
-    OfThePast,
+    Past,
 }
 
 /// A violation of the frame format by a worker.
@@ -185,7 +185,7 @@ impl Edge {
         let reader = place.readers.get_mut(area as usize)?;
         let position = reader.read;
         let most = reader.limit.wrapping_sub(position) as usize;
-        if most == 0 || place.broken || reader.paused || reader.speaks != Speaks::OfNothing {
+        if most == 0 || place.broken || reader.paused || reader.answer_of != AnswerOf::Nothing {
             return None;
         }
         let circle = Circle(&place.answers.words()[self.layout.area(area)]);
@@ -215,7 +215,7 @@ impl Edge {
         self.free.push(entry.slot);
         let words = self.requests.words();
         // If the edge dies between these writes, `take_over` repairs this for the next edge.
-        words[self.layout.speaks(worker, area)].store(0, Relaxed);
+        words[self.layout.answer_of(worker, area)].store(0, Relaxed);
         words[self.layout.consumed(worker, area)].store(reader.read, Release);
         self.note_wait(entry.slot, worker);
         Some((entry, head))
@@ -324,9 +324,9 @@ impl Edge {
             let read = reader.read.wrapping_add(header.words() as u64);
             let reader = self.reader(worker, area);
             reader.read = read;
-            let speaks = if let Speaks::Of(entry) = reader.speaks { entry.bits() } else { 0 };
+            let answer_of = if let AnswerOf::Exchange(entry) = reader.answer_of { entry.bits() } else { 0 };
             // If the edge dies between these two writes, `take_over` repairs this for the next edge.
-            self.requests.words()[self.layout.speaks(worker, area)].store(speaks, Relaxed);
+            self.requests.words()[self.layout.answer_of(worker, area)].store(answer_of, Relaxed);
             self.requests.words()[self.layout.consumed(worker, area)].store(read, Release);
             if let Some(event) = event? {
                 return Ok(Some(event));
@@ -343,23 +343,23 @@ impl Edge {
     }
 
     fn understand(&mut self, worker: u32, area: u32, header: Header, bytes: &[u8]) -> Result<Option<Event>, Breach> {
-        let speaks = self.reader(worker, area).speaks;
-        let entry = match (header.kind, speaks) {
+        let answer_of = self.reader(worker, area).answer_of;
+        let entry = match (header.kind, answer_of) {
             (Kind::Begin, _) => {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 let entry = Entry::from_bits(bits).ok_or(Breach)?;
-                match speaks {
+                match answer_of {
                     // The exchange that the previous edge was reading continues; no new one begins.
-                    Speaks::Of(begun) if begun == entry => {}
-                    Speaks::Of(_) => return Err(Breach),
-                    Speaks::OfNothing | Speaks::OfThePast => {
-                        self.reader(worker, area).speaks = self.begin(worker, area, entry)?;
+                    AnswerOf::Exchange(begun) if begun == entry => {}
+                    AnswerOf::Exchange(_) => return Err(Breach),
+                    AnswerOf::Nothing | AnswerOf::Past => {
+                        self.reader(worker, area).answer_of = self.begin(worker, area, entry)?;
                     }
                 }
                 return Ok(None);
             }
-            (_, Speaks::OfNothing) => return Err(Breach),
-            (Kind::MoreHead, Speaks::Of(_)) => {
+            (_, AnswerOf::Nothing) => return Err(Breach),
+            (Kind::MoreHead, AnswerOf::Exchange(_)) => {
                 let head = self.heads.entry((worker, area)).or_default();
                 if head.len() + bytes.len() > HEAD_BYTES {
                     return Err(Breach);
@@ -368,15 +368,15 @@ impl Edge {
                 return Ok(None);
             }
             (Kind::End | Kind::Abandon, _) => {
-                self.reader(worker, area).speaks = Speaks::OfNothing;
+                self.reader(worker, area).answer_of = AnswerOf::Nothing;
                 self.heads.remove(&(worker, area));
-                match speaks {
-                    Speaks::Of(entry) => entry,
+                match answer_of {
+                    AnswerOf::Exchange(entry) => entry,
                     _ => return Ok(None),
                 }
             }
-            (_, Speaks::Of(entry)) => entry,
-            (_, Speaks::OfThePast) => return Ok(None),
+            (_, AnswerOf::Exchange(entry)) => entry,
+            (_, AnswerOf::Past) => return Ok(None),
         };
         let ticket = Ticket(entry);
         let forsaken = self.records[entry.slot as usize].forsaken;
@@ -432,27 +432,27 @@ impl Edge {
     ) -> Result<Option<Event>, Breach> {
         let entry = Entry::from_bits(entry).ok_or(Breach)?;
         let head = usize::try_from(head).ok().filter(|head| *head <= length).ok_or(Breach)?;
-        let speaks = match self.reader(worker, area).speaks {
+        let answer_of = match self.reader(worker, area).answer_of {
             // The worker already sent a part, such as an informational response.
-            speaks @ Speaks::Of(begun) if begun == entry => speaks,
-            Speaks::Of(_) => return Err(Breach),
-            Speaks::OfNothing | Speaks::OfThePast => self.begin(worker, area, entry)?,
+            answer_of @ AnswerOf::Exchange(begun) if begun == entry => answer_of,
+            AnswerOf::Exchange(_) => return Err(Breach),
+            AnswerOf::Nothing | AnswerOf::Past => self.begin(worker, area, entry)?,
         };
-        self.reader(worker, area).speaks = Speaks::OfNothing;
+        self.reader(worker, area).answer_of = AnswerOf::Nothing;
         if !self.heads.is_empty() {
             self.heads.remove(&(worker, area));
         }
-        let Speaks::Of(entry) = speaks else { return Ok(None) };
+        let AnswerOf::Exchange(entry) = answer_of else { return Ok(None) };
         let forsaken = self.records[entry.slot as usize].forsaken;
         self.release(entry);
         Ok((!forsaken).then_some(Event::Whole(Ticket(entry), head)))
     }
 
     /// Begins the answer to a request.
-    fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<Speaks, Breach> {
+    fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<AnswerOf, Breach> {
         let record = self.records.get(entry.slot as usize).ok_or(Breach)?;
         if record.serial != entry.serial || record.state != State::Submitted {
-            return Ok(Speaks::OfThePast);
+            return Ok(AnswerOf::Past);
         }
         let taken = Ownership::Taken(entry.serial, worker);
         match self.owner(entry.slot) {
@@ -460,7 +460,7 @@ impl Edge {
             Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.places.len() => {
                 // The shared word and the worker contradict each other: `audit` decides.
                 self.records[entry.slot as usize].contested = true;
-                return Ok(Speaks::OfThePast);
+                return Ok(AnswerOf::Past);
             }
             // A stranger has overwritten the word, so only the worker's own statement is left. A worker that takes the
             // request at this moment is too late.
@@ -468,7 +468,7 @@ impl Edge {
         }
         self.records[entry.slot as usize].state = State::Begun(worker, area);
         self.note_wait(entry.slot, worker);
-        Ok(Speaks::Of(entry))
+        Ok(AnswerOf::Exchange(entry))
     }
 }
 

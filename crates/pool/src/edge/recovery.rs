@@ -1,6 +1,6 @@
 //! Recovers from the death of a worker or of the previous edge, and from stray writes to shared memory.
 
-use super::answers::{Reader, Speaks};
+use super::answers::{AnswerOf, Reader};
 use super::slot_records::{Record, State};
 use super::{Edge, Event, Ticket};
 use crate::memory::Memory;
@@ -50,15 +50,15 @@ impl Edge {
             let words = edge.requests.words();
             words[layout.paused(worker, area)].store(0, SeqCst);
             let read = words[layout.consumed(worker, area)].load(Acquire);
-            let said = Entry::from_bits(words[layout.speaks(worker, area)].load(Acquire));
-            let speaks = match said.filter(|entry| edge.current(*entry).is_some()) {
+            let said = Entry::from_bits(words[layout.answer_of(worker, area)].load(Acquire));
+            let answer_of = match said.filter(|entry| edge.current(*entry).is_some()) {
                 Some(entry) => {
                     edge.records[entry.slot as usize].state = State::Begun(worker, area);
-                    Speaks::Of(entry)
+                    AnswerOf::Exchange(entry)
                 }
-                None => Speaks::OfThePast,
+                None => AnswerOf::Past,
             };
-            *edge.reader(worker, area) = Reader::at(read, speaks);
+            *edge.reader(worker, area) = Reader::at(read, answer_of);
             edge.look_at(worker, area);
         }
         Ok(edge)
@@ -116,7 +116,7 @@ impl Edge {
             if let Some(reader) = self.places[worker as usize].readers.get_mut(area as usize) {
                 reader.settle();
                 let words = self.requests.words();
-                words[self.layout.speaks(worker, area)].store(0, Relaxed);
+                words[self.layout.answer_of(worker, area)].store(0, Relaxed);
                 words[self.layout.paused(worker, area)].store(0, Relaxed);
                 words[self.layout.consumed(worker, area)].store(read, Release);
             }
