@@ -1,7 +1,7 @@
 //! An edge and two workers of a pool act as the bytes of the fuzzer say, while a stranger overwrites the memory that one of the
 //! workers may write.
 
-use oribi_pool::{DescriptorRequest, Edge, Event, Memory, RequestState, Shape, Taken, Ticket, Unfit, Withdrawal, Worker};
+use oribi_pool::{DescriptorRequest, Edge, Event, Memory, NotWritten, RequestState, Shape, Taken, Ticket, Withdrawal, Worker};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
@@ -177,8 +177,8 @@ impl Play<'_> {
         };
         match outcome {
             Ok(()) if matches!(kind, 0..=2) => hand.said.extend_from_slice(bytes),
-            Ok(()) | Err(Unfit::Full) => {}
-            Err(Unfit::Never(_)) => assert!(kind == 4 || length > 400, "{kind} {length}"),
+            Ok(()) | Err(NotWritten::Full) => {}
+            Err(NotWritten::Never(_)) => assert!(kind == 4 || length > 400, "{kind} {length}"),
         }
         worker.flush(&hand.taken);
         let _ = worker.orders(&hand.taken);

@@ -79,4 +79,4 @@ pub use inspection::{PooledRequest, RequestState};
 pub use memory::Memory;
 pub use orders::{DescriptorRequest, Orders};
 pub use shape::Shape;
-pub use worker::{Taken, Unfit, Worker};
+pub use worker::{NotWritten, Taken, Worker};

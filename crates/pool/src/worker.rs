@@ -37,7 +37,7 @@ pub struct Taken {
 
 /// The reason why a part of a response was not written.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum NotWritten {
     /// There is no room now: the edge must first read the written part. See [`Worker::prepare_to_wait_for_room`].
     Full,
     /// It would not fit even into an empty area, or the operating system refused a descriptor.
@@ -312,7 +312,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Head, bytes)
     }
 
@@ -320,16 +320,16 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room for the rest now, or it is larger than [`HEAD_BYTES`].
-    pub fn head_in_pieces(&mut self, taken: &mut Taken, bytes: &[u8], written: &mut usize) -> Result<(), Unfit> {
+    pub fn head_in_pieces(&mut self, taken: &mut Taken, bytes: &[u8], written: &mut usize) -> Result<(), NotWritten> {
         loop {
             let rest = &bytes[*written..];
             match self.head(taken, rest) {
-                Err(Unfit::Never(_)) if bytes.len() <= HEAD_BYTES => {}
+                Err(NotWritten::Never(_)) if bytes.len() <= HEAD_BYTES => {}
                 outcome => return outcome,
             }
             let room = self.room(taken.area).saturating_sub(Self::needed(taken, 0)) * WORD;
             if room == 0 {
-                return Err(Unfit::Full);
+                return Err(NotWritten::Full);
             }
             let piece = &rest[..rest.len().min(room)];
             self.write(taken, Kind::MoreHead, piece);
@@ -341,7 +341,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Interim, bytes)
     }
 
@@ -349,7 +349,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn trailers(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn trailers(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Trailers, bytes)
     }
 
@@ -357,7 +357,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Message, bytes)
     }
 
@@ -365,7 +365,7 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room.
-    pub fn request_descriptor(&mut self, taken: &mut Taken, request: DescriptorRequest) -> Result<(), Unfit> {
+    pub fn request_descriptor(&mut self, taken: &mut Taken, request: DescriptorRequest) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::DescriptorRequest, &request.bits().to_ne_bytes())?;
         self.flush_before_waiting(taken);
         Ok(())
@@ -401,14 +401,14 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room, or the operating system refuses to send the descriptor.
-    pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), Unfit> {
+    pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), NotWritten> {
         if self.room(taken.area) < Self::needed(taken, 3 * WORD) {
-            return Err(Unfit::Full);
+            return Err(NotWritten::Full);
         }
         let tag = self.passed;
         self.line.pass(tag, file).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Unfit::Full,
-            _ => Unfit::Never(error),
+            io::ErrorKind::WouldBlock => NotWritten::Full,
+            _ => NotWritten::Never(error),
         })?;
         self.passed += 1;
         let mut bytes = [0; 3 * WORD];
@@ -423,7 +423,7 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room.
-    pub fn deadline(&mut self, taken: &mut Taken, time: Option<Duration>) -> Result<(), Unfit> {
+    pub fn deadline(&mut self, taken: &mut Taken, time: Option<Duration>) -> Result<(), NotWritten> {
         let most = NO_DEADLINE - 1;
         let time = time.map_or(NO_DEADLINE, |time| u64::try_from(time.as_millis()).unwrap_or(most).min(most));
         self.write_whole(taken, Kind::Deadline, &time.to_ne_bytes())?;
@@ -463,13 +463,13 @@ impl Worker {
         self.publish(taken.area, true);
     }
 
-    fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), Unfit> {
+    fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), NotWritten> {
         let needed = Self::needed(taken, bytes.len());
         if needed > self.areas[taken.area as usize].size {
-            return Err(Unfit::Never(io::ErrorKind::InvalidInput.into()));
+            return Err(NotWritten::Never(io::ErrorKind::InvalidInput.into()));
         }
         if needed > self.room(taken.area) {
-            return Err(Unfit::Full);
+            return Err(NotWritten::Full);
         }
         self.write(taken, kind, bytes);
         Ok(())

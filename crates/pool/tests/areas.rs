@@ -116,7 +116,7 @@ fn a_head_that_does_not_fit_into_an_area_comes_in_one_piece() {
     let ticket = submit(&mut edge, 1)[0];
     let mut taken = worker.take().expect("a request");
     let outcome = worker.head_in_pieces(&mut taken, &vec![b'x'; HEAD_BYTES + 1], &mut 0);
-    assert!(matches!(outcome, Err(oribi_pool::Unfit::Never(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(oribi_pool::NotWritten::Never(_))), "{outcome:?}");
     worker.abandon(taken);
     assert_eq!(receive(&mut edge)[0].0, format!("{:?}", Event::Abandoned(ticket)));
 }

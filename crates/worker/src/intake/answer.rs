@@ -7,7 +7,7 @@ use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
 use oribi_ipc::slot::{Content, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
-use oribi_pool::{HEAD_BYTES, Taken, Unfit, Worker};
+use oribi_pool::{HEAD_BYTES, NotWritten, Taken, Worker};
 use oribi_proto::h1::{InvalidResponse, check_head, check_informational, check_trailers};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -355,7 +355,7 @@ impl Open {
     fn put(
         &mut self,
         worker: &mut Worker,
-        write: impl FnOnce(&mut Worker, &mut Taken) -> Result<(), Unfit>,
+        write: impl FnOnce(&mut Worker, &mut Taken) -> Result<(), NotWritten>,
         part: impl FnOnce() -> ResponsePart,
     ) -> Result<(), ReplyError> {
         if !self.backlog.is_empty() {
@@ -364,11 +364,11 @@ impl Open {
         }
         match write(worker, &mut self.taken) {
             Ok(()) => Ok(()),
-            Err(Unfit::Full) => {
+            Err(NotWritten::Full) => {
                 self.backlog.push(part());
                 Ok(())
             }
-            Err(Unfit::Never(_)) => Err(INTERIM_TOO_LARGE),
+            Err(NotWritten::Never(_)) => Err(INTERIM_TOO_LARGE),
         }
     }
 
