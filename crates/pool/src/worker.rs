@@ -2,7 +2,7 @@
 
 mod sleeping;
 
-use crate::frames::{Circle, HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN};
+use crate::frames::{HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN, RingBuffer};
 use crate::mapping::{Readable, Shared};
 use crate::memory::Memory;
 use crate::orders::{DescriptorRequest, NO_DEADLINE, Orders};
@@ -260,10 +260,10 @@ impl Worker {
         if Header::words_of_whole(bytes) > self.room(taken.area) {
             return Err(taken);
         }
-        let circle = Circle(&self.answers.words()[self.layout.area(taken.area)]);
+        let ring_buffer = RingBuffer(&self.answers.words()[self.layout.area(taken.area)]);
         let written = &mut self.areas[taken.area as usize].written;
         step();
-        *written = circle.write_whole(*written, taken.entry.bits(), head, parts);
+        *written = ring_buffer.write_whole(*written, taken.entry.bits(), head, parts);
         self.let_go(&taken);
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Worker {
         let words = Header::words_of_whole(bytes);
         let position = self.areas[number].written;
         let area = self.layout.area(taken.area);
-        let Some(run) = Circle::bytes_of_whole(position, area.len(), words) else { return Err(taken) };
+        let Some(run) = RingBuffer::bytes_of_whole(position, area.len(), words) else { return Err(taken) };
         if words > self.room(taken.area) {
             return Err(taken);
         }
@@ -295,8 +295,8 @@ impl Worker {
         // these words were read before, and they are published later.
         let room = unsafe { self.answers.bytes_mut(area.start + run.start..area.start + run.end) };
         write(&mut room[..bytes]);
-        let circle = Circle(&self.answers.words()[area]);
-        self.areas[number].written = circle.write_numbers_of_whole(position, taken.entry.bits(), head, bytes);
+        let ring_buffer = RingBuffer(&self.answers.words()[area]);
+        self.areas[number].written = ring_buffer.write_numbers_of_whole(position, taken.entry.bits(), head, bytes);
         self.let_go(&taken);
         Ok(())
     }
@@ -483,14 +483,14 @@ impl Worker {
 
     /// Writes a frame for which there is room.
     fn write(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) {
-        let circle = Circle(&self.answers.words()[self.layout.area(taken.area)]);
+        let ring_buffer = RingBuffer(&self.answers.words()[self.layout.area(taken.area)]);
         let written = &mut self.areas[taken.area as usize].written;
         step();
         if !taken.begun {
             taken.begun = true;
-            *written = circle.write(*written, Kind::Begin, &taken.entry.bits().to_ne_bytes());
+            *written = ring_buffer.write(*written, Kind::Begin, &taken.entry.bits().to_ne_bytes());
         }
-        *written = circle.write(*written, kind, bytes);
+        *written = ring_buffer.write(*written, kind, bytes);
     }
 
     /// Makes the written frames visible to the edge. `can_wait`: see `wake_edge`.

@@ -2,7 +2,7 @@
 
 use super::slot_records::{Record, State};
 use super::{Edge, Ticket};
-use crate::frames::{Circle, HEAD_BYTES, Header, Kind, numbers};
+use crate::frames::{HEAD_BYTES, Header, Kind, RingBuffer, numbers};
 use crate::orders::{DescriptorRequest, NO_DEADLINE};
 use crate::shape::{Layout, NEWS_BITS};
 use crate::words::{Entry, Ownership};
@@ -188,10 +188,10 @@ impl Edge {
         if most == 0 || place.broken || reader.paused || reader.answer_of != AnswerOf::Nothing {
             return None;
         }
-        let circle = Circle(&place.answers.words()[self.layout.area(area)]);
-        let header = circle.header(position, most)?;
+        let ring_buffer = RingBuffer(&place.answers.words()[self.layout.area(area)]);
+        let header = ring_buffer.header(position, most)?;
         let length = header.bytes_of_whole()?;
-        let [entry, head] = circle.numbers_of_whole(position);
+        let [entry, head] = ring_buffer.numbers_of_whole(position);
         let (entry, head) = (Entry::from_bits(entry)?, usize::try_from(head).ok().filter(|head| *head <= length)?);
         let record = self.records.get_mut(entry.slot as usize)?;
         let ownership = &self.claims.words()[self.layout.ownership(entry.slot)];
@@ -202,7 +202,7 @@ impl Edge {
         {
             return None;
         }
-        circle.read_parts_of_whole(position, length, bytes);
+        ring_buffer.read_parts_of_whole(position, length, bytes);
         place.read = true;
         reader.read = position.wrapping_add(header.words() as u64);
         if reader.read == reader.limit {
@@ -250,13 +250,13 @@ impl Edge {
         let mut position = self.reader(worker, area).read;
         let answers = self.places[worker as usize].answers.words();
         let written = answers[Layout::written(area)].load(SeqCst);
-        let circle = Circle(&answers[self.layout.area(area)]);
+        let ring_buffer = RingBuffer(&answers[self.layout.area(area)]);
         let mut left = written.wrapping_sub(position) as usize;
-        if left > circle.0.len() {
+        if left > ring_buffer.0.len() {
             return true;
         }
         while left > 0 {
-            match circle.header(position, left) {
+            match ring_buffer.header(position, left) {
                 Some(header) if !header.kind.ends() => {
                     left -= header.words();
                     position = position.wrapping_add(header.words() as u64);
@@ -308,14 +308,14 @@ impl Edge {
             if place.broken || reader.paused || most == 0 {
                 return Ok(None);
             }
-            let circle = Circle(&place.answers.words()[self.layout.area(area)]);
-            let header = circle.header(reader.read, most).ok_or(Breach)?;
+            let ring_buffer = RingBuffer(&place.answers.words()[self.layout.area(area)]);
+            let header = ring_buffer.header(reader.read, most).ok_or(Breach)?;
             place.read = true;
             let event = if header.kind == Kind::Whole {
-                let numbers = circle.read_whole(reader.read, header, bytes).ok_or(Breach)?;
+                let numbers = ring_buffer.read_whole(reader.read, header, bytes).ok_or(Breach)?;
                 self.understand_whole(worker, area, numbers, bytes.len())
             } else {
-                circle.read(reader.read, header, bytes);
+                ring_buffer.read(reader.read, header, bytes);
                 if header.kind == Kind::Head && !self.heads.is_empty() {
                     self.complete_head(worker, area, bytes);
                 }
