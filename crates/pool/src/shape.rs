@@ -16,8 +16,8 @@ const PAGE: usize = 65_536;
 /// connected.
 pub(crate) const MOST_AREAS: u32 = 512;
 
-/// Areas that share the bits of the word for news: area `n` has bit `n % NEWS_BITS`.
-pub(crate) const NEWS_BITS: u32 = 64;
+/// Areas that share the bits of the word for news: area `n` has bit `n % UNREAD_BITS`.
+pub(crate) const UNREAD_BITS: u32 = 64;
 
 /// The number of areas of full size. A worker that uses more mostly has clients that follow a stream, a few bytes at a time.
 const LARGE_AREAS: u32 = 64;
@@ -207,8 +207,8 @@ impl Layout {
     /// The process of the worker that uses the place, if its parent saw it execute another program; otherwise another
     /// number.
     pub(crate) const EXECUTED: usize = LINE + 1;
-    /// Bits for the areas that have something to read: see [`NEWS_BITS`].
-    pub(crate) const NEWS: usize = 2 * LINE;
+    /// Bits for the areas that have something to read: see [`UNREAD_BITS`].
+    pub(crate) const UNREAD: usize = 2 * LINE;
     /// The number of areas that the place's workers have ever used, counted from the first one.
     pub(crate) const USED: usize = 2 * LINE + 1;
     const WRITTEN: usize = 3 * LINE;

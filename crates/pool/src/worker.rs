@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::orders::{DescriptorRequest, NO_DEADLINE, Orders};
 use crate::passing::DescriptorChannel;
 use crate::queue::Queue;
-use crate::shape::{Layout, NEWS_BITS, Shape, WORD};
+use crate::shape::{Layout, Shape, UNREAD_BITS, WORD};
 use crate::sleep::{Doorbell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
@@ -510,7 +510,7 @@ impl Worker {
         step();
         self.answers.words()[Layout::written(number)].store(area.written, Release);
         step();
-        self.answers.words()[Layout::NEWS].fetch_or(1 << (number % NEWS_BITS), SeqCst);
+        self.answers.words()[Layout::UNREAD].fetch_or(1 << (number % UNREAD_BITS), SeqCst);
         self.wake_edge(can_wait);
     }
 

@@ -4,7 +4,7 @@ use super::slot_records::{Record, State};
 use super::{Edge, Ticket};
 use crate::frames::{HEAD_BYTES, Header, Kind, RingBuffer, numbers};
 use crate::orders::{DescriptorRequest, NO_DEADLINE};
-use crate::shape::{Layout, NEWS_BITS};
+use crate::shape::{Layout, UNREAD_BITS};
 use crate::words::{Entry, Ownership};
 use std::fs::File;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -95,19 +95,19 @@ impl Edge {
         self.count_workers();
         for worker in 0..self.workers_in_use as u32 {
             let place = &self.places[worker as usize];
-            let news = &place.answers.words()[Layout::NEWS];
-            if place.broken || news.load(Relaxed) == 0 {
+            let unread = &place.answers.words()[Layout::UNREAD];
+            if place.broken || unread.load(Relaxed) == 0 {
                 continue;
             }
-            let mut news = news.swap(0, AcqRel);
+            let mut unread = unread.swap(0, AcqRel);
             let used = self.used_areas(worker);
-            self.pace.news();
-            while news != 0 {
-                let mut area = news.trailing_zeros();
-                news &= news - 1;
+            self.pace.note_published();
+            while unread != 0 {
+                let mut area = unread.trailing_zeros();
+                unread &= unread - 1;
                 while area < used {
                     self.look_at(worker, area);
-                    area += NEWS_BITS;
+                    area += UNREAD_BITS;
                 }
             }
         }

@@ -127,7 +127,7 @@ impl Edge {
         place.line.clear();
         self.requests.words()[self.layout.occupant(worker)].store(0, SeqCst);
         let words = self.places[worker as usize].answers.words();
-        words[Layout::NEWS].store(0, Relaxed);
+        words[Layout::UNREAD].store(0, Relaxed);
         words[Layout::WORKER_SLEEP].store(Sleep::AWAKE.bits(), Relaxed);
         words[Layout::EXECUTED].store(0, Relaxed);
         words[Layout::ATTACHED].store(0, SeqCst);

@@ -51,7 +51,7 @@ pub(super) struct Pace {
 impl Pace {
     /// A worker has published something.
     #[inline]
-    pub(super) const fn news(&mut self) {
+    pub(super) const fn note_published(&mut self) {
         if self.dozed {
             *self = Self { tails: self.tails, dozed: false, without_news: 0, left_out: 0, leaves_out: 0 };
         }
@@ -184,9 +184,9 @@ impl Edge {
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
         // A worker that arrived after the last count may have answered already.
         self.count_workers();
-        let has_news = |place: &super::WorkerRecord| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
+        let has_unread = |place: &super::WorkerRecord| !place.broken && place.answers.words()[Layout::UNREAD].load(SeqCst) != 0;
         let may_sleep =
-            self.lively.is_empty() && self.found.is_empty() && !self.places[..self.workers_in_use].iter().any(has_news);
+            self.lively.is_empty() && self.found.is_empty() && !self.places[..self.workers_in_use].iter().any(has_unread);
         if !may_sleep {
             self.awake();
         }

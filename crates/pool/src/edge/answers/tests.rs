@@ -46,7 +46,7 @@ impl Table {
         *written = write(RingBuffer(&words[self.edge.layout.area(area)]), *written);
         words[Layout::USED].fetch_max(u64::from(area) + 1, SeqCst);
         words[Layout::written(area)].store(*written, SeqCst);
-        words[Layout::NEWS].fetch_or(1 << area, SeqCst);
+        words[Layout::UNREAD].fetch_or(1 << area, SeqCst);
     }
 
     fn answer(&mut self, worker: usize, area: u32, ticket: Ticket) {
