@@ -48,7 +48,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
             Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
             Event::Message(ticket) => self.handle_message(ticket, bytes),
-            Event::DescriptorRequest(ticket, request) => self.handle_wish(ticket, request),
+            Event::DescriptorRequest(ticket, request) => self.handle_descriptor_request(ticket, request),
             Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
             Event::Finished(ticket) => self.handle_end(ticket, false),
             Event::Abandoned(ticket) => self.handle_end(ticket, true),
@@ -275,7 +275,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    fn handle_wish(&mut self, ticket: Ticket, request: DescriptorRequest) {
+    fn handle_descriptor_request(&mut self, ticket: Ticket, request: DescriptorRequest) {
         let Some(exchange) = self.destination(ticket) else { return };
         let outcome = match request {
             DescriptorRequest::Content | DescriptorRequest::Data => {
@@ -333,7 +333,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if !self.awaited_sockets.is_empty() {
             for ticket in std::mem::take(&mut self.awaited_sockets) {
-                self.handle_wish(ticket, DescriptorRequest::Socket);
+                self.handle_descriptor_request(ticket, DescriptorRequest::Socket);
             }
         }
     }

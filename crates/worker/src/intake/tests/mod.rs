@@ -198,8 +198,8 @@ fn send_descriptor(edge: &mut Edge, request: DescriptorRequest, descriptor: Borr
     loop {
         edge.gather();
         match edge.next(&mut bytes) {
-            Some(Event::DescriptorRequest(ticket, wished)) => {
-                assert_eq!(wished, request);
+            Some(Event::DescriptorRequest(ticket, requested)) => {
+                assert_eq!(requested, request);
                 return edge.send_descriptor(ticket, descriptor).expect("the line has room");
             }
             Some(other) => panic!("{other:?}"),
