@@ -53,7 +53,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Event::Finished(ticket) => self.handle_end(ticket, false),
             Event::Abandoned(ticket) => self.handle_end(ticket, true),
             Event::Lost(ticket) => self.handle_loss(ticket),
-            Event::Broken(place) => self.handle_breach(place),
+            Event::Broken(worker) => self.handle_breach(worker),
         }
     }
 
@@ -270,8 +270,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_nonsense(&mut self, ticket: Ticket) {
         let holder = self.pool.holder(ticket);
         self.fail(ticket, 502);
-        if let Some(place) = holder {
-            self.handle_breach(place);
+        if let Some(worker) = holder {
+            self.handle_breach(worker);
         }
     }
 

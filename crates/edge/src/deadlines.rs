@@ -130,12 +130,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let holder = self.pool.holder(ticket);
         let Some(entry) = self.table.get(ticket) else { return };
         // Without a holder, the worker has finished with the request in the meantime.
-        let Some(place) = holder else { return };
+        let Some(worker) = holder else { return };
         entry.stage = stage;
         let outcome = if entry.begun { "its response is cut off" } else { "its client gets a 504" };
         let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
         let next = self.deadlines.next(entry);
-        let (label, process) = (self.table.label(ticket), self.workers.process(place).unwrap_or_default());
+        let (label, process) = (self.table.label(ticket), self.workers.process(worker).unwrap_or_default());
         if let Some((_, at)) = next {
             self.deadlines.look_at(at);
         }
@@ -144,7 +144,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Escalation::Warned => {
                 log::warn!("{label} has been running for {took:.1} s in worker {process}");
                 self.pool.warn(ticket);
-                self.request_action(place, Reason::Slow);
+                self.request_action(worker, Reason::Slow);
             }
             Escalation::Interrupted => {
                 log::error!(
@@ -158,7 +158,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 log::error!(
                     "{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
                 );
-                self.request_action(place, Reason::Stuck);
+                self.request_action(worker, Reason::Stuck);
             }
         }
         self.pool.wake_workers();

@@ -214,8 +214,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn describe_workers(&self) -> String {
         let worker_counts = self.pool.worker_counts();
         let mut held: HashMap<u32, usize> = HashMap::new();
-        for place in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
-            *held.entry(place).or_default() += 1;
+        for worker in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
+            *held.entry(worker).or_default() += 1;
         }
         let free = match (worker_counts.attached, worker_counts.waiting) {
             (0, _) => return "there is no worker yet".to_owned(),
@@ -250,9 +250,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
-        let place = self.pool.worker_of(ticket)?;
+        let worker = self.pool.worker_of(ticket)?;
         // A worker may answer before it is watched, and may have ended and been removed before its last answers are read.
-        self.workers.process(place).or_else(|| self.pool.occupant(place)).or_else(|| self.workers.latest_process(place))
+        self.workers.process(worker).or_else(|| self.pool.occupant(worker)).or_else(|| self.workers.latest_process(worker))
     }
 
     /// Withdraws the requests whose clients have disconnected.

@@ -111,7 +111,7 @@ impl Worker {
     /// memory.
     pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
         let layout = memory.layout;
-        let place = memory.places.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
+        let ends = memory.workers.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
         let requests = Readable::map(memory.as_fd(), layout.requests())?;
         let claims = Shared::map(memory.as_fd(), layout.claims())?;
         let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
@@ -133,9 +133,9 @@ impl Worker {
         // The edge must watch this process from now on, even if it is idle.
         claims.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         memory.edge_doorbell.ring();
-        let (edge_doorbell, line) = (Arc::clone(&memory.edge_doorbell), DescriptorChannel::new(place.worker_end));
+        let (edge_doorbell, line) = (Arc::clone(&memory.edge_doorbell), DescriptorChannel::new(ends.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
-        let doorbell = place.doorbell;
+        let doorbell = ends.doorbell;
         Ok(Self {
             number,
             layout,

@@ -218,7 +218,7 @@ fn the_edge_notices_that_a_process_has_ended() {
     let _deadline = oribi_test_support::waits_for("the end of another process");
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it can be started");
     // The worker of this test is in the process of the test, so the edge gets the id of another process.
-    site.edge.watch(oribi_pool::Arrival { place: 0, process: other.id() });
+    site.edge.watch(oribi_pool::Arrival { worker: 0, process: other.id() });
     site.advance(SECOND);
     assert_eq!(site.received(&client), "");
     other.kill().expect("it runs");

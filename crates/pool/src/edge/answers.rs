@@ -37,7 +37,7 @@ pub enum Event {
     Abandoned(Ticket),
     /// The worker that had the request is dead or broken; the ticket is no longer valid.
     Lost(Ticket),
-    /// This worker wrote invalid frames. Kill it, and [bury](Edge::bury) it when its process has ended. Until then the edge
+    /// This worker wrote invalid frames. Kill it, and [bury](Edge::report_death) it when its process has ended. Until then the edge
     /// reads nothing from it and does not reuse its slots.
     Broken(u32),
 }
@@ -94,9 +94,9 @@ impl Edge {
     pub fn gather(&mut self) -> bool {
         self.count_workers();
         for worker in 0..self.workers_in_use as u32 {
-            let place = &self.places[worker as usize];
-            let unread = &place.answers.words()[Layout::UNREAD];
-            if place.broken || unread.load(Relaxed) == 0 {
+            let worker_record = &self.workers[worker as usize];
+            let unread = &worker_record.answers.words()[Layout::UNREAD];
+            if worker_record.broken || unread.load(Relaxed) == 0 {
                 continue;
             }
             let mut unread = unread.swap(0, AcqRel);
@@ -118,7 +118,7 @@ impl Edge {
     /// exist.
     #[inline]
     pub(super) fn used_areas(&self, worker: u32) -> u32 {
-        let used = self.places[worker as usize].answers.words()[Layout::USED].load(Acquire);
+        let used = self.workers[worker as usize].answers.words()[Layout::USED].load(Acquire);
         u32::try_from(used).unwrap_or(u32::MAX).min(self.layout.shape.areas)
     }
 
@@ -129,7 +129,7 @@ impl Edge {
     /// Loads the position up to which an area has been written, and checks it.
     #[inline]
     pub(super) fn look_at(&mut self, worker: u32, area: u32) {
-        let written = self.places[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
+        let written = self.workers[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
         let most = self.layout.area_size(area) as u64;
         let reader = self.reader(worker, area);
         if written.wrapping_sub(reader.read) > most {
@@ -181,14 +181,14 @@ impl Edge {
     /// `None` if the frame may be another one; then nothing was changed.
     #[inline]
     fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
-        let place = self.places.get_mut(worker as usize)?;
-        let reader = place.readers.get_mut(area as usize)?;
+        let worker_record = self.workers.get_mut(worker as usize)?;
+        let reader = worker_record.readers.get_mut(area as usize)?;
         let position = reader.read;
         let most = reader.limit.wrapping_sub(position) as usize;
-        if most == 0 || place.broken || reader.paused || reader.answer_of != AnswerOf::Nothing {
+        if most == 0 || worker_record.broken || reader.paused || reader.answer_of != AnswerOf::Nothing {
             return None;
         }
-        let ring_buffer = RingBuffer(&place.answers.words()[self.layout.area(area)]);
+        let ring_buffer = RingBuffer(&worker_record.answers.words()[self.layout.area(area)]);
         let header = ring_buffer.header(position, most)?;
         let length = header.bytes_of_whole()?;
         let [entry, head] = ring_buffer.numbers_of_whole(position);
@@ -203,7 +203,7 @@ impl Edge {
             return None;
         }
         ring_buffer.read_parts_of_whole(position, length, bytes);
-        place.read = true;
+        worker_record.read = true;
         reader.read = position.wrapping_add(header.words() as u64);
         if reader.read == reader.limit {
             // This area, the first of the list, has no more to read.
@@ -248,7 +248,7 @@ impl Edge {
     /// counts as ended.
     fn is_complete(&mut self, worker: u32, area: u32) -> bool {
         let mut position = self.reader(worker, area).read;
-        let answers = self.places[worker as usize].answers.words();
+        let answers = self.workers[worker as usize].answers.words();
         let written = answers[Layout::written(area)].load(SeqCst);
         let ring_buffer = RingBuffer(&answers[self.layout.area(area)]);
         let mut left = written.wrapping_sub(position) as usize;
@@ -281,15 +281,15 @@ impl Edge {
         if std::mem::take(&mut self.reader(worker, area).paused) {
             self.requests.words()[self.layout.paused(worker, area)].store(0, SeqCst);
             // A worker that waits for an area can have this one now.
-            self.places[worker as usize].read = true;
-            if !self.places[worker as usize].broken {
+            self.workers[worker as usize].read = true;
+            if !self.workers[worker as usize].broken {
                 self.look_at(worker, area);
             }
         }
     }
 
     pub(super) fn reader(&mut self, worker: u32, area: u32) -> &mut Reader {
-        let readers = &mut self.places[worker as usize].readers;
+        let readers = &mut self.workers[worker as usize].readers;
         if readers.len() <= area as usize {
             readers.resize(area as usize + 1, Reader::default());
             // The next edge begins with as many areas.
@@ -302,15 +302,15 @@ impl Edge {
     fn read(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Result<Option<Event>, Breach> {
         loop {
             let reader = *self.reader(worker, area);
-            let place = &mut self.places[worker as usize];
+            let worker_record = &mut self.workers[worker as usize];
             // At most one area: that was checked when the limit was set.
             let most = reader.limit.wrapping_sub(reader.read) as usize;
-            if place.broken || reader.paused || most == 0 {
+            if worker_record.broken || reader.paused || most == 0 {
                 return Ok(None);
             }
-            let ring_buffer = RingBuffer(&place.answers.words()[self.layout.area(area)]);
+            let ring_buffer = RingBuffer(&worker_record.answers.words()[self.layout.area(area)]);
             let header = ring_buffer.header(reader.read, most).ok_or(Breach)?;
-            place.read = true;
+            worker_record.read = true;
             let event = if header.kind == Kind::Whole {
                 let numbers = ring_buffer.read_whole(reader.read, header, bytes).ok_or(Breach)?;
                 self.understand_whole(worker, area, numbers, bytes.len())
@@ -401,7 +401,7 @@ impl Edge {
             Kind::File => {
                 let [tag, offset, size] = numbers(bytes).ok_or(Breach)?;
                 // The worker sent the descriptor before it published the frame.
-                let file = self.places[worker as usize].line.take(tag).ok().flatten();
+                let file = self.workers[worker as usize].line.take(tag).ok().flatten();
                 Event::File(ticket, file.map(File::from), FilePart { offset, size })
             }
             Kind::End | Kind::Abandon => {
@@ -416,8 +416,8 @@ impl Edge {
     /// Drops the descriptors of a worker whose frames never arrived, once the worker has no request to which they could
     /// belong.
     fn drop_unclaimed(&mut self, worker: u32) {
-        if self.places[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
-            self.places[worker as usize].line.drop_kept();
+        if self.workers[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
+            self.workers[worker as usize].line.drop_kept();
         }
     }
 
@@ -457,7 +457,7 @@ impl Edge {
         let taken = Ownership::Taken(entry.serial, worker);
         match self.owner(entry.slot) {
             owner if owner == taken => {}
-            Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.places.len() => {
+            Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.workers.len() => {
                 // The shared word and the worker contradict each other: `audit` decides.
                 self.records[entry.slot as usize].contested = true;
                 return Ok(AnswerOf::Past);

@@ -114,7 +114,7 @@ pub struct Edge {
     claims: Shared,
     notes: Shared,
     doorbell: Arc<Doorbell>,
-    places: Vec<WorkerRecord>,
+    workers: Vec<WorkerRecord>,
     /// Heads of responses of which only a part has arrived, by place and area.
     heads: HashMap<(u32, u32), Vec<u8>>,
     records: Vec<Record>,
@@ -166,10 +166,10 @@ impl Edge {
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
         let notes = memory.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let places = memory.places.iter().zip(0..).map(|(place, number)| {
+        let workers = memory.workers.iter().zip(0..).map(|(worker_record, number)| {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-            let edge_end = place.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            let (doorbell, line) = (Arc::clone(&place.doorbell), DescriptorChannel::new(Arc::clone(edge_end)));
+            let edge_end = worker_record.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            let (doorbell, line) = (Arc::clone(&worker_record.doorbell), DescriptorChannel::new(Arc::clone(edge_end)));
             let (rung, readers) = (Sleep::AWAKE, Vec::new());
             let (broken, known, dying, read, ordered) = (false, false, false, false, false);
             Ok(WorkerRecord { answers, doorbell, line, rung, broken, known, dying, read, ordered, readers })
@@ -183,7 +183,7 @@ impl Edge {
             claims: Shared::map(memory.as_fd(), layout.claims())?,
             notes: Shared::map(notes.as_fd(), 0..layout.notes_size())?,
             doorbell: Arc::clone(&memory.edge_doorbell),
-            places: places.collect::<io::Result<_>>()?,
+            workers: workers.collect::<io::Result<_>>()?,
             heads: HashMap::new(),
             records: vec![Record::default(); shape.slots as usize],
             free: (0..shape.slots).rev().collect(),
@@ -330,12 +330,12 @@ impl Edge {
     #[must_use]
     pub fn worker_counts(&self) -> WorkerCounts {
         let mut worker_counts = WorkerCounts::default();
-        for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
-            let words = place.answers.words();
+        for worker_record in self.workers.iter().filter(|worker_record| !worker_record.broken && !worker_record.dying) {
+            let words = worker_record.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
             // The threads of a crew do not remove the announcement of a sleep when they were rung for and have work.
             let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
-            let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
+            let waits = sleep.waits.for_work() && sleep.is_to_be_woken(worker_record.rung);
             worker_counts.attached += u32::from(attached);
             worker_counts.waiting += u32::from(attached && waits);
         }
@@ -394,9 +394,9 @@ impl Edge {
         }
         self.order(ticket.0, orders);
         if let Some(worker) = self.holder(ticket)
-            && let Some(place) = self.places.get(worker as usize)
+            && let Some(worker_record) = self.workers.get(worker as usize)
         {
-            place.line.call(ticket.0.bits());
+            worker_record.line.call(ticket.0.bits());
         }
     }
 
@@ -420,8 +420,8 @@ impl Edge {
     /// No worker has the request, or the operating system refuses to send the descriptor.
     pub fn send_descriptor(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
-        let place = self.places.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
-        place.line.pass(ticket.0.bits(), descriptor)
+        let worker_record = self.workers.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
+        worker_record.line.pass(ticket.0.bits(), descriptor)
     }
 
     /// The descriptor that becomes readable when a worker publishes something while the edge sleeps. If it is watched
@@ -434,7 +434,7 @@ impl Edge {
     /// Whether there are descriptors that no frame has named yet.
     #[cfg(test)]
     pub(crate) fn keeps_descriptors(&self) -> bool {
-        self.places.iter().any(|place| place.line.keeps())
+        self.workers.iter().any(|worker_record| worker_record.line.keeps())
     }
 
     fn order(&mut self, entry: Entry, orders: Orders) {
@@ -443,9 +443,9 @@ impl Edge {
         word.store(all.bits(entry.serial), SeqCst);
         // A sleeping worker would not see the order, and would keep the area of a client that has disconnected.
         if let Some(worker) = self.holder(Ticket(entry))
-            && let Some(place) = self.places.get_mut(worker as usize)
+            && let Some(worker_record) = self.workers.get_mut(worker as usize)
         {
-            (place.read, place.ordered) = (true, true);
+            (worker_record.read, worker_record.ordered) = (true, true);
         }
     }
 

@@ -67,13 +67,13 @@ impl Edge {
     /// Reports that the process of a worker has ended and can no longer write. [`Edge::next`] first returns the rest of its
     /// published frames, and then its unfinished requests as lost. After that its place is free for another worker.
     pub fn report_death(&mut self, worker: u32) {
-        let Some(place) = self.places.get_mut(worker as usize) else { return };
-        place.dying = true;
+        let Some(worker_record) = self.workers.get_mut(worker as usize) else { return };
+        worker_record.dying = true;
         self.any_dying = true;
-        if place.broken {
+        if worker_record.broken {
             return;
         }
-        let looked_at = self.places[worker as usize].readers.len() as u32;
+        let looked_at = self.workers[worker as usize].readers.len() as u32;
         for area in 0..self.used_areas(worker).max(looked_at) {
             self.resume_reading(worker, area);
             self.look_at(worker, area);
@@ -85,7 +85,8 @@ impl Edge {
         if !std::mem::take(&mut self.any_dying) {
             return false;
         }
-        let dead: Vec<u32> = (0..).zip(&self.places).filter(|(_, place)| place.dying).map(|(worker, _)| worker).collect();
+        let dead: Vec<u32> =
+            (0..).zip(&self.workers).filter(|(_, worker_record)| worker_record.dying).map(|(worker, _)| worker).collect();
         for &worker in &dead {
             for entry in self.held_by(worker) {
                 if !self.records[entry.slot as usize].forsaken {
@@ -105,15 +106,15 @@ impl Edge {
     /// Makes a place free for another worker.
     fn clear(&mut self, worker: u32) {
         for area in 0..self.layout.shape.areas {
-            let read = self.places[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
+            let read = self.workers[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
             // Memory that was never written stays untouched.
-            let words = self.places[worker as usize].answers.words();
+            let words = self.workers[worker as usize].answers.words();
             for (word, value) in [(Layout::written(area), read), (self.layout.holding(area), 0)] {
                 if words[word].load(Relaxed) != value {
                     words[word].store(value, Relaxed);
                 }
             }
-            if let Some(reader) = self.places[worker as usize].readers.get_mut(area as usize) {
+            if let Some(reader) = self.workers[worker as usize].readers.get_mut(area as usize) {
                 reader.settle();
                 let words = self.requests.words();
                 words[self.layout.answer_of(worker, area)].store(0, Relaxed);
@@ -121,12 +122,13 @@ impl Edge {
                 words[self.layout.consumed(worker, area)].store(read, Release);
             }
         }
-        self.heads.retain(|(place, _), _| *place != worker);
-        let place = &mut self.places[worker as usize];
-        (place.known, place.dying, place.broken, place.rung) = (false, false, false, Sleep::AWAKE);
-        place.line.clear();
+        self.heads.retain(|(worker_record, _), _| *worker_record != worker);
+        let worker_record = &mut self.workers[worker as usize];
+        (worker_record.known, worker_record.dying, worker_record.broken, worker_record.rung) =
+            (false, false, false, Sleep::AWAKE);
+        worker_record.line.clear();
         self.requests.words()[self.layout.occupant(worker)].store(0, SeqCst);
-        let words = self.places[worker as usize].answers.words();
+        let words = self.workers[worker as usize].answers.words();
         words[Layout::UNREAD].store(0, Relaxed);
         words[Layout::WORKER_SLEEP].store(Sleep::AWAKE.bits(), Relaxed);
         words[Layout::EXECUTED].store(0, Relaxed);
@@ -135,7 +137,7 @@ impl Edge {
 
     /// Stops reading a worker that has written invalid frames.
     pub(super) fn mark_broken(&mut self, worker: u32) {
-        if std::mem::replace(&mut self.places[worker as usize].broken, true) {
+        if std::mem::replace(&mut self.workers[worker as usize].broken, true) {
             return;
         }
         self.found.push_back(Event::Broken(worker));
@@ -167,7 +169,7 @@ impl Edge {
     }
 
     fn says_it_holds(&self, worker: u32, entry: Entry) -> bool {
-        let words = self.places[worker as usize].answers.words();
+        let words = self.workers[worker as usize].answers.words();
         let held = &words[self.layout.holding(0)..self.layout.holding(self.layout.shape.areas)];
         held.iter().any(|word| word.load(SeqCst) == entry.bits())
     }
@@ -214,7 +216,7 @@ impl Edge {
             return;
         }
         let is_sensible = matches!(owner, Ownership::Taken(serial, worker)
-            if serial == entry.serial && (worker as usize) < self.places.len() && self.says_it_holds(worker, entry));
+            if serial == entry.serial && (worker as usize) < self.workers.len() && self.says_it_holds(worker, entry));
         let slot = entry.slot as usize;
         self.records[slot].suspicious = !is_sensible;
         if is_sensible {
@@ -232,7 +234,7 @@ impl Edge {
             None => self.enqueue(entry),
             Some(worker) => {
                 self.ownership(entry.slot).store(Ownership::Taken(entry.serial, worker).bits(), Release);
-                if record.contested || self.places[worker as usize].broken {
+                if record.contested || self.workers[worker as usize].broken {
                     self.lose(entry);
                 }
             }
