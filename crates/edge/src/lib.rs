@@ -197,7 +197,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         if self.lane.source().is_woken_or_finished() && !self.obey() {
             return Ok(false);
         }
-        self.see_to_arrivals();
+        self.watch_new_workers();
         self.see_to_timers();
         self.hand_over();
         self.wait()?;
@@ -246,7 +246,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         self.accept_gifts();
         let goes_on = self.lane.obey();
         if self.lane.attention().is_some_and(oribi_worker::attention::Attention::take) {
-            self.bury_the_dead();
+            self.handle_ended_workers();
             self.take_over();
         }
         if self.slot.command() == WorkerCommand::HandOver {

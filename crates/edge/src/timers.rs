@@ -70,7 +70,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
         }
         if is_due(&mut self.timers.look) {
-            self.look_for_the_dead();
+            self.check_unwatched_workers();
             self.pool.audit();
             self.forget_ended();
             self.look_at_queue(now);

@@ -41,7 +41,7 @@ impl Workers {
     }
 
     /// Removes workers that have ended, and returns their indexes.
-    fn take_dead(&mut self) -> Vec<u32> {
+    fn take_ended(&mut self) -> Vec<u32> {
         let has_ended = |watched: &mut Option<WatchedWorker>| watched.take_if(|watched| watched.has_ended()).is_some();
         (0..).zip(&mut self.watched).filter_map(|(number, watched)| has_ended(watched).then_some(number)).collect()
     }
@@ -71,7 +71,7 @@ fn process_id(process: u32) -> Option<Pid> {
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Begins to watch new workers.
     #[inline]
-    pub(super) fn see_to_arrivals(&mut self) {
+    pub(super) fn watch_new_workers(&mut self) {
         for arrival in self.pool.arrivals() {
             self.watch(arrival);
         }
@@ -104,15 +104,15 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Checks the workers whose end the kernel does not report.
-    pub(super) fn look_for_the_dead(&mut self) {
+    pub(super) fn check_unwatched_workers(&mut self) {
         if !self.workers.are_all_watched() {
-            self.bury_the_dead();
+            self.handle_ended_workers();
         }
     }
 
     /// Handles the workers that have ended.
-    pub(super) fn bury_the_dead(&mut self) {
-        let dead = self.workers.take_dead();
+    pub(super) fn handle_ended_workers(&mut self) {
+        let dead = self.workers.take_ended();
         self.report_death(&dead);
     }
 
