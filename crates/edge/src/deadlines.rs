@@ -111,7 +111,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Handles the deadlines that have expired.
-    pub(super) fn see_to_deadlines(&mut self, now: Duration) {
+    pub(super) fn handle_expired_deadlines(&mut self, now: Duration) {
         self.deadlines.due = None;
         let mut due = Vec::new();
         for entry in self.table.entries() {

@@ -198,7 +198,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             return Ok(false);
         }
         self.watch_new_workers();
-        self.see_to_timers();
+        self.run_expired_timers();
         self.hand_over();
         self.wait()?;
         Ok(true)

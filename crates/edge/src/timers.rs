@@ -53,7 +53,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Does the work of the expired timers.
-    pub(super) fn see_to_timers(&mut self) {
+    pub(super) fn run_expired_timers(&mut self) {
         if self.table.used() == 0 {
             self.timers = Timers::default();
             return;
@@ -80,7 +80,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.timers.look = Some(now + LOOKS_EVERY);
         }
         if self.deadlines.due().is_some_and(|due| due <= now) {
-            self.see_to_deadlines(now);
+            self.handle_expired_deadlines(now);
         }
     }
 }
