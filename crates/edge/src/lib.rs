@@ -32,7 +32,7 @@ pub use setup::shape;
 
 use crate::parent_link::{EdgeSetup, ParentLink};
 use deadlines::Deadlines;
-use handover::Neighbours;
+use handover::HandoverPeers;
 use oribi_config::{IoModel, Settings};
 use oribi_engine::Engine;
 #[cfg(feature = "libevent")]
@@ -82,7 +82,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let mut edge =
         EdgeLoop::new(lane, &lane_setup, pool)?.with_parent(setup.parent_link).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
-        edge.leave_logs_to_keeper();
+        edge.leave_logs_to_parent();
         // All files and sockets that the edge opens by name are open.
         sandbox.enter(settings)?;
     }
@@ -111,7 +111,7 @@ struct EdgeLoop<'a, B: Backend> {
     yielding: Yielding,
     /// The socket to the parent process, which stops workers for this edge.
     parent_link: Option<&'a ParentLink>,
-    neighbours: Neighbours<'a>,
+    peers: HandoverPeers<'a>,
     heads: Heads,
     /// The bytes of the pool's latest event.
     bytes: Vec<u8>,
@@ -156,7 +156,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             nap: None,
             yielding: Yielding::default(),
             parent_link: None,
-            neighbours: Neighbours::default(),
+            peers: HandoverPeers::default(),
             heads: Heads::default(),
             bytes: Vec::new(),
             paused: Vec::new(),
@@ -234,7 +234,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         let timeout = match self.pool.prepare_to_rest() {
             Rest::No => Some(Duration::ZERO),
             Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
-            Rest::Sleep => self.time_left().into_iter().chain(self.neighbours.patience()).min(),
+            Rest::Sleep => self.time_left().into_iter().chain(self.peers.patience()).min(),
         };
         let waited = self.lane.source().wait_at_most(timeout);
         self.pool.awake();
@@ -243,7 +243,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Reads the command; `false` if the edge ends.
     fn obey(&mut self) -> bool {
-        self.accept_gifts();
+        self.receive_descriptors();
         let goes_on = self.lane.obey();
         if self.lane.attention().is_some_and(oribi_worker::attention::Attention::take) {
             self.handle_ended_workers();
