@@ -85,7 +85,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Ok(Err(ReplyError::Invalid(why))) => log::error!("the response of an app is invalid: {why}"),
             Ok(_) => {}
             Err(Malformed) => {
-                self.tell_wait(ticket, exchange);
+                self.report_wait(ticket, exchange);
                 if begun {
                     return self.lane.source().abandon(exchange);
                 }
@@ -97,7 +97,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
-        self.tell_wait(ticket, exchange);
+        self.report_wait(ticket, exchange);
         let lane = &self.lane;
         let begun = self.heads.read(bytes, |Head { head, content }| {
             let size = match content {
@@ -184,7 +184,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_excess(&mut self, ticket: Ticket) {
         if self.table.get(ticket).is_some_and(|entry| std::mem::take(&mut entry.complete)) {
             log::error!("a response was cut off: more content than its Content-Length");
-            self.throw_away(ticket);
+            self.discard(ticket);
         }
     }
 
@@ -324,7 +324,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Resumes the exchanges that wait for their clients, where possible.
-    pub(super) fn look_after_clients(&mut self) {
+    pub(super) fn resume_waiting_exchanges(&mut self) {
         if !self.paused.is_empty() {
             let mut paused = std::mem::take(&mut self.paused);
             paused.retain(|&ticket| !self.resume_if_taken(ticket));

@@ -78,7 +78,7 @@ impl Deadlines {
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Records which requests have been taken: checks only the first ones, or all if they may be taken out of order.
     pub(super) fn note_taken(&mut self, now: Duration) {
-        let in_order = !self.table.shares.are_disordered();
+        let in_order = !self.table.shares.are_out_of_order();
         let mut untaken = std::mem::take(&mut self.deadlines.untaken);
         let is_untaken = |edge: &mut Self, ticket: Ticket| {
             let Some(entry) = edge.table.get(ticket) else { return false };

@@ -180,7 +180,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         self.pool.set_time(now);
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
-            self.give_turns();
+            self.submit_due();
             // Without new requests this can wait until the edge is about to sleep.
             let has_submitted = self.pool.has_unannounced();
             if has_submitted {
@@ -192,8 +192,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 break;
             }
         }
-        self.withdraw_lost();
-        self.look_after_clients();
+        self.withdraw_disconnected();
+        self.resume_waiting_exchanges();
         if self.lane.source().is_woken_or_finished() && !self.obey() {
             return Ok(false);
         }
@@ -224,7 +224,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for any event.
     fn wait(&mut self) -> io::Result<()> {
-        self.give_turns();
+        self.submit_due();
         let waits = self.pool.take_waits();
         self.count_waits(waits);
         self.yield_to_worker();

@@ -54,7 +54,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.slot.account.count(Counter::QueueRefused);
             let advice = if is_full { QUEUE_IS_FULL } else { SLOTS_ARE_FULL };
             self.say_that_requests_wait(now, advice);
-            self.lane.source().tell_wait_until_now(id);
+            self.lane.source().report_wait_until_now(id);
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
         };
@@ -84,7 +84,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let aside = self.make_room(connection);
         let submit = if aside { oribi_pool::Edge::submit_aside } else { oribi_pool::Edge::submit };
         let ticket = submit(&mut self.pool, reserved, fitted.size);
-        self.note_place(connection, ticket, aside);
+        self.record_submission(connection, ticket, aside);
         let now = self.now();
         if self.table.used() == 0 {
             self.moved = now;
@@ -121,12 +121,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Returns the time that the oldest request has waited for a worker.
     pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
-        let first = oldest.into_iter().chain(self.table.shares.first_ones_aside());
+        let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each());
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
     /// Removes requests from the queue that have waited too long, or whose clients have disconnected.
-    pub(super) fn look_at_queue(&mut self, now: Duration) {
+    pub(super) fn expire_queued(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
                 continue;
@@ -135,7 +135,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 let waited = now.saturating_sub(submitted);
                 self.slot.account.count(Counter::QueueTimeouts);
                 self.count_wait(waited, waited);
-                self.lane.source().tell_wait_until_now(exchange);
+                self.lane.source().report_wait_until_now(exchange);
                 self.refuse_for_now(exchange);
             }
         }
@@ -152,7 +152,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Returns the requests that have waited too long, the oldest first, with their times of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
         let most = self.settings.queue_timeout;
-        if !self.table.shares.are_disordered() && self.oldest_wait().is_none_or(|wait| wait < most) {
+        if !self.table.shares.are_out_of_order() && self.oldest_wait().is_none_or(|wait| wait < most) {
             return Vec::new();
         }
         let waits = |entry: &&Entry| now.saturating_sub(entry.submitted) >= most && self.pool.waits(entry.ticket);
@@ -189,7 +189,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
             {
                 let mut engine = self.lane.source();
-                engine.tell_wait_until_now(exchange);
+                engine.report_wait_until_now(exchange);
                 engine.hang_up(exchange);
             }
         }
@@ -233,8 +233,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Reports to the engine how long a request has waited for its worker, and the process id of that worker.
-    pub(super) fn tell_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
-        self.lane.source().tell_wait(exchange, self.wait_of(ticket));
+    pub(super) fn report_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
+        self.lane.source().report_wait(exchange, self.wait_of(ticket));
     }
 
     /// Returns how long a request has waited for its worker, and the process id of that worker.
@@ -256,14 +256,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Withdraws the requests whose clients have disconnected.
-    pub(super) fn withdraw_lost(&mut self) {
+    pub(super) fn withdraw_disconnected(&mut self) {
         loop {
             let lost = self.lane.source().take_lost();
             let Some(lost) = lost else { return };
             let ticket = self.table.find(lost.exchange);
             let known = ticket.map(|ticket| self.wait_of(ticket));
             if let Some(ticket) = ticket {
-                self.throw_away(ticket);
+                self.discard(ticket);
             }
             self.lane.source().conclude_lost(lost, known);
         }

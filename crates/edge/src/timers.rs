@@ -73,7 +73,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.check_unwatched_workers();
             self.pool.audit();
             self.forget_ended();
-            self.look_at_queue(now);
+            self.expire_queued(now);
             if self.pool.worker_counts().waiting > 0 {
                 self.moved = now;
             }
