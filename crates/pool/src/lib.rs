@@ -38,7 +38,7 @@
 //!   worker had published; a complete response is sent as usual. All other requests of the worker are [lost](Event::Lost),
 //!   and its place is free for another ([`Edge::report_death`]). Requests that it had not taken keep waiting.
 //! * **A worker that executes another program** no longer has this memory. The process that forked the worker
-//!   [reports](Memory::report_executed) it, and the edge [buries](Edge::report_death) its place.
+//!   [reports](Memory::report_executed) it, and the edge [releases](Edge::report_death) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
 //!   because their clients have lost their connections. It orders the workers to discard those that they are answering.

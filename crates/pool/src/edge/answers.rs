@@ -37,8 +37,8 @@ pub enum Event {
     Abandoned(Ticket),
     /// The worker that had the request is dead or broken; the ticket is no longer valid.
     Lost(Ticket),
-    /// This worker wrote invalid frames. Kill it, and [bury](Edge::report_death) it when its process has ended. Until then the edge
-    /// reads nothing from it and does not reuse its slots.
+    /// This worker wrote invalid frames. Kill it, and [report its death](Edge::report_death) when its process has ended. Until
+    /// then the edge reads nothing from it and does not reuse its slots.
     Broken(u32),
 }
 

@@ -1,12 +1,12 @@
 //! Reports workers that have taken a place, so that the edge can watch their processes and notice their end.
 //!
 //! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival
-//! in memory that only it can write. No other worker gets a place with a note until its worker was [buried](Edge::report_death),
-//! even if the place was overwritten meanwhile.
+//! in memory that only it can write. No other worker gets a place with a note until the death of its worker was
+//! [reported](Edge::report_death), even if the place was overwritten meanwhile.
 //!
 //! A worker may lie about its process id. If it names a process that outlives it, its own end goes unnoticed: its place
 //! stays in use, and the requests that it had taken wait until their deadlines. If it names one that ends earlier, its place
-//! is buried while the worker still runs: its requests are lost, and another worker gets the place while this one still
+//! is released while the worker still runs: its requests are lost, and another worker gets the place while this one still
 //! writes there. Such writes affect only that place, and invalid frames [break](super::Event::Broken) with it. The edge only
 //! watches the process. The process that kills a worker for the edge first checks that it is a worker of this server.
 
@@ -32,7 +32,7 @@ impl Edge {
     }
 
     /// The workers that have taken a place since the last call; after [`Edge::take_over`], all that are present. When one of
-    /// these processes has ended, or had already ended and cannot be watched, [bury](Edge::report_death) its place.
+    /// these processes has ended, or had already ended and cannot be watched, [report](Edge::report_death) its death.
     pub fn arrivals(&mut self) -> Vec<Arrival> {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
         if self.arrivals.replace(count) == Some(count) {
@@ -64,9 +64,9 @@ impl Edge {
         found
     }
 
-    /// The places whose workers' processes now execute other programs, as reported by the process that forked them.
-    /// [Bury](Edge::report_death) each of them. A worker that reports itself and continues is treated like one that lies about its
-    /// process.
+    /// The workers whose processes now execute other programs, as reported by the process that forked them.
+    /// [Report](Edge::report_death) the death of each. A worker that reports itself and continues is treated like one that lies
+    /// about its process.
     pub fn take_executed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.executed)
     }
