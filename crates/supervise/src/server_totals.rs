@@ -4,7 +4,7 @@ use super::certifier::Certifier;
 use super::edges::Edges;
 use oribi_stats::app_metrics::{self, AppMetricTotals, AppMetrics, Contexts};
 use oribi_stats::scoreboard::{Board, Scoreboard};
-use oribi_stats::totals::{Counter, Counts, SeenCounts, Totals};
+use oribi_stats::totals::{Counter, Counts, FoldedCounts, Totals};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ const MOST_ORPHANED: usize = 8;
 #[derive(Debug)]
 struct Orphaned {
     board: Board,
-    counted: SeenCounts,
-    counted_metrics: app_metrics::SeenMetrics,
+    counted: FoldedCounts,
+    counted_metrics: app_metrics::FoldedMetrics,
     /// Whether they have connections, and thus the counters that edges would have otherwise.
     own_connections: bool,
     /// The time when they have ended at the latest. `None` if it is too far away to compute.
@@ -32,10 +32,10 @@ pub(super) struct ServerTotals {
     totals: Totals,
     /// The totals of app metrics. `None` if metrics are off, and in a mold.
     app_metrics: Option<AppMetricTotals>,
-    of_edges: SeenCounts,
-    of_workers: SeenCounts,
-    of_certifier: SeenCounts,
-    metrics_of_workers: app_metrics::SeenMetrics,
+    of_edges: FoldedCounts,
+    of_workers: FoldedCounts,
+    of_certifier: FoldedCounts,
+    metrics_of_workers: app_metrics::FoldedMetrics,
     orphaned: RefCell<Vec<Orphaned>>,
 }
 
@@ -44,10 +44,10 @@ impl ServerTotals {
         Self {
             totals,
             app_metrics,
-            of_edges: SeenCounts::default(),
-            of_workers: SeenCounts::default(),
-            of_certifier: SeenCounts::default(),
-            metrics_of_workers: app_metrics::SeenMetrics::default(),
+            of_edges: FoldedCounts::default(),
+            of_workers: FoldedCounts::default(),
+            of_certifier: FoldedCounts::default(),
+            metrics_of_workers: app_metrics::FoldedMetrics::default(),
             orphaned: RefCell::default(),
         }
     }
@@ -90,12 +90,12 @@ impl ServerTotals {
     }
 
     /// Adds the counters of some workers, of which `counted` have been added before.
-    pub(super) fn add(&self, counted: &SeenCounts, counts: &Counts) {
+    pub(super) fn add(&self, counted: &FoldedCounts, counts: &Counts) {
         self.totals.fold(counted, counts);
     }
 
     /// Adds the app metrics of a generation, of which `counted` have been added before.
-    pub(super) fn add_app_metrics(&self, counted: &app_metrics::SeenMetrics, board: &Board) {
+    pub(super) fn add_app_metrics(&self, counted: &app_metrics::FoldedMetrics, board: &Board) {
         if let Some(app_metrics) = &self.app_metrics {
             app_metrics.fold(counted, board.app_metrics());
         }
@@ -106,7 +106,7 @@ impl ServerTotals {
     pub(super) fn keep_orphaned(
         &self,
         board: Board,
-        (counted, counted_metrics): (SeenCounts, app_metrics::SeenMetrics),
+        (counted, counted_metrics): (FoldedCounts, app_metrics::FoldedMetrics),
         own_connections: bool,
         patience: Duration,
     ) {

@@ -18,7 +18,7 @@ pub use buckets::bounds;
 pub use key::{Kind, told};
 pub use table::{Context, Contexts, Sums};
 pub(crate) use table::{LINES, Table, TableCopy};
-pub use totals::{AppMetric, AppMetricTotals, AppMetrics, SeenMetrics};
+pub use totals::{AppMetric, AppMetricTotals, AppMetrics, FoldedMetrics};
 
 use key::Key;
 use std::sync::OnceLock;

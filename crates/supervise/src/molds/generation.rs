@@ -12,7 +12,7 @@ use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use oribi_stats::app_metrics;
 use oribi_stats::scoreboard::{Board, DrainState};
-use oribi_stats::totals::{Counter, SeenCounts};
+use oribi_stats::totals::{Counter, FoldedCounts};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use std::io;
@@ -48,9 +48,9 @@ pub(super) struct Generation {
     /// The scoreboard that its mold and workers write, in shared memory.
     pub(super) board: Board,
     /// Its counters that have been added to the totals.
-    pub(super) counted: SeenCounts,
+    pub(super) counted: FoldedCounts,
     /// Its app metrics that have been added to the totals.
-    pub(super) counted_metrics: app_metrics::SeenMetrics,
+    pub(super) counted_metrics: app_metrics::FoldedMetrics,
 }
 
 impl Generation {
@@ -106,7 +106,7 @@ impl Generation {
         let (link, started_at) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, termination_requested) = (false, false, false, false, false, false);
         let (failure, end_by, scaled) = (None, None, 0);
-        let (counted, counted_metrics) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
+        let (counted, counted_metrics) = (FoldedCounts::default(), app_metrics::FoldedMetrics::default());
         Ok(Self {
             number,
             pid,
@@ -252,8 +252,8 @@ mod tests {
             termination_requested: false,
             end_by: None,
             board: Board::new(1, 0, 0).expect("memory is to be had"),
-            counted: SeenCounts::default(),
-            counted_metrics: app_metrics::SeenMetrics::default(),
+            counted: FoldedCounts::default(),
+            counted_metrics: app_metrics::FoldedMetrics::default(),
         };
         let mut asked = |workers| {
             generation.scale(workers);
