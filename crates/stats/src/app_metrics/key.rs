@@ -51,7 +51,7 @@ pub(crate) struct Named<'a> {
 }
 
 /// Returns the exported name, with its prefix.
-pub fn told(name: &str) -> String {
+pub fn exported_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
@@ -98,7 +98,7 @@ impl Key {
         let labels: Vec<(&[u8], &[u8])> = labels.iter().map(|(label, value)| (label.as_bytes(), value.as_bytes())).collect();
         // The bytes must be exactly those that `new` writes. The prefix has been removed from the name; the rest might look
         // like a name with a prefix, or be invalid.
-        Self::new(kind, told(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
+        Self::new(kind, exported_name(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
     }
 
     pub(super) fn get(&self) -> &[u8] {
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(Key::of(key.get()).as_ref(), Some(&key));
         let other = Key::new(Kind::Histogram, b"orders", &[]).expect("a key");
         assert_ne!(other.hash(), key.hash());
-        assert_eq!(told(named.name), "app_orders");
+        assert_eq!(exported_name(named.name), "app_orders");
     }
 
     #[test]
@@ -245,7 +245,10 @@ mod tests {
                 let key = Key::new(kind, name.as_bytes(), &[]).expect(name);
                 assert_eq!(Key::of(key.get()).as_ref(), Some(&key), "{name}");
                 let named = key.named().expect(name);
-                assert_eq!(told(named.name), if name.starts_with("app_") { name.to_owned() } else { format!("app_{name}") });
+                assert_eq!(
+                    exported_name(named.name),
+                    if name.starts_with("app_") { name.to_owned() } else { format!("app_{name}") }
+                );
             }
         }
     }

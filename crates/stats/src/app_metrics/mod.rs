@@ -15,7 +15,7 @@ mod table;
 mod totals;
 
 pub use buckets::bounds;
-pub use key::{Kind, told};
+pub use key::{Kind, exported_name};
 pub use table::{Context, Contexts, Sums};
 pub(crate) use table::{LINES, Table, TableCopy};
 pub use totals::{AppMetric, AppMetricTotals, AppMetrics, FoldedMetrics};
@@ -128,9 +128,9 @@ mod tests {
         }
         let why = counted_in(&table, b"orders", -1.0, &[]).expect_err("no counter shrinks");
         assert_eq!(why, "a counter is added to by finite numbers from 0 on, not -1");
-        assert_eq!(table.told(), Some(TableCopy::default()), "nothing was counted");
+        assert_eq!(table.copy(), Some(TableCopy::default()), "nothing was counted");
         counted_in(&table, b"orders", -0.0, &[]).expect("that is zero");
-        assert_ne!(table.told(), Some(TableCopy::default()));
+        assert_ne!(table.copy(), Some(TableCopy::default()));
     }
 
     #[test]

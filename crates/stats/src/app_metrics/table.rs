@@ -212,7 +212,7 @@ impl Table {
     }
 
     /// Copies the table without its invalid entries.
-    pub(crate) fn told(&self) -> Option<TableCopy> {
+    pub(crate) fn copy(&self) -> Option<TableCopy> {
         TableCopy::read(|lines| self.read(lines))
     }
 
@@ -338,19 +338,19 @@ impl TableCopy {
             return None;
         }
         let [refused, collecting, collections] = sums.map(|sum| if sum > MOST { 0 } else { sum });
-        let mut told = Self { epoch: word(first, EPOCH), sums: Sums { refused, collecting, collections }, series: Vec::new() };
+        let mut copy = Self { epoch: word(first, EPOCH), sums: Sums { refused, collecting, collections }, series: Vec::new() };
         let used = word(first, USED).min(SERIES as u64) as usize;
         let directory = read(HEADER_LINES..HEADER_LINES + used.div_ceil(EACH));
         let hashes = directory.iter().flat_map(|line| (0..EACH).map(|index| word(line, index))).take(used);
         let entries = read(FIRST_ENTRY..FIRST_ENTRY + used * ENTRY_LINES);
         for (place, (hash, lines)) in hashes.zip(entries.chunks_exact(ENTRY_LINES)).enumerate() {
             match Series::read(place, hash, lines) {
-                Some(series) => told.series.push(series),
+                Some(series) => copy.series.push(series),
                 None if hash == 0 || leniently => {}
                 None => return None,
             }
         }
-        Some(told)
+        Some(copy)
     }
 }
 
@@ -389,8 +389,8 @@ mod tests {
         Table(Vec::leak((0..LINES).map(|_| SharedLine::default()).collect()))
     }
 
-    fn told(table: &Table) -> TableCopy {
-        table.told().expect("there is a table")
+    fn copy(table: &Table) -> TableCopy {
+        table.copy().expect("there is a table")
     }
 
     fn key(name: &str) -> Key {
@@ -404,33 +404,33 @@ mod tests {
         Ok(())
     }
 
-    fn sums(told: &TableCopy) -> Vec<(String, f64, u64)> {
+    fn sums(copy: &TableCopy) -> Vec<(String, f64, u64)> {
         let one = |series: &Series| {
             let name = series.key.named().map(|named| named.name.to_owned()).unwrap_or_default();
             (name, f64::from_bits(series.numbers[0]), series.numbers[1])
         };
-        told.series.iter().map(one).collect()
+        copy.series.iter().map(one).collect()
     }
 
     #[test]
     fn what_is_counted_is_told() {
         let table = table();
-        assert_eq!(told(&table), TableCopy::default());
+        assert_eq!(copy(&table), TableCopy::default());
         for (name, amount) in [("a", 1.5), ("b", 2.0), ("a", 0.25)] {
             count(&table, name, amount).expect("room");
         }
-        assert_eq!(sums(&told(&table)), [("a".to_owned(), 1.75, 2), ("b".to_owned(), 2.0, 1)]);
+        assert_eq!(sums(&copy(&table)), [("a".to_owned(), 1.75, 2), ("b".to_owned(), 2.0, 1)]);
         table.add_sums(Sums { refused: 1, collecting: 2, collections: 3 });
         table.change_contexts(Context::LuaState, 3);
         table.change_contexts(Context::LuaState, -1);
-        let seen = told(&table);
+        let seen = copy(&table);
         assert_eq!(seen.sums, Sums { refused: 1, collecting: 2, collections: 3 });
         assert_eq!(table.contexts(), Contexts { lua_states: 2, perl_interpreters: 0 });
         let histogram = Key::new(Kind::Histogram, b"a", &[]).expect("a name");
         assert!(table.has_other_kind(&histogram) && !table.has_other_kind(&key("a")));
         count(&table, "a", f64::MAX).expect("room");
         count(&table, "a", f64::MAX).expect("room");
-        assert_eq!(sums(&told(&table))[0].1, f64::MAX, "it stays a number");
+        assert_eq!(sums(&copy(&table))[0].1, f64::MAX, "it stays a number");
     }
 
     #[test]
@@ -441,10 +441,10 @@ mod tests {
         }
         assert_eq!(count(&table, "one_more", 1.0), Err(Full));
         count(&table, "figure_0", 1.0).expect("it is there");
-        assert_eq!(told(&table).series.len(), SERIES);
+        assert_eq!(copy(&table).series.len(), SERIES);
         assert_eq!(Table(&[]).place(&key("a")), Err(Full));
         table.pass_on();
-        assert_eq!(told(&table).series.len(), SERIES, "the next process goes on with it");
+        assert_eq!(copy(&table).series.len(), SERIES, "the next process goes on with it");
     }
 
     #[test]
@@ -461,10 +461,10 @@ mod tests {
                 });
             }
         });
-        let told = sums(&told(&table));
-        assert_eq!(told.iter().map(|(_, sum, _)| sum).sum::<f64>(), (THREADS * EACH) as f64, "{told:?}");
-        assert_eq!(told.iter().map(|(_, _, often)| *often as usize).sum::<usize>(), THREADS * EACH);
-        assert!(told.len() <= 8 * THREADS, "at worst each thread has brought each figure");
+        let copy = sums(&copy(&table));
+        assert_eq!(copy.iter().map(|(_, sum, _)| sum).sum::<f64>(), (THREADS * EACH) as f64, "{copy:?}");
+        assert_eq!(copy.iter().map(|(_, _, often)| *often as usize).sum::<usize>(), THREADS * EACH);
+        assert!(copy.len() <= 8 * THREADS, "at worst each thread has brought each figure");
     }
 
     #[test]
@@ -474,9 +474,9 @@ mod tests {
         table.0[0].words[USED].fetch_add(1, Relaxed);
         count(&table, "b", 1.0).expect("room");
         table.0[0].words[USED].fetch_add(1, Relaxed);
-        assert_eq!(sums(&told(&table)), [("a".to_owned(), 1.0, 1), ("b".to_owned(), 1.0, 1)]);
+        assert_eq!(sums(&copy(&table)), [("a".to_owned(), 1.0, 1), ("b".to_owned(), 1.0, 1)]);
         table.pass_on();
-        assert_eq!((table.used(), told(&table).series.len(), told(&table).epoch), (3, 2, 0));
+        assert_eq!((table.used(), copy(&table).series.len(), copy(&table).epoch), (3, 2, 0));
     }
 
     #[test]
@@ -486,12 +486,12 @@ mod tests {
             count(&table, "a", 1.0).expect("room");
             count(&table, "b", 2.0).expect("room");
             over(&table);
-            let shown = told(&table);
-            let _ = (count(&table, "a", 1.0), count(&table, "c", 1.0), told(&table));
+            let shown = copy(&table);
+            let _ = (count(&table, "a", 1.0), count(&table, "c", 1.0), copy(&table));
             table.pass_on();
-            let (next, epoch) = (told(&table).series, told(&table).epoch);
+            let (next, epoch) = (copy(&table).series, copy(&table).epoch);
             count(&table, "a", 5.0).expect("the next process has room");
-            assert!(told(&table).series.len() <= 4);
+            assert!(copy(&table).series.len() <= 4);
             (sums(&shown), next.len(), epoch)
         };
         let (a, b) = (("a".to_owned(), 1.0, 1), ("b".to_owned(), 2.0, 1));
@@ -506,14 +506,14 @@ mod tests {
         let key = |table: &Table| table.0[FIRST_ENTRY + NUMBER_LINES].halves[0].store(77, Relaxed);
         assert_eq!(written(&key), (vec![b], 0, 1), "a key");
         for nonsense in [u64::MAX, 0x4141_4141_4141_4141, 1] {
-            let (told, next, epoch) = written(&|table| {
+            let (copy, next, epoch) = written(&|table| {
                 for line in table.0 {
                     line.words.iter().for_each(|word| word.store(nonsense, Relaxed));
                     line.halves.iter().for_each(|half| half.store(nonsense as u32, Relaxed));
                 }
             });
-            assert_eq!((told, next, epoch), (Vec::new(), 0, nonsense.wrapping_add(1)));
+            assert_eq!((copy, next, epoch), (Vec::new(), 0, nonsense.wrapping_add(1)));
         }
-        assert_eq!((TableCopy::read(|_| Vec::new()), Table(&[]).told()), (None, None));
+        assert_eq!((TableCopy::read(|_| Vec::new()), Table(&[]).copy()), (None, None));
     }
 }

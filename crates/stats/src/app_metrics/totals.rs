@@ -85,24 +85,24 @@ impl AppMetricTotals {
     /// for a table that cannot be read now.
     pub fn fold(&self, folded: &FoldedMetrics, tables: impl Iterator<Item = Option<TableCopy>>) {
         let mut folded = folded.0.borrow_mut();
-        for (index, told) in tables.enumerate() {
+        for (index, copy) in tables.enumerate() {
             if folded.len() <= index {
                 folded.push(FoldedTable::default());
             }
-            if let (Some(folded), Some(told)) = (folded.get_mut(index), told) {
-                self.fold_one(folded, &told);
+            if let (Some(folded), Some(copy)) = (folded.get_mut(index), copy) {
+                self.fold_one(folded, &copy);
             }
         }
     }
 
-    fn fold_one(&self, folded: &mut FoldedTable, told: &TableCopy) {
-        if folded.epoch != told.epoch {
+    fn fold_one(&self, folded: &mut FoldedTable, copy: &TableCopy) {
+        if folded.epoch != copy.epoch {
             // Another worker has started with an empty table.
-            *folded = FoldedTable { epoch: told.epoch, ..FoldedTable::default() };
+            *folded = FoldedTable { epoch: copy.epoch, ..FoldedTable::default() };
         }
-        let mut growth = less(told.sums, folded.sums);
-        folded.sums = highest(folded.sums, told.sums);
-        for series in &told.series {
+        let mut growth = less(copy.sums, folded.sums);
+        folded.sums = highest(folded.sums, copy.sums);
+        for series in &copy.series {
             let (hash, mut grown) = (series.key.hash(), [0; NUMBERS]);
             let known = folded.series.entry(series.place).or_insert((hash, [0; NUMBERS]));
             // An entry never gets another key.
@@ -140,11 +140,11 @@ impl AppMetricTotals {
 
     /// Returns all metrics, with the contexts of the current workers.
     pub fn read(&self, contexts: Contexts) -> AppMetrics {
-        let told = self.table.told().unwrap_or_default();
-        let mut app_metrics = AppMetrics { families: BTreeMap::new(), sums: told.sums, contexts };
+        let copy = self.table.copy().unwrap_or_default();
+        let mut app_metrics = AppMetrics { families: BTreeMap::new(), sums: copy.sums, contexts };
         let mut keys: BTreeMap<&[u8], (&Series, f64, [u64; NUMBERS])> = BTreeMap::new();
         // Two servers that add a series at the same time may give it two entries.
-        for series in &told.series {
+        for series in &copy.series {
             let (_, sum, numbers) = keys.entry(series.key.get()).or_insert((series, 0.0, [0; NUMBERS]));
             *sum = (*sum + f64::from_bits(series.numbers[0])).min(f64::MAX);
             numbers.iter_mut().zip(series.numbers).skip(1).for_each(|(number, more)| *number = number.saturating_add(more));
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn they_grow_by_what_each_worker_has_counted_and_never_shrink() {
         let (totals, folded, tables) = (totals(), FoldedMetrics::default(), [table(), table()]);
-        let fold = || totals.fold(&folded, tables.iter().map(Table::told));
+        let fold = || totals.fold(&folded, tables.iter().map(Table::copy));
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 0.5);
         observed_in(&tables[1], b"payment_seconds", 0.02, &[(b"provider", b"x")]).expect("it is in order");
@@ -245,21 +245,21 @@ mod tests {
         let buckets: Vec<usize> = (0..15).filter(|bucket| payments[0].buckets[*bucket] == 1).collect();
         assert_eq!(buckets, [4, 14]);
         assert_eq!(sum(&totals, "payment_seconds"), Some(9000.02));
-        totals.fold(&FoldedMetrics::default(), std::iter::once(tables[1].told()));
+        totals.fold(&FoldedMetrics::default(), std::iter::once(tables[1].copy()));
         assert_eq!(sum(&totals, "orders"), Some(4.0), "the workers of another generation");
     }
 
     #[test]
     fn a_worker_that_has_written_nonsense_harms_nobody_else() {
         let (totals, folded, tables) = (totals(), FoldedMetrics::default(), [table(), table()]);
-        let fold = || totals.fold(&folded, tables.iter().map(Table::told));
+        let fold = || totals.fold(&folded, tables.iter().map(Table::copy));
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 3.0);
         fold();
         // There are fewer entries than before, as if the table had been cleared.
         let place = tables[0].place(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
-        let told = tables[0].told().map(|told| TableCopy { series: Vec::new(), ..told });
-        totals.fold(&folded, [told, None].into_iter());
+        let copy = tables[0].copy().map(|copy| TableCopy { series: Vec::new(), ..copy });
+        totals.fold(&folded, [copy, None].into_iter());
         assert_eq!(sum(&totals, "orders"), Some(5.0));
         tables[0].add_to_sum(place, f64::NAN);
         count(&tables[1], "orders", 4.0);
@@ -282,7 +282,7 @@ mod tests {
         count(&tables[1], "another_one", 7.0);
         count(&tables[1], "figure_7", 1.0);
         for _ in 0..2 {
-            totals.fold(&folded, tables.iter().map(Table::told));
+            totals.fold(&folded, tables.iter().map(Table::copy));
         }
         let read = totals.read(Contexts::default());
         assert_eq!((read.families.len(), read.sums.refused, sum(&totals, "figure_7")), (256, 3, Some(2.0)));
@@ -294,7 +294,7 @@ mod tests {
         count(&tables[0], "orders", 1.0);
         observed_in(&tables[0], b"orders", 1.0, &[]).expect_err("it is a counter here");
         observed_in(&tables[1], b"orders", 1.0, &[]).expect("this worker cannot know that");
-        totals.fold(&folded, tables.iter().map(Table::told));
+        totals.fold(&folded, tables.iter().map(Table::copy));
         let read = totals.read(Contexts::default());
         assert_eq!((read.families["orders"].0, read.sums.refused), (Kind::Counter, 1));
     }
@@ -305,12 +305,12 @@ mod tests {
         let descriptor = || totals.descriptor().and_then(|file| file.try_clone_to_owned().ok()).expect("a descriptor");
         let next = AppMetricTotals::adopt(descriptor()).expect("it is of this form");
         count(&tables[0], "orders", 2.0);
-        next.fold(&FoldedMetrics::default(), std::iter::once(tables[0].told()));
-        totals.fold(&FoldedMetrics::default(), std::iter::once(tables[0].told()));
+        next.fold(&FoldedMetrics::default(), std::iter::once(tables[0].copy()));
+        totals.fold(&FoldedMetrics::default(), std::iter::once(tables[0].copy()));
         assert_eq!((sum(&totals, "orders"), sum(&next, "orders")), (Some(4.0), Some(4.0)));
         let mut child = AppMetricTotals::adopt(descriptor()).expect("it is of this form");
         child.leave().expect("there is memory");
-        child.fold(&FoldedMetrics::default(), std::iter::once(tables[0].told()));
+        child.fold(&FoldedMetrics::default(), std::iter::once(tables[0].copy()));
         assert_eq!((sum(&totals, "orders"), sum(&child, "orders")), (Some(4.0), Some(2.0)));
         let other = shared_file("something", LINES).expect("a file in memory");
         assert_eq!(AppMetricTotals::adopt(other).expect_err("it has no mark"), "it is something else");

@@ -348,7 +348,7 @@ impl Scoreboard {
 
     /// Returns the app metrics of each slot, counted by its worker and those before it.
     pub fn app_metrics(&self) -> impl Iterator<Item = Option<TableCopy>> {
-        self.slots.iter().map(|slot| slot.app_metrics.told())
+        self.slots.iter().map(|slot| slot.app_metrics.copy())
     }
 
     /// Returns the language contexts of each worker.
