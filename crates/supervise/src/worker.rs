@@ -174,7 +174,7 @@ fn take_over_signals(
     if worker.settings.has_app_deadlines() {
         orders::receive_orders()?;
     }
-    backtrace::hear(worker.slot.backtraces, worker.runtime.tracing(), worker.settings.threads == 1)?;
+    backtrace::answer_questions(worker.slot.backtraces, worker.runtime.tracing(), worker.settings.threads == 1)?;
     supervisor_signals.release();
     // The supervisor's handlers have counted the signals between the fork and here.
     let term_arrived = signals::take(Signal::TERM) > 0 && !worker.survives_term();
