@@ -2,7 +2,7 @@
 
 use super::Scoreboard;
 use super::rows::{self, Board, Row};
-use super::running::{OwnDeadline, RunningLine, SEEN, SINCE, own_deadline_in, text_in};
+use super::running::{FIRST_SEEN, OwnDeadline, RunningLine, SINCE, own_deadline_in, text_in};
 use std::time::Duration;
 
 /// A request whose app runs.
@@ -30,7 +30,7 @@ impl RunningRequest {
             pid,
             text: text_in(words, halves),
             age: passed(since),
-            quiet: (words[0] % 2 == 1).then(|| passed(second[SEEN].max(since))),
+            quiet: (words[0] % 2 == 1).then(|| passed(second[FIRST_SEEN].max(since))),
             deadline: own_deadline_in(second),
         })
     }

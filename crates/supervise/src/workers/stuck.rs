@@ -55,7 +55,7 @@ impl Workers<'_> {
             let (mut stuck, mut ordered): (Vec<&RunningLine>, u64) = (Vec::new(), 0);
             let mut allowed = Duration::ZERO;
             for (line, thread_progress) in member.slot.running.iter().zip(&mut member.progress) {
-                let idle = thread_progress.look(line, now);
+                let idle = thread_progress.check(line, now);
                 let deadlines = with_own(deadlines, running::own_deadline(line));
                 if idle < deadlines.shortest() {
                     continue;
