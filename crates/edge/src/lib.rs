@@ -245,7 +245,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     fn obey(&mut self) -> bool {
         self.receive_descriptors();
         let goes_on = self.lane.obey();
-        if self.lane.attention().is_some_and(oribi_worker::attention::Attention::take) {
+        if self.lane.attention().is_some_and(oribi_worker::event_sources::Attention::take) {
             self.handle_ended_workers();
             self.take_over();
         }

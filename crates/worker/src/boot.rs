@@ -1,7 +1,7 @@
 //! The boot request, which a new worker answers to itself before any other: it shows whether the app can answer, and loads
 //! the parts of the app that are loaded with the first request. The answer is not sent anywhere.
 
-use crate::attention::{Attention, Nudge, Sources};
+use crate::event_sources::{Attention, Nudge, Sources};
 use oribi_config::{Settings, SocketAddress};
 use oribi_host::{Content, Endpoint, ExchangeId, GlobalLock, Host, Outlet, Piece, Reply, ReplyError, Request, Wait};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};

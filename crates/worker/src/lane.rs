@@ -8,7 +8,7 @@ mod named_files;
 mod news;
 mod outlet;
 
-use crate::attention::{Attention, Nudge};
+use crate::event_sources::{Attention, Nudge};
 use crate::intake::Intake;
 use crate::threads::ThreadPool;
 use app_chunks::AppChunks;

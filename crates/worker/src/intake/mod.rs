@@ -27,7 +27,7 @@ pub(crate) use lent::Lent;
 pub use put_off::most_put_off;
 pub use rest::Watcher;
 
-use crate::attention::{Attention, Sources};
+use crate::event_sources::{Attention, Sources};
 use lent::Received;
 use open::Opened;
 use oribi_config::{RequestIdField, Settings};

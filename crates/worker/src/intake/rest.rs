@@ -9,7 +9,7 @@
 use super::lent::Lent;
 use super::open::{Open, Step};
 use super::{Intake, IntakeState};
-use crate::attention::Sources;
+use crate::event_sources::Sources;
 use oribi_io::Waiter;
 use oribi_source::Next;
 use rustix::time::{ClockId, clock_gettime};

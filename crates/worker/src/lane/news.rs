@@ -1,6 +1,6 @@
 //! Waits for events of a lane, in a thread that must not use the lane now.
 
-use crate::attention::Nudge;
+use crate::event_sources::Nudge;
 use crate::threads::WaitForNews;
 use oribi_host::Wait;
 use oribi_io::Waiter;
@@ -49,7 +49,7 @@ impl<W: Waiter> WaitForNews for News<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attention::Attention;
+    use crate::event_sources::Attention;
     use std::os::fd::AsFd;
 
     /// Records the number of idle lanes during the wait.

@@ -2,7 +2,7 @@
 
 use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
-use crate::attention::Attention;
+use crate::event_sources::Attention;
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};

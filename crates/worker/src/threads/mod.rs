@@ -9,7 +9,7 @@
 
 mod parker;
 
-use crate::attention::Nudge;
+use crate::event_sources::Nudge;
 use oribi_host::{GlobalLock, Wait};
 use parker::{Parker, Until, Woken};
 use std::cell::Cell;
@@ -330,7 +330,7 @@ impl<'a> ThreadPool<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attention::{Attention, Sources};
+    use crate::event_sources::{Attention, Sources};
     use oribi_host::{Crew, Host, Native};
     use std::os::fd::AsFd;
     use std::sync::Arc;

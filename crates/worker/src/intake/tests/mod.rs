@@ -6,7 +6,7 @@ mod requests;
 mod resting;
 
 use super::Intake;
-use crate::attention::Attention;
+use crate::event_sources::Attention;
 use oribi_config::Settings;
 use oribi_host::{Content, Endpoint, ExchangeId, Request};
 use oribi_ipc::slot::{Content as Announced, Heads, encode_request};

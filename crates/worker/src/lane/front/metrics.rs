@@ -2,7 +2,7 @@
 //! has arrived.
 
 use super::Handler;
-use crate::attention::Attention;
+use crate::event_sources::Attention;
 use crate::lane::Lane;
 use oribi_admin::metrics::{Format, MetricsClient, MetricsRequest, Outcome, preferred};
 use oribi_config::{MetricsPath, Settings};
