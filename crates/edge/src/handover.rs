@@ -38,8 +38,8 @@ impl HandoverPeers<'_> {
 impl<'a, B: Backend> EdgeLoop<'a, B> {
     /// Sets the source of connections that another edge hands over.
     pub(super) fn taking_over(mut self, before: Option<&'a Receiver>) -> io::Result<Self> {
-        if let (Some(before), Some(attention)) = (before, self.lane.attention()) {
-            attention.watch(before.as_fd())?;
+        if let (Some(before), Some(event_sources)) = (before, self.lane.event_sources()) {
+            event_sources.watch(before.as_fd())?;
             self.peers.before = Some(before);
         }
         Ok(self)
@@ -127,9 +127,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 }
                 Receipt::Nothing => return,
                 Receipt::End => {
-                    if let Some(attention) = self.lane.attention() {
+                    if let Some(event_sources) = self.lane.event_sources() {
                         // It fails if the socket was not watched, which is harmless.
-                        let _ = attention.unwatch(before.as_fd());
+                        let _ = event_sources.unwatch(before.as_fd());
                     }
                     self.peers.before = None;
                 }

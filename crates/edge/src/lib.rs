@@ -77,8 +77,8 @@ pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
 
 fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pool: oribi_pool::Edge) -> io::Result<()> {
     let lane_setup = LaneSetup { settings, ..setup.lane };
-    let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
-    let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_settings(settings)?;
+    let (engine, event_sources) = lane_setup.engine(backend, settings.workers)?;
+    let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let mut edge =
         EdgeLoop::new(lane, &lane_setup, pool)?.with_parent(setup.parent_link).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
@@ -134,9 +134,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             engine.measure_times();
             engine.accept_ahead(true);
             engine.answer_in_batches();
-            match (engine.watch_news(pool.descriptor()), lane.attention()) {
-                (Err(error), Some(attention)) if error.kind() == io::ErrorKind::Unsupported => {
-                    attention.watch(pool.descriptor())?;
+            match (engine.watch_news(pool.descriptor()), lane.event_sources()) {
+                (Err(error), Some(event_sources)) if error.kind() == io::ErrorKind::Unsupported => {
+                    event_sources.watch(pool.descriptor())?;
                 }
                 (outcome, _) => outcome?,
             }
@@ -245,7 +245,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     fn obey(&mut self) -> bool {
         self.receive_descriptors();
         let goes_on = self.lane.obey();
-        if self.lane.attention().is_some_and(oribi_worker::event_sources::Attention::take) {
+        if self.lane.event_sources().is_some_and(oribi_worker::event_sources::EventSources::take) {
             self.handle_ended_workers();
             self.take_over();
         }

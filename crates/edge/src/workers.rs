@@ -100,7 +100,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     fn is_watched(&self, pidfd: &OwnedFd) -> bool {
-        self.lane.attention().is_some_and(|attention| attention.watch(pidfd.as_fd()).is_ok())
+        self.lane.event_sources().is_some_and(|event_sources| event_sources.watch(pidfd.as_fd()).is_ok())
     }
 
     /// Checks the workers whose end the kernel does not report.

@@ -52,8 +52,8 @@ enum Turn {
 impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
     /// Creates a lane with an engine of its own.
     pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
-        let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
-        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+        let (engine, event_sources) = setup.engine(Epoll::new()?, setup.settings.workers)?;
+        let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         Self::of(lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, lock, reporter)
     }
 }
@@ -66,8 +66,8 @@ impl<'a> SharedLane<'a, Intake<'a>> {
         lock: &'a dyn GlobalLock,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let (intake, attention) = setup.intake(pools)?;
-        let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+        let (intake, event_sources) = setup.intake(pools)?;
+        let lane = Lane::new(intake, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         Self::of(lane.without_front(), setup, lock, reporter)
     }
 }

@@ -8,7 +8,7 @@ mod named_files;
 mod news;
 mod outlet;
 
-use crate::event_sources::{Attention, Nudge};
+use crate::event_sources::{EventSources, Nudge};
 use crate::intake::Intake;
 use crate::threads::ThreadPool;
 use app_chunks::AppChunks;
@@ -65,7 +65,7 @@ impl<'a> LaneSetup<'a> {
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
+    pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, EventSources)> {
         let (settings, account) = (self.settings, self.slot.account);
         let speakers = self.listen_sockets.iter().map(|listening| {
             let listener = &self.listeners[listening.listener];
@@ -78,8 +78,8 @@ impl<'a> LaneSetup<'a> {
             Some(target) if self.must_log => Some(AccessLog::open_in_time(target, &settings.access_log_format)?),
             target => target.as_ref().map(|target| AccessLog::open_or_wait(target, &settings.access_log_format)),
         };
-        let attention = Attention::new(self.wake)?;
-        let (listen_sockets, wake) = (self.listen_sockets.to_vec(), attention.descriptor());
+        let event_sources = EventSources::new(self.wake)?;
+        let (listen_sockets, wake) = (self.listen_sockets.to_vec(), event_sources.descriptor());
         let mut engine = Engine::with_listen_sockets(backend, settings, self.listeners, listen_sockets, wake, access_log)?;
         engine.take_part_in(ConnectionCounts {
             here: self.slot.connections,
@@ -92,17 +92,17 @@ impl<'a> LaneSetup<'a> {
         })?;
         engine.count_in(account, lanes <= settings.workers.max(1));
         engine.report_states_to(self.slot.gauges);
-        Ok((engine, attention))
+        Ok((engine, event_sources))
     }
 
     /// Creates the source for the requests of `pools`, and its event sources.
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
-        let attention = Attention::new(self.wake)?;
-        let intake = Intake::new(self.settings, pools, &attention)?;
-        Ok((intake.watched(self.running, self.settings.request_id.as_ref()), attention))
+    pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, EventSources)> {
+        let event_sources = EventSources::new(self.wake)?;
+        let intake = Intake::new(self.settings, pools, &event_sources)?;
+        Ok((intake.watched(self.running, self.settings.request_id.as_ref()), event_sources))
     }
 }
 
@@ -157,14 +157,14 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 /// # Errors
 /// The same as for [`run`].
 pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let (intake, attention) = setup.intake(pools)?;
-    let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+    let (intake, event_sources) = setup.intake(pools)?;
+    let lane = Lane::new(intake, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
     run_from(&lane.without_front(), setup, supply)
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+    let (engine, event_sources) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+    let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
     run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
 }
 
@@ -227,7 +227,7 @@ pub struct Lane<'a, S: Source> {
     source: RefCell<S>,
     /// The event sources that the source watches; declared after the source. `None` if the source watches the worker's pipe
     /// itself, without a waker.
-    attention: Option<Attention>,
+    event_sources: Option<EventSources>,
     slot: &'a WorkerSlot,
     /// The value of [`WorkerSlot::log_opening`] when the log files were opened; `None` if another process reopens them.
     logs_opened: Cell<Option<u32>>,
@@ -274,7 +274,7 @@ impl<'a, S: Source> Lane<'a, S> {
     pub fn new(source: S, slot: &'a WorkerSlot) -> Self {
         Self {
             source: RefCell::new(source),
-            attention: None,
+            event_sources: None,
             slot,
             logs_opened: Cell::new(Some(slot.inherited_opening())),
             running: None,
@@ -307,8 +307,8 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Sets the event sources that its source watches.
-    pub fn woken_by(self, attention: Attention) -> Self {
-        Self { attention: Some(attention), ..self }
+    pub fn woken_by(self, event_sources: EventSources) -> Self {
+        Self { event_sources: Some(event_sources), ..self }
     }
 
     /// Shares the lane between `least` and `most` threads of a language with this `lock`.
@@ -316,7 +316,7 @@ impl<'a, S: Source> Lane<'a, S> {
     /// # Errors
     /// The lane has no event sources, or the operating system refused a call.
     pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
-        let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
+        let nudge = self.event_sources.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {
             waiter: Mutex::new(self.source().waiter()?),
             thread_pool: ThreadPool::new(lock, least, most, nudge.clone()),
@@ -409,7 +409,7 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Calls `host` if the lane was woken for it; returns whether the host asks for its replacement.
     pub fn attend(&self, host: &mut dyn Host) -> bool {
-        if !self.attention.as_ref().is_some_and(Attention::take) {
+        if !self.event_sources.as_ref().is_some_and(EventSources::take) {
             return false;
         }
         self.count_busy(1);
@@ -450,8 +450,8 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Returns the event sources beside connections.
-    pub fn attention(&self) -> Option<&Attention> {
-        self.attention.as_ref()
+    pub fn event_sources(&self) -> Option<&EventSources> {
+        self.event_sources.as_ref()
     }
 
     /// Whether the lane has stopped accepting connections.

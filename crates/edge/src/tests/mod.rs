@@ -59,8 +59,8 @@ impl Site {
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
         let lane_setup =
             LaneSetup { settings, listeners, listen_sockets, slot, running: &[], wake: wake().as_fd(), must_log: true };
-        let (engine, attention) = lane_setup.engine(Sim::new(&world), 1).expect("nothing can refuse");
-        let lane = Lane::new(engine, slot).woken_by(attention).with_settings(settings).expect("its directories exist");
+        let (engine, event_sources) = lane_setup.engine(Sim::new(&world), 1).expect("nothing can refuse");
+        let lane = Lane::new(engine, slot).woken_by(event_sources).with_settings(settings).expect("its directories exist");
         let (edge_link, parent_link) = parent_link::socket().expect("a socket");
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
         let edge = EdgeLoop::new(lane, &lane_setup, pool).expect("nothing can refuse").with_parent(parent_link);

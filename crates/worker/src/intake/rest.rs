@@ -9,7 +9,7 @@
 use super::lent::Lent;
 use super::open::{Open, Step};
 use super::{Intake, IntakeState};
-use crate::event_sources::Sources;
+use crate::event_sources::Poller;
 use oribi_io::Waiter;
 use oribi_source::Next;
 use rustix::time::{ClockId, clock_gettime};
@@ -44,14 +44,14 @@ impl MonotonicTime {
 /// Waits for the events of a lane, in a thread that must not use the lane now.
 #[derive(Debug)]
 pub struct Watcher {
-    sources: Arc<Sources>,
+    poller: Arc<Poller>,
     woken: bool,
     line: bool,
 }
 
 impl Waiter for Watcher {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let found = self.sources.wait(timeout)?;
+        let found = self.poller.wait(timeout)?;
         self.woken |= found.other;
         self.line |= found.line;
         Ok(())
@@ -137,11 +137,11 @@ impl Intake<'_> {
 
     /// Returns a watcher for this lane.
     pub(super) fn watcher(&self) -> Watcher {
-        Watcher { sources: Arc::clone(&self.sources), woken: false, line: false }
+        Watcher { poller: Arc::clone(&self.poller), woken: false, line: false }
     }
 
     fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let found = self.sources.wait(timeout)?;
+        let found = self.poller.wait(timeout)?;
         self.woken |= found.other;
         if found.line {
             self.receive();

@@ -10,9 +10,9 @@ impl<S: Source> Lane<'_, S> {
     pub fn obey(&self) -> bool {
         let mut source = self.source.borrow_mut();
         if source.take_wake()
-            && let Some(attention) = &self.attention
+            && let Some(event_sources) = &self.event_sources
         {
-            attention.look();
+            event_sources.look();
         }
         let told = self.slot.log_opening.load(Ordering::Relaxed);
         if self.logs_opened.get().is_some_and(|opened| opened != told) {

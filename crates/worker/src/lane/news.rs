@@ -49,7 +49,7 @@ impl<W: Waiter> WaitForNews for News<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event_sources::Attention;
+    use crate::event_sources::EventSources;
     use std::os::fd::AsFd;
 
     /// Records the number of idle lanes during the wait.
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn only_a_lane_that_takes_clients_counts_as_idle_while_it_waits() {
         let (command, _writer) = std::io::pipe().expect("a pipe");
-        let nudge = Attention::new(command.as_fd()).expect("epoll").nudge();
+        let nudge = EventSources::new(command.as_fd()).expect("epoll").nudge();
         for takes in [true, false] {
             let idle = AtomicU32::new(5);
             let waiter = Mutex::new(IdleDuringWait(&idle, 0));

@@ -2,7 +2,7 @@
 
 use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
-use crate::event_sources::Attention;
+use crate::event_sources::EventSources;
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};
@@ -161,19 +161,19 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn waker(&self) -> Waker {
-        self.attention.as_ref().map_or_else(|| Waker::noop().clone(), Attention::waker)
+        self.event_sources.as_ref().map_or_else(|| Waker::noop().clone(), EventSources::waker)
     }
 
     fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
+        self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
     }
 
     fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
+        self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
     }
 
     fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
+        self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
@@ -269,7 +269,7 @@ impl<S: Source> Lane<'_, S> {
         let most = source.output_limit();
         let mut waiting = source.write(exchange, piece)?;
         while waiting > most {
-            if self.attention.as_ref().is_some_and(Attention::take_ring) {
+            if self.event_sources.as_ref().is_some_and(EventSources::take_ring) {
                 return Err(ReplyError::Woken);
             }
             // The app waits for its client; meanwhile the lane serves other connections as far as they need no app.

@@ -330,7 +330,7 @@ impl<'a> ThreadPool<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event_sources::{Attention, Sources};
+    use crate::event_sources::{EventSources, Poller};
     use oribi_host::{Crew, Host, Native};
     use std::os::fd::AsFd;
     use std::sync::Arc;
@@ -378,17 +378,18 @@ mod tests {
     }
 
     /// Makes a thread of a pool of two wait for events, and calls `meanwhile` with the pool, the wait, and the event sources.
-    fn while_one_waits(meanwhile: impl FnOnce(&ThreadPool<'_>, &dyn Wait, &Sources) + 'static) {
+    fn while_one_waits(meanwhile: impl FnOnce(&ThreadPool<'_>, &dyn Wait, &Poller) + 'static) {
         let (command, _writer) = std::io::pipe().expect("a pipe is to be had");
-        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        let event_sources = EventSources::new(command.as_fd()).expect("epoll works");
         let language: &'static Language = Box::leak(Box::default());
-        let thread_pool: &'static ThreadPool<'static> = Box::leak(Box::new(ThreadPool::new(language, 2, 2, attention.nudge())));
+        let thread_pool: &'static ThreadPool<'static> =
+            Box::leak(Box::new(ThreadPool::new(language, 2, 2, event_sources.nudge())));
         thread_pool.take_in();
         thread_pool.take_in();
-        let (sources, done) = (attention.sources(), Arc::new(AtomicBool::new(false)));
+        let (poller, done) = (event_sources.poller(), Arc::new(AtomicBool::new(false)));
         let noted = Arc::clone(&done);
         language.0.set(Some(Box::new(move |wait| {
-            meanwhile(thread_pool, wait, &sources);
+            meanwhile(thread_pool, wait, &poller);
             noted.store(true, SeqCst);
         })));
         assert!(thread_pool.idle(None, |_| Ready));
@@ -396,36 +397,36 @@ mod tests {
     }
 
     /// Consumes events as a thread does in its turn, so that they no longer wake the waiting thread.
-    fn takes_nudge(sources: &Sources) -> bool {
-        sources.wait(Some(Duration::ZERO)).expect("it can look").other
+    fn takes_nudge(poller: &Poller) -> bool {
+        poller.wait(Some(Duration::ZERO)).expect("it can look").other
     }
 
     #[test]
     fn a_thread_whose_nudge_another_one_has_taken_is_nudged_again() {
-        while_one_waits(|thread_pool, _, sources| {
+        while_one_waits(|thread_pool, _, poller| {
             for _ in 0..3 {
                 thread_pool.wake_another();
-                assert!(takes_nudge(sources));
+                assert!(takes_nudge(poller));
             }
             thread_pool.hurry_watch(Some(Duration::ZERO));
-            assert!(takes_nudge(sources));
+            assert!(takes_nudge(poller));
         });
     }
 
     #[test]
     fn a_thread_that_only_needs_the_lock_is_not_nudged() {
-        while_one_waits(|thread_pool, wait, sources| {
+        while_one_waits(|thread_pool, wait, poller| {
             wait.wait();
             thread_pool.wake_another();
-            assert!(!takes_nudge(sources));
+            assert!(!takes_nudge(poller));
         });
     }
 
     #[test]
     fn a_thread_that_leaves_has_the_waiting_one_look() {
-        while_one_waits(|thread_pool, _, sources| {
+        while_one_waits(|thread_pool, _, poller| {
             drop(thread_pool.arrive());
-            assert!(takes_nudge(sources));
+            assert!(takes_nudge(poller));
         });
     }
 }

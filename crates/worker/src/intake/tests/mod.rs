@@ -6,7 +6,7 @@ mod requests;
 mod resting;
 
 use super::Intake;
-use crate::event_sources::Attention;
+use crate::event_sources::EventSources;
 use oribi_config::Settings;
 use oribi_host::{Content, Endpoint, ExchangeId, Request};
 use oribi_ipc::slot::{Content as Announced, Heads, encode_request};
@@ -47,7 +47,7 @@ enum Said {
 struct Site {
     edge: Edge,
     intake: Intake<'static>,
-    attention: Attention,
+    event_sources: EventSources,
     /// The pipe that wakes the worker.
     command: PipeWriter,
     _pipe: PipeReader,
@@ -68,9 +68,18 @@ impl Site {
         let edge = Edge::new(&memory).expect("memory is to be had");
         let worker = Worker::attach_free(&memory).expect("a place is free");
         let (pipe, command) = std::io::pipe().expect("a pipe is to be had");
-        let attention = Attention::new(pipe.as_fd()).expect("epoll works");
-        let intake = Intake::new(settings, vec![worker], &attention).expect("epoll works");
-        Self { edge, intake, attention, command, _pipe: pipe, heads: Heads::default(), bytes: Vec::new(), _deadline: deadline }
+        let event_sources = EventSources::new(pipe.as_fd()).expect("epoll works");
+        let intake = Intake::new(settings, vec![worker], &event_sources).expect("epoll works");
+        Self {
+            edge,
+            intake,
+            event_sources,
+            command,
+            _pipe: pipe,
+            heads: Heads::default(),
+            bytes: Vec::new(),
+            _deadline: deadline,
+        }
     }
 
     /// Puts a request for `target` into the queue.

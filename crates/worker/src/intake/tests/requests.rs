@@ -228,7 +228,7 @@ fn several_edges_are_served_in_turn() {
     let (mut site, memory) = (Site::new(), Memory::new(SHAPE).expect("memory is to be had"));
     let mut other = Edge::new(&memory).expect("memory is to be had");
     let worker = Worker::attach_free(&memory).expect("a place is free");
-    site.attention.listen_to_pool(worker.descriptor(), worker.line()).expect("epoll works");
+    site.event_sources.listen_to_pool(worker.descriptor(), worker.line()).expect("epoll works");
     site.intake.pools.push(worker);
     for _ in 0..2 {
         site.ask("/one");
