@@ -1,7 +1,7 @@
 //! The boot request, which a new worker answers to itself before any other: it shows whether the app can answer, and loads
 //! the parts of the app that are loaded with the first request. The answer is not sent anywhere.
 
-use crate::event_sources::{EventSources, Nudge, Poller};
+use crate::event_sources::{EventSources, Interrupter, Poller};
 use oribi_config::{Settings, SocketAddress};
 use oribi_host::{Content, Endpoint, ExchangeId, GlobalLock, Host, Outlet, Piece, Reply, ReplyError, Request, Wait};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
@@ -122,7 +122,7 @@ impl<'a> Boot<'a> {
     /// Waits until an event occurs.
     fn wait(&self, lock: Option<&dyn GlobalLock>) {
         let poller = self.event_sources.poller();
-        let news = News { poller: &poller, nudge: self.event_sources.nudge() };
+        let news = News { poller: &poller, interrupter: self.event_sources.interrupter() };
         match lock {
             None => news.wait(),
             // Other threads of the language may finish the answer.
@@ -140,7 +140,7 @@ impl<'a> Boot<'a> {
         self.progress.set(next);
         if matches!(next, Progress::Done(_) | Progress::GivenUp) {
             // Another thread may be waiting for this.
-            self.event_sources.nudge().nudge();
+            self.event_sources.interrupter().interrupt();
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl<'a> Boot<'a> {
 /// Waits for the events of a boot request.
 struct News<'a> {
     poller: &'a Poller,
-    nudge: Nudge,
+    interrupter: Interrupter,
 }
 
 impl Wait for News<'_> {
@@ -163,7 +163,7 @@ impl Wait for News<'_> {
     }
 
     fn interrupt(&self) {
-        self.nudge.nudge();
+        self.interrupter.interrupt();
     }
 }
 

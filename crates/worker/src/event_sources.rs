@@ -112,10 +112,10 @@ impl Wake for LaneWaker {
 
 /// Ends the wait for the lane's events without a call of the host. Usable from any thread and from signal handlers.
 #[derive(Clone, Debug)]
-pub(crate) struct Nudge(Arc<LaneWaker>);
+pub(crate) struct Interrupter(Arc<LaneWaker>);
 
-impl Nudge {
-    pub(crate) fn nudge(&self) {
+impl Interrupter {
+    pub(crate) fn interrupt(&self) {
         // Does not block: see `wake_by_ref`.
         let _ = rustix::io::write(&self.0.doorbell, &1u64.to_ne_bytes());
     }
@@ -161,8 +161,8 @@ impl EventSources {
     }
 
     /// Returns a handle that ends a wait.
-    pub(crate) fn nudge(&self) -> Nudge {
-        Nudge(Arc::clone(&self.waker))
+    pub(crate) fn interrupter(&self) -> Interrupter {
+        Interrupter(Arc::clone(&self.waker))
     }
 
     /// Clears the reported changes, so that the next change is reported. Must be called whenever the backend has reported the
@@ -287,11 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn a_nudge_ends_a_wait_each_time_and_calls_no_host() {
+    fn an_interrupt_ends_a_wait_each_time_and_calls_no_host() {
         let (event_sources, _worker, mut backend) = watched();
         for _ in 0..3 {
-            let nudge = event_sources.nudge();
-            std::thread::spawn(move || nudge.nudge());
+            let interrupter = event_sources.interrupter();
+            std::thread::spawn(move || interrupter.interrupt());
             assert!(is_woken(&mut backend, None));
             event_sources.look();
             assert!(!event_sources.take() && !is_woken(&mut backend, NOW));

@@ -8,7 +8,7 @@ mod named_files;
 mod news;
 mod outlet;
 
-use crate::event_sources::{EventSources, Nudge};
+use crate::event_sources::{EventSources, Interrupter};
 use crate::intake::Intake;
 use crate::threads::ThreadPool;
 use app_chunks::AppChunks;
@@ -257,7 +257,7 @@ struct Aside<'a, S: Source> {
     /// Locked by the thread that is waiting.
     waiter: Mutex<S::Waiter>,
     thread_pool: ThreadPool<'a>,
-    nudge: Nudge,
+    interrupter: Interrupter,
     /// The number of threads that run an app.
     busy: Cell<usize>,
     /// The exchanges for which the host is being called. Any other exchange was kept, and a thread without a turn answers
@@ -316,11 +316,11 @@ impl<'a, S: Source> Lane<'a, S> {
     /// # Errors
     /// The lane has no event sources, or the operating system refused a call.
     pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
-        let nudge = self.event_sources.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
+        let interrupter = self.event_sources.as_ref().ok_or(io::ErrorKind::InvalidInput)?.interrupter();
         let aside = Aside {
             waiter: Mutex::new(self.source().waiter()?),
-            thread_pool: ThreadPool::new(lock, least, most, nudge.clone()),
-            nudge,
+            thread_pool: ThreadPool::new(lock, least, most, interrupter.clone()),
+            interrupter,
             busy: Cell::new(0),
             called: RefCell::default(),
             held: RefCell::default(),
@@ -341,7 +341,7 @@ impl<'a, S: Source> Lane<'a, S> {
 
     fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
         let idle = self.source.borrow().is_idle_while_it_waits().then_some(self.slot.idle);
-        News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
+        News { waiter: &aside.waiter, idle, interrupter: &aside.interrupter, timeout, interrupted: AtomicBool::new(false) }
     }
 
     /// Sets the lines that show the apps that its threads run.

@@ -1,6 +1,6 @@
 //! Waits for events of a lane, in a thread that must not use the lane now.
 
-use crate::event_sources::Nudge;
+use crate::event_sources::Interrupter;
 use crate::threads::WaitForNews;
 use oribi_host::Wait;
 use oribi_io::Waiter;
@@ -16,7 +16,7 @@ pub(super) struct News<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
     /// The counter of idle lanes; `None` if the lane accepts no clients.
     pub(super) idle: Option<&'l AtomicU32>,
-    pub(super) nudge: &'l Nudge,
+    pub(super) interrupter: &'l Interrupter,
     pub(super) timeout: Option<Duration>,
     pub(super) interrupted: AtomicBool,
 }
@@ -36,7 +36,7 @@ impl<W: Waiter> Wait for News<'_, W> {
 
     fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
-        self.nudge.nudge();
+        self.interrupter.interrupt();
     }
 }
 
@@ -65,14 +65,14 @@ mod tests {
     #[test]
     fn only_a_lane_that_takes_clients_counts_as_idle_while_it_waits() {
         let (command, _writer) = std::io::pipe().expect("a pipe");
-        let nudge = EventSources::new(command.as_fd()).expect("epoll").nudge();
+        let interrupter = EventSources::new(command.as_fd()).expect("epoll").interrupter();
         for takes in [true, false] {
             let idle = AtomicU32::new(5);
             let waiter = Mutex::new(IdleDuringWait(&idle, 0));
             let news = News {
                 waiter: &waiter,
                 idle: takes.then_some(&idle),
-                nudge: &nudge,
+                interrupter: &interrupter,
                 timeout: None,
                 interrupted: AtomicBool::new(false),
             };

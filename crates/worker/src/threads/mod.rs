@@ -9,7 +9,7 @@
 
 mod parker;
 
-use crate::event_sources::Nudge;
+use crate::event_sources::Interrupter;
 use oribi_host::{GlobalLock, Wait};
 use parker::{Parker, Until, Woken};
 use std::cell::Cell;
@@ -45,7 +45,7 @@ pub struct ThreadPool<'a> {
     watch: Cell<Option<Watch>>,
     /// Whether the thread that waits for events has stopped waiting, and only needs the lock. It sets this without the lock.
     watch_is_up: AtomicBool,
-    nudge: Nudge,
+    interrupter: Interrupter,
     parker: Parker,
 }
 
@@ -85,9 +85,9 @@ impl Drop for Membership<'_, '_> {
 }
 
 impl<'a> ThreadPool<'a> {
-    /// Creates a pool of `least` to `most` threads, at first without any thread. `nudge` wakes the thread that waits for
+    /// Creates a pool of `least` to `most` threads, at first without any thread. `interrupter` wakes the thread that waits for
     /// events.
-    pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, nudge: Nudge) -> Self {
+    pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, interrupter: Interrupter) -> Self {
         let least = least.max(1);
         Self {
             lock,
@@ -100,7 +100,7 @@ impl<'a> ThreadPool<'a> {
             ended: Cell::new(false),
             watch: Cell::new(None),
             watch_is_up: AtomicBool::new(false),
-            nudge,
+            interrupter,
             parker: Parker::default(),
         }
     }
@@ -318,11 +318,11 @@ impl<'a> ThreadPool<'a> {
         }
     }
 
-    /// Ends the wait of the thread that waits for events, if there is one. It is nudged even after an earlier nudge: another
+    /// Ends the wait of the thread that waits for events, if there is one. It is interrupted even after an earlier interrupt: another
     /// thread that has looked for events may have consumed that one, and the waiting thread has kept sleeping.
     pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
-            self.nudge.nudge();
+            self.interrupter.interrupt();
         }
     }
 }
@@ -383,7 +383,7 @@ mod tests {
         let event_sources = EventSources::new(command.as_fd()).expect("epoll works");
         let language: &'static Language = Box::leak(Box::default());
         let thread_pool: &'static ThreadPool<'static> =
-            Box::leak(Box::new(ThreadPool::new(language, 2, 2, event_sources.nudge())));
+            Box::leak(Box::new(ThreadPool::new(language, 2, 2, event_sources.interrupter())));
         thread_pool.take_in();
         thread_pool.take_in();
         let (poller, done) = (event_sources.poller(), Arc::new(AtomicBool::new(false)));
@@ -397,28 +397,28 @@ mod tests {
     }
 
     /// Consumes events as a thread does in its turn, so that they no longer wake the waiting thread.
-    fn takes_nudge(poller: &Poller) -> bool {
+    fn takes_interrupt(poller: &Poller) -> bool {
         poller.wait(Some(Duration::ZERO)).expect("it can look").other
     }
 
     #[test]
-    fn a_thread_whose_nudge_another_one_has_taken_is_nudged_again() {
+    fn a_thread_whose_interrupt_another_one_has_taken_is_interrupted_again() {
         while_one_waits(|thread_pool, _, poller| {
             for _ in 0..3 {
                 thread_pool.wake_another();
-                assert!(takes_nudge(poller));
+                assert!(takes_interrupt(poller));
             }
             thread_pool.hurry_watch(Some(Duration::ZERO));
-            assert!(takes_nudge(poller));
+            assert!(takes_interrupt(poller));
         });
     }
 
     #[test]
-    fn a_thread_that_only_needs_the_lock_is_not_nudged() {
+    fn a_thread_that_only_needs_the_lock_is_not_interrupted() {
         while_one_waits(|thread_pool, wait, poller| {
             wait.wait();
             thread_pool.wake_another();
-            assert!(!takes_nudge(poller));
+            assert!(!takes_interrupt(poller));
         });
     }
 
@@ -426,7 +426,7 @@ mod tests {
     fn a_thread_that_leaves_has_the_waiting_one_look() {
         while_one_waits(|thread_pool, _, poller| {
             drop(thread_pool.arrive());
-            assert!(takes_nudge(poller));
+            assert!(takes_interrupt(poller));
         });
     }
 }
