@@ -3,9 +3,9 @@
 mod app_chunks;
 mod command;
 mod deadlines;
+mod event_wait;
 mod front;
 mod named_files;
-mod news;
 mod outlet;
 
 use crate::event_sources::{EventSources, Interrupter};
@@ -13,10 +13,10 @@ use crate::intake::Intake;
 use crate::threads::ThreadPool;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
+use event_wait::News;
 use front::Front;
 pub use front::{ProbePage, is_probe};
 use named_files::Named;
-use news::News;
 use oribi_config::{IoModel, ProxyProtocol, Settings};
 use oribi_engine::{ConnectionCounts, Engine};
 use oribi_files::NamedFiles;
