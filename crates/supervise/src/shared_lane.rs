@@ -168,7 +168,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
             // The source must not be borrowed while the app runs.
-            let next = self.lane.source_with_news().next_exchange_now();
+            let next = self.lane.source_with_events().next_exchange_now();
             self.lane.resume_held_apps();
             match next {
                 Ok(Next::Exchange(exchange)) => {

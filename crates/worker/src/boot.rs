@@ -122,12 +122,12 @@ impl<'a> Boot<'a> {
     /// Waits until an event occurs.
     fn wait(&self, lock: Option<&dyn GlobalLock>) {
         let poller = self.event_sources.poller();
-        let news = News { poller: &poller, interrupter: self.event_sources.interrupter() };
+        let event_wait = EventWait { poller: &poller, interrupter: self.event_sources.interrupter() };
         match lock {
-            None => news.wait(),
+            None => event_wait.wait(),
             // Other threads of the language may finish the answer.
             Some(lock) => {
-                lock.without_lock(&news);
+                lock.without_lock(&event_wait);
                 lock.see_to_interrupts();
             }
         }
@@ -151,12 +151,12 @@ impl<'a> Boot<'a> {
 }
 
 /// Waits for the events of a boot request.
-struct News<'a> {
+struct EventWait<'a> {
     poller: &'a Poller,
     interrupter: Interrupter,
 }
 
-impl Wait for News<'_> {
+impl Wait for EventWait<'_> {
     fn wait(&self) {
         // An error would occur again, and the supervisor kills a worker without progress.
         let _ = self.poller.wait(Some(LONGEST_WAIT));

@@ -50,7 +50,7 @@ pub struct EventSources {
 pub(crate) struct Poller {
     epoll: OwnedFd,
     /// Whether the timer or a watched descriptor has changed since the last call of the host for it.
-    news: AtomicBool,
+    app_changed: AtomicBool,
 }
 
 /// The events found by [`Poller::wait`].
@@ -79,7 +79,7 @@ impl Poller {
         };
         let is = |name: u64| reported.iter().any(|event| event.data.u64() == name);
         if is(APP) {
-            self.news.store(true, SeqCst);
+            self.app_changed.store(true, SeqCst);
         }
         Ok(Found {
             other: [APP, DOORBELL, COMMAND, ANSWER].into_iter().any(is),
@@ -127,7 +127,7 @@ impl EventSources {
     /// # Errors
     /// The operating system refused a call.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
-        let poller = Arc::new(Poller { epoll: epoll::create(CreateFlags::CLOEXEC)?, news: AtomicBool::new(false) });
+        let poller = Arc::new(Poller { epoll: epoll::create(CreateFlags::CLOEXEC)?, app_changed: AtomicBool::new(false) });
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let event_sources =
             Self { poller, waker: Arc::new(LaneWaker { doorbell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
@@ -167,7 +167,7 @@ impl EventSources {
 
     /// Clears the reported changes, so that the next change is reported. Must be called whenever the backend has reported the
     /// descriptor.
-    pub(crate) fn look(&self) {
+    pub(crate) fn clear(&self) {
         while self.poller.wait(Some(Duration::ZERO)).is_ok_and(|found| found.more) {}
     }
 
@@ -180,7 +180,7 @@ impl EventSources {
     /// Whether to call the host: the waker has been used, or the timer or a watched descriptor has changed.
     #[inline]
     pub fn take(&self) -> bool {
-        self.take_ring() | (self.poller.news.load(SeqCst) && self.poller.news.swap(false, SeqCst))
+        self.take_ring() | (self.poller.app_changed.load(SeqCst) && self.poller.app_changed.swap(false, SeqCst))
     }
 
     /// Watches a descriptor: see [`oribi_host::Outlet::watch`].
@@ -271,7 +271,7 @@ mod tests {
             assert!(is_woken(&mut backend, None));
             // The thread's second wake-up also arrives before the lane looks.
             thread.join().expect("the thread ends");
-            event_sources.look();
+            event_sources.clear();
             assert!(event_sources.take() && !event_sources.take());
         }
     }
@@ -293,7 +293,7 @@ mod tests {
             let interrupter = event_sources.interrupter();
             std::thread::spawn(move || interrupter.interrupt());
             assert!(is_woken(&mut backend, None));
-            event_sources.look();
+            event_sources.clear();
             assert!(!event_sources.take() && !is_woken(&mut backend, NOW));
         }
     }
@@ -304,7 +304,7 @@ mod tests {
         for _ in 0..2 {
             worker.write_all(&[0]).expect("the pipe has room");
             assert!(is_woken(&mut backend, None));
-            event_sources.look();
+            event_sources.clear();
             assert!(!event_sources.take());
             assert!(!is_woken(&mut backend, NOW));
         }
@@ -315,13 +315,13 @@ mod tests {
         let (event_sources, _worker, mut backend) = watched();
         event_sources.wake_after(Some(Duration::ZERO)).expect("there are timers");
         assert!(is_woken(&mut backend, None));
-        event_sources.look();
+        event_sources.clear();
         assert!(event_sources.take());
         event_sources.wake_after(Some(Duration::from_secs(600))).expect("there are timers");
         event_sources.wake_after(None).expect("there are timers");
         event_sources.wake_after(Some(Duration::from_millis(1))).expect("there are timers");
         assert!(is_woken(&mut backend, None));
-        event_sources.look();
+        event_sources.clear();
         assert!(event_sources.take() && !is_woken(&mut backend, NOW));
     }
 
@@ -333,7 +333,7 @@ mod tests {
         for _ in 0..2 {
             writer.write_all(b"x").expect("the pipe has room");
             assert!(is_woken(&mut backend, None));
-            event_sources.look();
+            event_sources.clear();
             assert!(event_sources.take() && !event_sources.take());
         }
         event_sources.unwatch(reader.as_fd()).expect("it is watched");

@@ -13,7 +13,7 @@ use crate::intake::Intake;
 use crate::threads::ThreadPool;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
-use event_wait::News;
+use event_wait::EventWait;
 use front::Front;
 pub use front::{ProbePage, is_probe};
 use named_files::Named;
@@ -336,12 +336,12 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Makes the calling thread, which is idle, wait or rest. `false` if it is no longer needed.
     pub fn idle(&self, timeout: Option<Duration>) -> bool {
-        self.aside.as_ref().is_none_or(|aside| aside.thread_pool.idle(timeout, |timeout| self.news(aside, timeout)))
+        self.aside.as_ref().is_none_or(|aside| aside.thread_pool.idle(timeout, |timeout| self.event_wait(aside, timeout)))
     }
 
-    fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
+    fn event_wait<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> EventWait<'l, S::Waiter> {
         let idle = self.source.borrow().is_idle_while_it_waits().then_some(self.slot.idle);
-        News { waiter: &aside.waiter, idle, interrupter: &aside.interrupter, timeout, interrupted: AtomicBool::new(false) }
+        EventWait { waiter: &aside.waiter, idle, interrupter: &aside.interrupter, timeout, interrupted: AtomicBool::new(false) }
     }
 
     /// Sets the lines that show the apps that its threads run.
@@ -355,7 +355,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Returns the source, with the events that a waiting thread has found.
-    pub fn source_with_news(&self) -> RefMut<'_, S> {
+    pub fn source_with_events(&self) -> RefMut<'_, S> {
         let mut source = self.source.borrow_mut();
         self.take_news(&mut source);
         source
@@ -532,7 +532,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.note_next_due();
         self.summon_another();
         aside.held.borrow_mut().push(exchange);
-        let go_on = aside.thread_pool.pause(timeout, |timeout| self.news(aside, timeout));
+        let go_on = aside.thread_pool.pause(timeout, |timeout| self.event_wait(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);
         Ok(go_on.then(|| self.source()))
     }

@@ -12,7 +12,7 @@ impl<S: Source> Lane<'_, S> {
         if source.take_wake()
             && let Some(event_sources) = &self.event_sources
         {
-            event_sources.look();
+            event_sources.clear();
         }
         let told = self.slot.log_opening.load(Ordering::Relaxed);
         if self.logs_opened.get().is_some_and(|opened| opened != told) {

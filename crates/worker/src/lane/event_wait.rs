@@ -1,7 +1,7 @@
 //! Waits for events of a lane, in a thread that must not use the lane now.
 
 use crate::event_sources::Interrupter;
-use crate::threads::WaitForNews;
+use crate::threads::WaitForEvents;
 use oribi_host::Wait;
 use oribi_io::Waiter;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A wait for events of a lane, in a thread that must not use the lane now.
-pub(super) struct News<'l, W> {
+pub(super) struct EventWait<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
     /// The counter of idle lanes; `None` if the lane accepts no clients.
     pub(super) idle: Option<&'l AtomicU32>,
@@ -21,7 +21,7 @@ pub(super) struct News<'l, W> {
     pub(super) interrupted: AtomicBool,
 }
 
-impl<W: Waiter> Wait for News<'_, W> {
+impl<W: Waiter> Wait for EventWait<'_, W> {
     fn wait(&self) {
         let mut waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         self.idle.inspect(|idle| _ = idle.fetch_add(1, Ordering::Relaxed));
@@ -40,7 +40,7 @@ impl<W: Waiter> Wait for News<'_, W> {
     }
 }
 
-impl<W: Waiter> WaitForNews for News<'_, W> {
+impl<W: Waiter> WaitForEvents for EventWait<'_, W> {
     fn was_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
@@ -69,14 +69,14 @@ mod tests {
         for takes in [true, false] {
             let idle = AtomicU32::new(5);
             let waiter = Mutex::new(IdleDuringWait(&idle, 0));
-            let news = News {
+            let event_wait = EventWait {
                 waiter: &waiter,
                 idle: takes.then_some(&idle),
                 interrupter: &interrupter,
                 timeout: None,
                 interrupted: AtomicBool::new(false),
             };
-            news.wait();
+            event_wait.wait();
             assert_eq!(waiter.lock().map(|seen| seen.1).ok(), Some(if takes { 6 } else { 5 }));
             assert_eq!(idle.load(Ordering::Relaxed), 5);
         }

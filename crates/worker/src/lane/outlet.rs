@@ -189,7 +189,7 @@ const NOTHING: &[&[u8]] = &[b""];
 impl<S: Source> Lane<'_, S> {
     /// Handles events in the middle of an app, and then queries the source.
     fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
-        let mut source = self.source_with_news();
+        let mut source = self.source_with_events();
         // If this fails, the next turn also fails.
         let _ = source.attend();
         let answer = ask(&source);

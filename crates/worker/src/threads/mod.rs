@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_secs(30);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A wait for events of a lane, with a report whether the language interrupted it.
-pub(crate) trait WaitForNews: Wait {
+pub(crate) trait WaitForEvents: Wait {
     fn was_interrupted(&self) -> bool;
 }
 
@@ -60,18 +60,18 @@ struct Watch {
 
 /// A wait for events that records its end.
 struct Noted<'w, W> {
-    news: W,
+    event_wait: W,
     is_over: &'w AtomicBool,
 }
 
-impl<W: WaitForNews> Wait for Noted<'_, W> {
+impl<W: WaitForEvents> Wait for Noted<'_, W> {
     fn wait(&self) {
-        self.news.wait();
+        self.event_wait.wait();
         self.is_over.store(true, SeqCst);
     }
 
     fn interrupt(&self) {
-        self.news.interrupt();
+        self.event_wait.interrupt();
     }
 }
 
@@ -187,21 +187,25 @@ impl<'a> ThreadPool<'a> {
 
     /// Waits for events, or rests if another thread waits for them; `false` if the calling thread has rested for long, and
     /// the pool has enough threads without it.
-    pub(crate) fn idle<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
+    pub(crate) fn idle<W: WaitForEvents>(
+        &self,
+        timeout: Option<Duration>,
+        event_wait: impl FnOnce(Option<Duration>) -> W,
+    ) -> bool {
         if self.watch.get().is_some() {
             self.hurry_watch(timeout);
             return self.rest();
         }
-        self.wait_for_news(timeout, false, news);
+        self.wait_for_news(timeout, false, event_wait);
         true
     }
 
     /// Waits for events; `false` if the thread was interrupted.
-    fn wait_for_news<W: WaitForNews>(
+    fn wait_for_news<W: WaitForEvents>(
         &self,
         timeout: Option<Duration>,
         held: bool,
-        news: impl FnOnce(Option<Duration>) -> W,
+        event_wait: impl FnOnce(Option<Duration>) -> W,
     ) -> bool {
         let mut watch = Watch { until: None, held };
         let mut timeout = timeout;
@@ -212,10 +216,10 @@ impl<'a> ThreadPool<'a> {
         }
         self.watch.set(Some(watch));
         self.watch_is_up.store(false, SeqCst);
-        let noted = Noted { news: news(timeout), is_over: &self.watch_is_up };
+        let noted = Noted { event_wait: event_wait(timeout), is_over: &self.watch_is_up };
         let waited = self.lock.without_lock(&noted);
         self.watch.set(None);
-        waited && !noted.news.was_interrupted()
+        waited && !noted.event_wait.was_interrupted()
     }
 
     /// Rests until woken; `false` if the calling thread has rested for long, and the pool has enough threads without it.
@@ -232,13 +236,17 @@ impl<'a> ThreadPool<'a> {
     // ---- In the middle of an app -------------------------------------------------------------------------------------------
 
     /// Waits for the client of the calling thread's app, at most for `timeout`; `false` if the thread was interrupted.
-    pub(crate) fn pause<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
+    pub(crate) fn pause<W: WaitForEvents>(
+        &self,
+        timeout: Option<Duration>,
+        event_wait: impl FnOnce(Option<Duration>) -> W,
+    ) -> bool {
         let round = self.parker.round();
         if self.nobody_comes() {
             self.call_another();
         }
         if self.nobody_comes() {
-            let waited = self.wait_for_news(timeout, true, news);
+            let waited = self.wait_for_news(timeout, true, event_wait);
             // Other threads may rest or pause by now, and this thread may return to its app.
             self.leave_the_lane();
             return waited;
@@ -371,7 +379,7 @@ mod tests {
         fn interrupt(&self) {}
     }
 
-    impl WaitForNews for Ready {
+    impl WaitForEvents for Ready {
         fn was_interrupted(&self) -> bool {
             false
         }

@@ -12,7 +12,7 @@ pub(super) struct Parker {
     /// Wakes one of the resting threads.
     call: Condvar,
     /// Wakes all other threads.
-    news: Condvar,
+    event_wait: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl Parker {
     /// Wakes pausing threads.
     pub(super) fn next_round(&self) {
         self.state().rounds += 1;
-        self.news.notify_all();
+        self.event_wait.notify_all();
     }
 
     /// Returns the number of wake-ups of the main thread.
@@ -101,14 +101,14 @@ impl Parker {
     /// Wakes the main thread.
     pub(super) fn wake_main(&self) {
         self.state().main_wakes += 1;
-        self.news.notify_all();
+        self.event_wait.notify_all();
     }
 
     /// Ends every sleep but the main thread's.
     pub(super) fn end(&self) {
         self.state().ended = true;
         self.call.notify_all();
-        self.news.notify_all();
+        self.event_wait.notify_all();
     }
 }
 
@@ -131,7 +131,7 @@ impl Sleep<'_> {
     const fn condvar(&self) -> &Condvar {
         match self.until {
             Until::Called => &self.parker.call,
-            Until::Round(_) | Until::MainWoken(_) => &self.parker.news,
+            Until::Round(_) | Until::MainWoken(_) => &self.parker.event_wait,
         }
     }
 }
