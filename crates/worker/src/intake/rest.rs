@@ -118,8 +118,8 @@ impl Intake<'_> {
             // not be woken.
             self.announce();
         }
-        let news = self.flow() | self.note_gone();
-        news.then_some(Duration::ZERO)
+        let had_events = self.flow() | self.note_gone();
+        had_events.then_some(Duration::ZERO)
     }
 
     /// Whether there is work that needs no wait.

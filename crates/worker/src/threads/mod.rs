@@ -196,12 +196,12 @@ impl<'a> ThreadPool<'a> {
             self.hurry_watch(timeout);
             return self.rest();
         }
-        self.wait_for_news(timeout, false, event_wait);
+        self.wait_for_events(timeout, false, event_wait);
         true
     }
 
     /// Waits for events; `false` if the thread was interrupted.
-    fn wait_for_news<W: WaitForEvents>(
+    fn wait_for_events<W: WaitForEvents>(
         &self,
         timeout: Option<Duration>,
         held: bool,
@@ -246,7 +246,7 @@ impl<'a> ThreadPool<'a> {
             self.call_another();
         }
         if self.nobody_comes() {
-            let waited = self.wait_for_news(timeout, true, event_wait);
+            let waited = self.wait_for_events(timeout, true, event_wait);
             // Other threads may rest or pause by now, and this thread may return to its app.
             self.leave_the_lane();
             return waited;
@@ -326,8 +326,8 @@ impl<'a> ThreadPool<'a> {
         }
     }
 
-    /// Ends the wait of the thread that waits for events, if there is one. It is interrupted even after an earlier interrupt: another
-    /// thread that has looked for events may have consumed that one, and the waiting thread has kept sleeping.
+    /// Ends the wait of the thread that waits for events, if there is one. An earlier interrupt does not suffice: another thread
+    /// that has looked for events may have consumed it, and the waiting thread has kept sleeping.
     pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
             self.interrupter.interrupt();

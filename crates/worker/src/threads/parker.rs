@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Parker {
     state: Mutex<State>,
     /// Wakes one of the resting threads.
-    call: Condvar,
+    resting: Condvar,
     /// Wakes all other threads.
-    event_wait: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) enum Until {
     Called,
     /// A round after this one.
     Round(u64),
-    /// A summons after this one.
+    /// A wake-up after this one.
     MainWoken(u64),
 }
 
@@ -79,7 +79,7 @@ impl Parker {
     pub(super) fn call(&self, resting: usize) {
         let mut state = self.state();
         state.calls = (state.calls + 1).min(resting);
-        self.call.notify_one();
+        self.resting.notify_one();
     }
 
     /// Returns the current round. It must be read before any event that may end the round.
@@ -90,7 +90,7 @@ impl Parker {
     /// Wakes pausing threads.
     pub(super) fn next_round(&self) {
         self.state().rounds += 1;
-        self.event_wait.notify_all();
+        self.changed.notify_all();
     }
 
     /// Returns the number of wake-ups of the main thread.
@@ -101,14 +101,14 @@ impl Parker {
     /// Wakes the main thread.
     pub(super) fn wake_main(&self) {
         self.state().main_wakes += 1;
-        self.event_wait.notify_all();
+        self.changed.notify_all();
     }
 
     /// Ends every sleep but the main thread's.
     pub(super) fn end(&self) {
         self.state().ended = true;
-        self.call.notify_all();
-        self.event_wait.notify_all();
+        self.resting.notify_all();
+        self.changed.notify_all();
     }
 }
 
@@ -130,8 +130,8 @@ impl State {
 impl Sleep<'_> {
     const fn condvar(&self) -> &Condvar {
         match self.until {
-            Until::Called => &self.parker.call,
-            Until::Round(_) | Until::MainWoken(_) => &self.parker.event_wait,
+            Until::Called => &self.parker.resting,
+            Until::Round(_) | Until::MainWoken(_) => &self.parker.changed,
         }
     }
 }
