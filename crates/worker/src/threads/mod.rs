@@ -11,7 +11,7 @@ mod parker;
 
 use crate::event_sources::Interrupter;
 use oribi_host::{GlobalLock, Wait};
-use parker::{Parker, Until, Woken};
+use parker::{Parker, WakeCondition, WakeReason};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -159,7 +159,7 @@ impl<'a> ThreadPool<'a> {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
         let seen = self.parker.main_wakes();
         self.lock.rest_main().unwrap_or_else(|| {
-            self.parker.sleep(self.lock, Until::MainWoken(seen), None);
+            self.parker.sleep(self.lock, WakeCondition::MainWoken(seen), None);
             self.lock.see_to_interrupts()
         })
     }
@@ -225,12 +225,12 @@ impl<'a> ThreadPool<'a> {
     /// Rests until woken; `false` if the calling thread has rested for long, and the pool has enough threads without it.
     fn rest(&self) -> bool {
         self.resting.set(self.resting.get() + 1);
-        let woken = self.parker.sleep(self.lock, Until::Called, Some(REST));
+        let woken = self.parker.sleep(self.lock, WakeCondition::Called, Some(REST));
         self.resting.set(self.resting.get() - 1);
         // Any thread that stops resting answers the wake-up, even if it was interrupted or its time had just expired: it may
         // be the one that was woken.
         let called = self.called.replace(false);
-        called || woken != Woken::Late || self.threads.get() <= self.least
+        called || woken != WakeReason::Late || self.threads.get() <= self.least
     }
 
     // ---- In the middle of an app -------------------------------------------------------------------------------------------
@@ -253,9 +253,9 @@ impl<'a> ThreadPool<'a> {
         }
         self.hurry_watch(timeout);
         self.pausing.set(self.pausing.get() + 1);
-        let woken = self.parker.sleep(self.lock, Until::Round(round), timeout);
+        let woken = self.parker.sleep(self.lock, WakeCondition::Round(round), timeout);
         self.pausing.set(self.pausing.get() - 1);
-        woken != Woken::Interrupted
+        woken != WakeReason::Interrupted
     }
 
     /// Ends every pause, because an event for which one of the apps waits has occurred.

@@ -28,7 +28,7 @@ struct State {
 
 /// The condition that ends a thread's sleep.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Until {
+pub(super) enum WakeCondition {
     /// A wake-up of a resting thread.
     Called,
     /// A round after this one.
@@ -39,7 +39,7 @@ pub(super) enum Until {
 
 /// The way in which a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     /// The condition has been met.
     InTime,
     /// The time has expired.
@@ -50,7 +50,7 @@ pub(super) enum Woken {
 
 struct Sleep<'a> {
     parker: &'a Parker,
-    until: Until,
+    until: WakeCondition,
     timeout: Option<Duration>,
     interrupted: AtomicBool,
     in_time: AtomicBool,
@@ -62,16 +62,16 @@ impl Parker {
     }
 
     /// Sleeps until `until` is met, the time has expired, or the thread is interrupted.
-    pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: Until, timeout: Option<Duration>) -> Woken {
+    pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: WakeCondition, timeout: Option<Duration>) -> WakeReason {
         let (interrupted, in_time) = (AtomicBool::new(false), AtomicBool::new(false));
         let sleep = Sleep { parker: self, until, timeout, interrupted, in_time };
         let slept = lock.without_lock(&sleep);
         if !slept || sleep.interrupted.load(SeqCst) {
-            Woken::Interrupted
+            WakeReason::Interrupted
         } else if sleep.in_time.load(SeqCst) {
-            Woken::InTime
+            WakeReason::InTime
         } else {
-            Woken::Late
+            WakeReason::Late
         }
     }
 
@@ -114,15 +114,15 @@ impl Parker {
 
 impl State {
     /// Whether the sleep is over. A wake-up is for a single thread.
-    fn is(&mut self, until: Until) -> bool {
+    fn is(&mut self, until: WakeCondition) -> bool {
         match until {
-            Until::Called if self.calls > 0 => {
+            WakeCondition::Called if self.calls > 0 => {
                 self.calls -= 1;
                 true
             }
-            Until::Called => self.ended,
-            Until::Round(round) => self.rounds != round || self.ended,
-            Until::MainWoken(wakes) => self.main_wakes != wakes,
+            WakeCondition::Called => self.ended,
+            WakeCondition::Round(round) => self.rounds != round || self.ended,
+            WakeCondition::MainWoken(wakes) => self.main_wakes != wakes,
         }
     }
 }
@@ -130,8 +130,8 @@ impl State {
 impl Sleep<'_> {
     const fn condvar(&self) -> &Condvar {
         match self.until {
-            Until::Called => &self.parker.resting,
-            Until::Round(_) | Until::MainWoken(_) => &self.parker.changed,
+            WakeCondition::Called => &self.parker.resting,
+            WakeCondition::Round(_) | WakeCondition::MainWoken(_) => &self.parker.changed,
         }
     }
 }
