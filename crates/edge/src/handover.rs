@@ -67,7 +67,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Leaves the reopening of log files to the parent process, because this edge cannot do it.
     pub(super) fn leave_logs_to_parent(&mut self) {
-        self.lane.leave_logs_to_others();
+        self.lane.skip_log_reopening();
         self.lane.source().expect_access_log();
     }
 

@@ -108,13 +108,13 @@ impl<'a, S: Source> SharedLane<'a, S> {
         self.reporter.report(WorkerState::Ready);
         if thread_pool.most() == 1 {
             // Apps and their libraries may expect to run on the main thread.
-            thread_pool.take_in();
+            thread_pool.add_thread();
             self.serve();
         } else {
             thread_pool.fill_up();
         }
         while !thread_pool.is_empty() {
-            if !thread_pool.rest_main() {
+            if !thread_pool.park_main() {
                 // The app has ended the main thread, so the process must end.
                 self.retire();
             }
@@ -174,7 +174,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
                 Ok(Next::Exchange(exchange)) => {
                     // The language handles its signals between turns, so a turn also ends after a file.
                     let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners) else { return Turn::Answered };
-                    self.lane.summon_another();
+                    self.lane.wake_another_thread();
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
                     return Turn::Answered;

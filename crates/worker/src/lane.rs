@@ -350,7 +350,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Leaves the reopening of log files to other processes.
-    pub fn leave_logs_to_others(&self) {
+    pub fn skip_log_reopening(&self) {
         self.logs_opened.set(None);
     }
 
@@ -420,13 +420,13 @@ impl<'a, S: Source> Lane<'a, S> {
 
     fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
         self.source.borrow_mut().submit();
-        self.summon_another();
+        self.wake_another_thread();
         after.retire | host.run_deferred().retire
     }
 
     /// Wakes another thread if there is more work, or if a deadline is earlier than the waiting thread expects. Called before
     /// an app is called, and while it waits.
-    pub fn summon_another(&self) {
+    pub fn wake_another_thread(&self) {
         let Some(aside) = &self.aside else { return };
         let source = self.source.borrow();
         let sooner = || source.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
@@ -471,7 +471,7 @@ impl<'a, S: Source> Lane<'a, S> {
         if let Some(aside) = &self.aside {
             aside.called.borrow_mut().push(exchange);
             self.count_busy(1);
-            aside.thread_pool.leave_the_lane();
+            aside.thread_pool.release_lane();
         }
     }
 
@@ -524,13 +524,13 @@ impl<'a, S: Source> Lane<'a, S> {
         drop(source);
         self.resume_held_apps();
         if released {
-            self.summon_another();
+            self.wake_another_thread();
         }
         if released || timeout == Some(Duration::ZERO) {
             return Ok(Some(self.source()));
         }
         self.note_next_due();
-        self.summon_another();
+        self.wake_another_thread();
         aside.held.borrow_mut().push(exchange);
         let go_on = aside.thread_pool.pause(timeout, |timeout| self.event_wait(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);

@@ -196,7 +196,7 @@ impl<S: Source> Lane<'_, S> {
         drop(source);
         self.resume_held_apps();
         // The app continues, and a thread that waits for these events will no longer see them.
-        self.summon_another();
+        self.wake_another_thread();
         answer
     }
 

@@ -121,7 +121,7 @@ impl<'a> ThreadPool<'a> {
 
     /// Counts a thread that is about to serve.
     #[inline]
-    pub fn take_in(&self) {
+    pub fn add_thread(&self) {
         self.threads.set(self.threads.get() + 1);
     }
 
@@ -155,7 +155,7 @@ impl<'a> ThreadPool<'a> {
 
     /// Parks the main thread until a thread has left the pool or the language has work for it; `false` if the app has ended
     /// the main thread.
-    pub fn rest_main(&self) -> bool {
+    pub fn park_main(&self) -> bool {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
         let seen = self.parker.main_wakes();
         self.lock.rest_main().unwrap_or_else(|| {
@@ -173,7 +173,7 @@ impl<'a> ThreadPool<'a> {
     }
 
     fn start_thread(&self) -> bool {
-        self.take_in();
+        self.add_thread();
         self.called.set(true);
         if self.lock.start_thread() {
             return true;
@@ -248,7 +248,7 @@ impl<'a> ThreadPool<'a> {
         if self.nobody_comes() {
             let waited = self.wait_for_events(timeout, true, event_wait);
             // Other threads may rest or pause by now, and this thread may return to its app.
-            self.leave_the_lane();
+            self.release_lane();
             return waited;
         }
         self.hurry_watch(timeout);
@@ -274,13 +274,13 @@ impl<'a> ThreadPool<'a> {
         if self.watch.get().is_some() {
             self.wake_watch();
         } else {
-            self.leave_the_lane();
+            self.release_lane();
         }
     }
 
     /// Ensures that another thread waits for events, or is about to, when the calling thread releases the lock.
     #[inline]
-    pub(crate) fn leave_the_lane(&self) {
+    pub(crate) fn release_lane(&self) {
         if self.nobody_comes() && !(self.lock.tells_before_unlocking() && (self.resting.get() > 0 || self.pausing.get() > 0)) {
             self.call_another();
         }
@@ -326,8 +326,8 @@ impl<'a> ThreadPool<'a> {
         }
     }
 
-    /// Ends the wait of the thread that waits for events, if there is one. An earlier interrupt does not suffice: another thread
-    /// that has looked for events may have consumed it, and the waiting thread has kept sleeping.
+    /// Ends the wait of the thread that waits for events, if there is one. An earlier interrupt does not suffice: another
+    /// thread that has looked for events may have consumed it, and the waiting thread has kept sleeping.
     pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
             self.interrupter.interrupt();
@@ -392,8 +392,8 @@ mod tests {
         let language: &'static Language = Box::leak(Box::default());
         let thread_pool: &'static ThreadPool<'static> =
             Box::leak(Box::new(ThreadPool::new(language, 2, 2, event_sources.interrupter())));
-        thread_pool.take_in();
-        thread_pool.take_in();
+        thread_pool.add_thread();
+        thread_pool.add_thread();
         let (poller, done) = (event_sources.poller(), Arc::new(AtomicBool::new(false)));
         let noted = Arc::clone(&done);
         language.0.set(Some(Box::new(move |wait| {
