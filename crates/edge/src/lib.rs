@@ -88,7 +88,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     }
     // The edge has started.
     lane_setup.slot.set_state(WorkerState::Ready);
-    edge.obey();
+    edge.handle_command();
     while edge.turn()? {}
     edge.leave();
     Ok(())
@@ -194,7 +194,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
         self.withdraw_disconnected();
         self.resume_waiting_exchanges();
-        if self.lane.source().is_woken_or_finished() && !self.obey() {
+        if self.lane.source().is_woken_or_finished() && !self.handle_command() {
             return Ok(false);
         }
         self.watch_new_workers();
@@ -242,9 +242,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     }
 
     /// Reads the command; `false` if the edge ends.
-    fn obey(&mut self) -> bool {
+    fn handle_command(&mut self) -> bool {
         self.receive_descriptors();
-        let goes_on = self.lane.obey();
+        let goes_on = self.lane.handle_command();
         if self.lane.event_sources().is_some_and(oribi_worker::event_sources::EventSources::take) {
             self.handle_ended_workers();
             self.take_over();

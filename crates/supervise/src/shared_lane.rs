@@ -76,7 +76,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
     fn of(lane: Lane<'a, S>, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let settings = setup.settings;
         let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
-        lane.obey();
+        lane.handle_command();
         Ok(Self {
             lane,
             lock,
@@ -180,7 +180,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
                     return Turn::Answered;
                 }
                 Ok(Next::Command) => {
-                    self.ended.set(!self.lane.obey());
+                    self.ended.set(!self.lane.handle_command());
                     self.report_stop();
                     if self.lane.attend(host) {
                         self.retire();

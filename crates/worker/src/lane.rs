@@ -175,7 +175,7 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
     host.enter();
     host.begin(lane);
     lane.source().expect_prompt_answers(host.is_prompt());
-    lane.obey();
+    lane.handle_command();
     lane.ends_with_context.set(supply.ends_with_context());
     let mut due = supply.due();
     let mut answered = 0;
@@ -186,7 +186,7 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
             let Some(exchange) = lane.answer_in_front(exchange, setup.listeners) else { continue };
             answered += 1;
             lane.answer(exchange, setup.listeners, &mut *host)
-        } else if lane.obey() {
+        } else if lane.handle_command() {
             if serves && lane.stops() {
                 serves = false;
                 supply.retires();

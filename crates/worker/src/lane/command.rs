@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {
     /// Reads the worker's command, reopens logs, and passes on answers of the first process; `false` at the end of the lane.
-    pub fn obey(&self) -> bool {
+    pub fn handle_command(&self) -> bool {
         let mut source = self.source.borrow_mut();
         if source.take_wake()
             && let Some(event_sources) = &self.event_sources
