@@ -304,7 +304,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     ///
     /// # Errors
     /// The backend can no longer report events.
-    pub fn attend(&mut self) -> io::Result<Option<Duration>> {
+    pub fn do_pending_work(&mut self) -> io::Result<Option<Duration>> {
         while self.handle_event() {}
         self.look(Some(Duration::ZERO))?;
         while self.handle_event() {}

@@ -194,7 +194,7 @@ pub trait Source {
     ///
     /// # Errors
     /// The source can no longer look for events.
-    fn attend(&mut self) -> io::Result<Option<Duration>>;
+    fn do_pending_work(&mut self) -> io::Result<Option<Duration>>;
 
     /// Whether there is work that needs no waiting.
     fn has_more(&self) -> bool;

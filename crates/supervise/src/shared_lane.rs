@@ -182,7 +182,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
                 Ok(Next::Command) => {
                     self.ended.set(!self.lane.handle_command());
                     self.report_stop();
-                    if self.lane.attend(host) {
+                    if self.lane.call_woken_host(host) {
                         self.retire();
                     }
                 }

@@ -191,7 +191,7 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
                 serves = false;
                 supply.retires();
             }
-            lane.attend(&mut *host)
+            lane.call_woken_host(&mut *host)
         } else {
             break;
         };
@@ -408,7 +408,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Calls `host` if the lane was woken for it; returns whether the host asks for its replacement.
-    pub fn attend(&self, host: &mut dyn Host) -> bool {
+    pub fn call_woken_host(&self, host: &mut dyn Host) -> bool {
         if !self.event_sources.as_ref().is_some_and(EventSources::take) {
             return false;
         }
@@ -518,7 +518,7 @@ impl<'a, S: Source> Lane<'a, S> {
             source.leave_line();
         }
         self.take_news(&mut source);
-        let timeout = source.attend()?;
+        let timeout = source.do_pending_work()?;
         // Handling the events may have sent all output that was waiting.
         let released = source.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(source);

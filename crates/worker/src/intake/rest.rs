@@ -111,7 +111,7 @@ impl Intake<'_> {
 
     /// Does all work that needs no wait; returns zero if there was an event, and otherwise `None`. Another thread takes the
     /// requests in the queue, because the caller is in the middle of one.
-    pub(super) fn attend(&mut self) -> Option<Duration> {
+    pub(super) fn do_pending_work(&mut self) -> Option<Duration> {
         self.flow();
         if !self.alone {
             // The caller may wait next, or leave that to another thread. A lone thread continues its app instead, and must

@@ -191,7 +191,7 @@ impl<S: Source> Lane<'_, S> {
     fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         let mut source = self.source_with_events();
         // If this fails, the next turn also fails.
-        let _ = source.attend();
+        let _ = source.do_pending_work();
         let answer = ask(&source);
         drop(source);
         self.resume_held_apps();

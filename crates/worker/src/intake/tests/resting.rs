@@ -102,7 +102,7 @@ fn a_worker_whose_threads_are_all_busy_is_not_woken_for_requests() {
     let mut site = Site::new();
     let mut watcher = site.intake.waiter().expect("there is one");
     site.intake.leave_line();
-    assert_eq!(site.intake.attend(), None);
+    assert_eq!(site.intake.do_pending_work(), None);
     site.ask("/");
     watcher.wait(Some(Duration::from_millis(20))).expect("epoll works");
     assert!(!site.intake.has_more());
@@ -117,7 +117,7 @@ fn an_app_that_waits_for_its_client_leaves_the_queue_to_other_threads() {
     site.ask("/slow");
     site.take();
     site.ask("/");
-    assert_eq!(site.intake.attend(), None);
+    assert_eq!(site.intake.do_pending_work(), None);
     assert!(site.intake.has_more(), "another thread is called");
 }
 
@@ -127,7 +127,7 @@ fn a_worker_whose_app_asks_how_much_waits_is_not_woken_instead_of_others() {
     site.intake.serve_alone(false);
     site.ask("/");
     let exchange = site.take();
-    assert_eq!(site.intake.attend(), None);
+    assert_eq!(site.intake.do_pending_work(), None);
     site.ask("/next");
     let mut watcher = site.intake.waiter().expect("there is one");
     watcher.wait(Some(Duration::from_millis(20))).expect("epoll works");
