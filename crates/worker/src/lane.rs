@@ -16,7 +16,7 @@ use deadlines::Deadlines;
 use event_wait::EventWait;
 use front::Front;
 pub use front::{ProbePage, is_probe};
-use named_files::Named;
+use named_files::FileResponses;
 use oribi_config::{IoModel, ProxyProtocol, Settings};
 use oribi_engine::{ConnectionCounts, Engine};
 use oribi_files::NamedFiles;
@@ -240,7 +240,7 @@ pub struct Lane<'a, S: Source> {
     /// Handlers that answer without the host.
     front: Front<S>,
     /// Files that the app may name in place of content.
-    named: Option<Named>,
+    file_responses: Option<FileResponses>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
     underscores: bool,
     /// See [`Request::chosen_name`](oribi_host::Request::chosen_name).
@@ -281,7 +281,7 @@ impl<'a, S: Source> Lane<'a, S> {
             deadlines: None,
             aside: None,
             front: Front::empty(),
-            named: None,
+            file_responses: None,
             underscores: false,
             chosen_name: false,
             tells_queue_times: false,
@@ -297,13 +297,13 @@ impl<'a, S: Source> Lane<'a, S> {
     /// A folder of files cannot be opened.
     pub fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
-        let named = NamedFiles::open(files)?.map(Named::new);
+        let file_responses = NamedFiles::open(files)?.map(FileResponses::new);
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
         let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
         let chosen_name = settings.server_name.is_some();
         let front = Front::of(settings)?;
-        Ok(Self { front, named, underscores, chosen_name, tells_queue_times, deadlines, ..self })
+        Ok(Self { front, file_responses, underscores, chosen_name, tells_queue_times, deadlines, ..self })
     }
 
     /// Sets the event sources that its source watches.
@@ -373,9 +373,9 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Makes `host` answer; returns whether it asks for its replacement.
     pub fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
-        if let Some(named) = &self.named {
+        if let Some(file_responses) = &self.file_responses {
             let source = self.source.borrow();
-            named.begin(&mut exchange, |id| source.waiting(id).is_ok());
+            file_responses.begin(&mut exchange, |id| source.waiting(id).is_ok());
         }
         let mut request = exchange.request(listeners);
         request.underscores = self.underscores;
@@ -567,7 +567,7 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Sends the file that the head of a response names; `None` without such a file.
     #[inline]
     fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
-        self.named.as_ref()?.respond(self, exchange, head)
+        self.file_responses.as_ref()?.respond(self, exchange, head)
     }
 
     /// Returns the source, for a response that begins. The app may have taken a long time, and a command may have arrived

@@ -63,7 +63,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
         if let Some(sent) = self.send_named(exchange, &head) {
-            self.named.iter().for_each(|named| named.drop_content(exchange));
+            self.file_responses.iter().for_each(|file_responses| file_responses.drop_content(exchange));
             return sent;
         }
         if !app_chunks::are_announced(&head) {
@@ -98,7 +98,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn abandon(&self, exchange: ExchangeId) {
         // A file that was sent instead of the content is complete, independently of that content.
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+        if self.file_responses.as_ref().is_some_and(|file_responses| file_responses.end(exchange)) {
             return;
         }
         // The response is incomplete in any case, even if its chunks are complete.
@@ -203,7 +203,7 @@ impl<S: Source> Lane<'_, S> {
     /// Ends content by `end`, unless a file was sent in its place.
     #[inline]
     fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+        if self.file_responses.as_ref().is_some_and(|file_responses| file_responses.end(exchange)) {
             return Ok(());
         }
         let held = self.app_chunks.take_head(exchange);
@@ -226,12 +226,14 @@ impl<S: Source> Lane<'_, S> {
     }
 
     fn write_piece(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        if let Some(named) = self.named.as_ref().filter(|named| named.drops_content(exchange)) {
+        if let Some(file_responses) =
+            self.file_responses.as_ref().filter(|file_responses| file_responses.drops_content(exchange))
+        {
             if piece.is_empty() {
                 return Ok(());
             }
             // A file was sent, so the head is not sent, and further output of the host is ignored.
-            named.end(exchange);
+            file_responses.end(exchange);
             return Err(ReplyError::Gone);
         }
         match self.app_chunks.read(exchange, piece) {
