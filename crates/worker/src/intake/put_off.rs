@@ -44,7 +44,7 @@ impl Intake<'_> {
             );
         }
         if open.step == Step::Unanswered {
-            self.decline_for_now(open.pool, open.taken);
+            self.answer_unavailable(open.pool, open.taken);
         } else {
             self.pools[open.pool].abandon(open.taken);
         }

@@ -84,12 +84,12 @@ impl Intake<'_> {
         if !is_of_descriptors(error) {
             return worker.abandon(taken);
         }
-        self.decline_for_now(pool, taken);
+        self.answer_unavailable(pool, taken);
     }
 
     /// Answers 503: the client may try again soon.
     #[cold]
-    pub(super) fn decline_for_now(&mut self, pool: usize, taken: Taken) {
+    pub(super) fn answer_unavailable(&mut self, pool: usize, taken: Taken) {
         let worker = &mut self.pools[pool];
         self.head.clear();
         let content = b"Service Unavailable\n";

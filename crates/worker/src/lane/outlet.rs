@@ -18,7 +18,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
             return sent;
         }
         if app_chunks::are_announced(&head) {
-            return self.respond_taken_apart(exchange, &head, app_chunks::take_apart(parts));
+            return self.respond_taken_apart(exchange, &head, app_chunks::split_chunks(parts));
         }
         let mut source = self.source_after_app(exchange);
         let sent = source.respond(exchange, head, parts);
@@ -33,7 +33,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
             return sent;
         }
         if app_chunks::are_announced(&head) {
-            return self.respond_taken_apart(exchange, &head, app_chunks::take_pieces_apart(pieces));
+            return self.respond_taken_apart(exchange, &head, app_chunks::split_chunked_pieces(pieces));
         }
         let mut source = self.source_after_app(exchange);
         let sent = source.respond_pieces(exchange, head, pieces);

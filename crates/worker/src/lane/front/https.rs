@@ -10,17 +10,17 @@ use oribi_source::{LentRequest, Source};
 use std::net::Ipv6Addr;
 
 /// Answers http requests with a redirect to https.
-pub(super) struct ToHttps {
+pub(super) struct HttpsRedirect {
     port: u16,
 }
 
-impl ToHttps {
+impl HttpsRedirect {
     pub(super) fn of(settings: &Settings) -> Option<Self> {
         settings.redirect_https.map(|port| Self { port })
     }
 }
 
-impl<S: Source> Handler<S> for ToHttps {
+impl<S: Source> Handler<S> for HttpsRedirect {
     fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         let Some(redirect) = redirect(&exchange.request(listeners), self.port) else { return Some(exchange) };
         let location = redirect.location.as_deref().map(|location| (&b"Location"[..], location));
