@@ -16,7 +16,7 @@ mod backlog;
 mod descriptors;
 mod lent;
 mod open;
-mod put_off;
+mod postponed;
 mod rest;
 mod source;
 mod take;
@@ -24,7 +24,7 @@ mod take;
 mod tests;
 
 pub(crate) use lent::Lent;
-pub use put_off::most_put_off;
+pub use postponed::most_put_off;
 pub use rest::Watcher;
 
 use crate::event_sources::{EventSources, Poller};

@@ -1,7 +1,7 @@
 //! Tests a worker's intake with a real pool and its edge, in one process. The tests act as the edge and the app.
 
 mod answers;
-mod put_off;
+mod postponed;
 mod requests;
 mod resting;
 
