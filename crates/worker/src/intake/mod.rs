@@ -24,7 +24,7 @@ mod take;
 mod tests;
 
 pub(crate) use lent::Lent;
-pub use postponed::most_put_off;
+pub use postponed::most_postponed;
 pub use rest::Watcher;
 
 use crate::event_sources::{EventSources, Poller};

@@ -107,7 +107,7 @@ impl Intake<'_> {
         let Lent { id, mut received } = lent;
         if let Some(open) = self.opened.get_mut(id) {
             open.lent = false;
-            self.note_put_off(id);
+            self.note_postponed(id);
         }
         if let Some(running) = &self.running {
             running.end(id);

@@ -8,7 +8,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn answers_that_are_put_off_leave_room_for_others() {
+fn postponed_answers_leave_room_for_others() {
     let mut site = site();
     let followed: Vec<(Ticket, ExchangeId)> = (0..7)
         .map(|_| {
@@ -55,7 +55,7 @@ fn answers_that_are_put_off_leave_room_for_others() {
 }
 
 #[test]
-fn an_answer_that_is_put_off_ends_with_its_time() {
+fn a_postponed_answer_ends_with_its_time() {
     let mut site = site();
     let (ticket, exchange) = (site.ask("/events"), site.take());
     site.intake.start(exchange, OK).expect("its client waits");
