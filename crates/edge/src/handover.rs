@@ -3,7 +3,7 @@
 use super::EdgeLoop;
 use crate::parent_link::{ParentLink, Received};
 use oribi_io::Backend;
-use oribi_ipc::handover::{Receipt, Receiver, Room, Sender};
+use oribi_ipc::handover::{HandoverEvent, Receiver, Room, Sender};
 use oribi_listen::Vault;
 use std::io;
 use std::os::fd::AsFd;
@@ -117,16 +117,16 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     pub(super) fn take_over(&mut self) {
         while let Some(before) = self.peers.before {
             match before.next() {
-                Receipt::Connection(record, descriptor) => {
+                HandoverEvent::Connection(record, descriptor) => {
                     if !self.lane.source().take_over(record, descriptor) {
                         log::error!("a connection of the old server was lost");
                     }
                 }
-                Receipt::Nonsense => {
+                HandoverEvent::Nonsense => {
                     log::error!("the old server sent a connection in an unknown form, which was closed");
                 }
-                Receipt::Nothing => return,
-                Receipt::End => {
+                HandoverEvent::Nothing => return,
+                HandoverEvent::End => {
                     if let Some(event_sources) = self.lane.event_sources() {
                         // It fails if the socket was not watched, which is harmless.
                         let _ = event_sources.unwatch(before.as_fd());
