@@ -107,7 +107,7 @@ fn serve(worker: &WorkerSetup<'_>, supervisor_signals: &mut signals::Signals, he
     // The app must not run as root.
     worker.privileges.drop_here()?;
     follow_supervisor(worker)?;
-    if worker.settings.tells_metrics() {
+    if worker.settings.serves_metrics() {
         app_metrics::begin(worker.slot.app_metrics);
     }
     worker.runtime.worker_started(worker.number);

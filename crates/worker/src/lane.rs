@@ -245,8 +245,8 @@ pub struct Lane<'a, S: Source> {
     underscores: bool,
     /// See [`Request::chosen_name`](oribi_host::Request::chosen_name).
     chosen_name: bool,
-    /// See [`oribi_host::Outlet::tells_queue_times`].
-    tells_queue_times: bool,
+    /// See [`oribi_host::Outlet::reports_queue_times`].
+    reports_queue_times: bool,
     /// See [`ContextSupply::ends_with_context`].
     ends_with_context: Cell<bool>,
     app_chunks: AppChunks,
@@ -284,7 +284,7 @@ impl<'a, S: Source> Lane<'a, S> {
             file_responses: None,
             underscores: false,
             chosen_name: false,
-            tells_queue_times: false,
+            reports_queue_times: false,
             ends_with_context: Cell::new(false),
             app_chunks: AppChunks::default(),
         }
@@ -300,10 +300,10 @@ impl<'a, S: Source> Lane<'a, S> {
         let file_responses = NamedFiles::open(files)?.map(FileResponses::new);
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
-        let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
+        let (underscores, reports_queue_times) = (settings.underscore_headers, settings.request_start);
         let chosen_name = settings.server_name.is_some();
         let front = Front::of(settings)?;
-        Ok(Self { front, file_responses, underscores, chosen_name, tells_queue_times, deadlines, ..self })
+        Ok(Self { front, file_responses, underscores, chosen_name, reports_queue_times, deadlines, ..self })
     }
 
     /// Sets the event sources that its source watches.

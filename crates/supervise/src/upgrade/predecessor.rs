@@ -141,7 +141,7 @@ pub(in super::super) fn app_metrics(settings: &Settings, is_first: bool) -> io::
     let number = if is_first { None } else { environment::variable(APP_METRICS).and_then(|number| number.parse().ok()) };
     // The file is adopted even if metrics are off, so that it is closed.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
-    if !settings.tells_metrics() {
+    if !settings.serves_metrics() {
         return Ok(None);
     }
     match file.map(|file| file.and_then(AppMetricTotals::adopt)) {

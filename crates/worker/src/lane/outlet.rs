@@ -120,8 +120,8 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     #[inline]
-    fn tells_queue_times(&self) -> bool {
-        self.tells_queue_times
+    fn reports_queue_times(&self) -> bool {
+        self.reports_queue_times
     }
 
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
