@@ -144,7 +144,7 @@ static despatch_signals_proc_t perl_hook;
 static void hook(pTHX) {
     Context *context = own_context(aTHX);
     if (context && context->question && !context->locating)
-        tracing_tell(aTHX_ context);
+        tracing_answer(aTHX_ context);
     if (context && !context->answering)
         context = NULL;
     if (context) {

@@ -516,7 +516,7 @@ void tracing_ask(void *data, uint32_t question);
 void tracing_enter(Context *context);
 void tracing_leave(Context *context);
 /* Reports the position of the app for the question of the context; called between two operations. */
-void tracing_tell(pTHX_ Context *context);
+void tracing_answer(pTHX_ Context *context);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 
