@@ -107,7 +107,7 @@ static void log_position(pTHX_ Context *context, uint64_t milliseconds, const ch
 }
 
 /* Logs the position of the app, if that was ordered. */
-static void obey_warning(pTHX_ Context *context) {
+static void handle_warning(pTHX_ Context *context) {
     const uint64_t after = context->warn_after;
     context->warn_after = 0;
     if (after && !context->interrupt_after)
@@ -115,7 +115,7 @@ static void obey_warning(pTHX_ Context *context) {
 }
 
 /* Dies, if that was ordered. */
-static void obey_interruption(pTHX_ Context *context) {
+static void handle_interruption(pTHX_ Context *context) {
     const uint64_t after = context->interrupt_after;
     SV *exception;
     if (!after || PL_curstackinfo == context->outside)
@@ -151,8 +151,8 @@ static void hook(pTHX) {
         /* An order that arrives while this file's own Perl code runs must not be raised in there. */
         if (context->locating)
             return;
-        obey_warning(aTHX_ context);
-        obey_interruption(aTHX_ context);
+        handle_warning(aTHX_ context);
+        handle_interruption(aTHX_ context);
     }
     perl_hook(aTHX);
     /* An order that cannot be raised yet stays. */
@@ -194,7 +194,7 @@ static OP *patient_sleep(pTHX) {
         time(&start);
         while (nanosleep(&left, &left) != 0 && errno == EINTR && !context->interrupt_after && !has_signal(aTHX)) {
             PUTBACK;
-            obey_warning(aTHX_ context);
+            handle_warning(aTHX_ context);
             SPAGAIN;
         }
         XPUSHi((IV)(time(NULL) - start));
