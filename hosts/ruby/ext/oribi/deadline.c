@@ -100,7 +100,7 @@ static Context *next_with_order(void) {
 
 static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     Context *context;
-    tracing_see_to(TRAP_FRAMES);
+    tracing_answer_pending(TRAP_FRAMES);
     /* Starts again each time, because other threads may come and go meanwhile. */
     while ((context = next_with_order())) {
         VALUE self = context->self;

@@ -407,7 +407,7 @@ void tracing_begin(void);
 /* Requests the backtraces of the apps. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
 /* Reports them if they were requested, with Ruby's lock held. The first `skip` frames of the calling thread are not the app's. */
-void tracing_see_to(long skip);
+void tracing_answer_pending(long skip);
 
 /* ---- app_metrics.c --------------------------------------------------------------------------------------------------- */
 
