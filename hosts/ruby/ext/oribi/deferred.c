@@ -203,6 +203,6 @@ uint32_t deferred_run(void *pointer) {
     if (between.due && nobody_waits(context))
         work_between(context);
     between.due = false;
-    app_metrics_see_to_collections();
+    app_metrics_report_collections();
     return deferred_next(context);
 }

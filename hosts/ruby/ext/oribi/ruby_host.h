@@ -420,7 +420,7 @@ extern size_t app_metrics_collections;
 void app_metrics_note_collections(void);
 
 /* Checks whether garbage was collected. Never raises. */
-static inline void app_metrics_see_to_collections(void) {
+static inline void app_metrics_report_collections(void) {
     if (RB_UNLIKELY(app_metrics_counted) && rb_gc_count() != app_metrics_collections)
         app_metrics_note_collections();
 }
