@@ -61,7 +61,7 @@ static VALUE report(VALUE argument) {
         for (long i = report->context == context_own() ? TRAP_FRAMES + 1 : 0; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
-    failure_say_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
+    failure_write_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
     return Qnil;
 }
 

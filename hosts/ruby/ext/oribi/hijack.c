@@ -101,7 +101,7 @@ static VALUE inform(VALUE argument) {
 static VALUE note_unsent_hints(VALUE argument, VALUE error) {
     VALUE text = rb_str_new_cstr("the early hints were not sent: ");
     rb_str_append(text, rb_obj_as_string(rb_funcallv(error, names.message, 0, NULL)));
-    failure_say_text(ORIBI_LOG_WARN, ((const Hints *)argument)->ticket->environment, text);
+    failure_write_text(ORIBI_LOG_WARN, ((const Hints *)argument)->ticket->environment, text);
     return Qnil;
 }
 

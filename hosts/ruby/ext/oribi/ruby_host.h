@@ -373,10 +373,10 @@ VALUE failure_take_error(void);
 /* Logs `error` after `what`, which may be NULL. If an exception's own methods fail, logs its class. */
 GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, int *status);
 /* Writes a formatted line to the error log, after the request's method and path. */
-void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void failure_write(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The same for a text of any length. May raise. */
-void failure_say_text(oribi_log_level level, VALUE environment, VALUE text);
+void failure_write_text(oribi_log_level level, VALUE environment, VALUE text);
 /* "GET /path: ", or nothing. May raise. */
 VALUE failure_line(VALUE environment);
 
