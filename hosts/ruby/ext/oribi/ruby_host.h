@@ -4,7 +4,7 @@
  * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
  * stream.c) reads the return value and passes it to the server. rescue.c (with failure.c) handles everything that goes wrong on
  * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
- * data of a thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c, stray.c
+ * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c, stray.c
  * and signals.c) handles the life of the processes. shared.c has the data that all of them use.
  *
  * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
@@ -110,7 +110,7 @@ void stray_end_as_program(int state) __attribute__((noreturn));
 /* Flushes standard output and standard error. For rb_protect; ignores its argument. */
 VALUE stray_flush(VALUE unused);
 
-/* ---- crew.c --------------------------------------------------------------------------------------------------------- */
+/* ---- threads.c ------------------------------------------------------------------------------------------------------ */
 
 /* For the table of functions: oribi_host.lock. */
 extern const oribi_lock crew_lock;

@@ -1,4 +1,4 @@
-/* crew.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or runs the
+/* threads.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or runs the
  * app.
  *
  * Nothing here may be left by a jump, because Rust frames are below. Interrupts (Thread#raise, Thread#kill, traps) are
