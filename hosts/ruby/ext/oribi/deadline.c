@@ -171,7 +171,7 @@ static VALUE has_pending(VALUE thread) {
 void deadline_forget(Context *context) {
     int state = 0;
     context->interrupted = false;
-    while (RTEST(rb_protect(has_pending, context->thread, &state)) && crew_take_interrupts()) {
+    while (RTEST(rb_protect(has_pending, context->thread, &state)) && threads_take_interrupts()) {
     }
     if (state)
         rb_set_errinfo(Qnil);

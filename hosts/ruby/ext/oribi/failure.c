@@ -69,7 +69,7 @@ VALUE failure_take_error(void) {
     rb_set_errinfo(Qnil);
     /* Thread#kill leaves a number. */
     if (RB_FIXNUM_P(error))
-        crew_thread_was_killed();
+        threads_note_killed();
     if (RB_SPECIAL_CONST_P(error) || RB_BUILTIN_TYPE(error) == T_IMEMO || RB_BUILTIN_TYPE(error) == T_NONE)
         return Qnil;
     return RTEST(rb_obj_is_kind_of(error, rb_eException)) ? error : Qnil;

@@ -113,21 +113,21 @@ VALUE stray_flush(VALUE unused);
 /* ---- threads.c ------------------------------------------------------------------------------------------------------ */
 
 /* For the table of functions: oribi_host.lock. */
-extern const oribi_lock crew_lock;
+extern const oribi_lock threads_lock;
 
 /* Whether the lane of this process can still be used: an object that refers to an exchange may outlive the lane. */
-bool crew_has_lane(void);
+bool threads_have_lane(void);
 
 /* Like oribi_write(), but blocks until the client has room, even if the thread is interrupted. Handles interrupts meanwhile, so
  * a jump may leave it. */
-oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+oribi_result threads_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
-void crew_thread_was_killed(void);
+void threads_note_killed(void);
 
 /* Handles Ruby's pending work for the calling thread, where no request is being answered. False if the thread was killed,
  * and ends after its turn. */
-bool crew_take_interrupts(void);
+bool threads_take_interrupts(void);
 
 /* ---- context.c ------------------------------------------------------------------------------------------------------- */
 
