@@ -4,8 +4,8 @@
  * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
  * stream.c) reads the return value and passes it to the server. rescue.c (with failure.c) handles everything that goes wrong on
  * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
- * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c, stray.c
- * and signals.c) handles the life of the processes. shared.c has the data that all of them use.
+ * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c,
+ * stray.c and signals.c) handles the life of the processes. shared.c has the data that all of them use.
  *
  * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
  *
@@ -406,7 +406,8 @@ void messenger_call_main(void);
 void tracing_begin(void);
 /* Requests the backtraces of the apps. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
-/* Reports them if they were requested, with Ruby's lock held. The first `skip` frames of the calling thread are not the app's. */
+/* Reports them if they were requested, with Ruby's lock held. The first `skip` frames of the calling thread are not the
+ * app's. */
 void tracing_answer_pending(long skip);
 
 /* ---- app_metrics.c --------------------------------------------------------------------------------------------------- */
