@@ -1,7 +1,7 @@
 //! An edge and two workers of a pool act as the bytes of the fuzzer say, while a stranger overwrites the memory that one of the
 //! workers may write.
 
-use oribi_pool::{DescriptorRequest, Edge, Event, Memory, RequestState, Shape, Taken, Ticket, Unfit, Withdrawal, Worker};
+use oribi_pool::{DescriptorRequest, Edge, Event, Memory, NotWritten, RequestState, Shape, Taken, Ticket, Withdrawal, Worker};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
@@ -165,7 +165,7 @@ impl Play<'_> {
             0 => worker.head(&mut hand.taken, bytes),
             1 => worker.interim(&mut hand.taken, bytes),
             2 => worker.message(&mut hand.taken, bytes),
-            3 => worker.wish(&mut hand.taken, DescriptorRequest::Content),
+            3 => worker.request_descriptor(&mut hand.taken, DescriptorRequest::Content),
             4 => worker.file(&mut hand.taken, self.file.as_fd(), 0, 8),
             5 if length > 500 => worker.deadline(&mut hand.taken, Some(Duration::from_millis(length as u64))),
             5 if length > 400 => worker.deadline(&mut hand.taken, None),
@@ -177,13 +177,13 @@ impl Play<'_> {
         };
         match outcome {
             Ok(()) if matches!(kind, 0..=2) => hand.said.extend_from_slice(bytes),
-            Ok(()) | Err(Unfit::Full) => {}
-            Err(Unfit::Never(_)) => assert!(kind == 4 || length > 400, "{kind} {length}"),
+            Ok(()) | Err(NotWritten::Full) => {}
+            Err(NotWritten::Never(_)) => assert!(kind == 4 || length > 400, "{kind} {length}"),
         }
         worker.flush(&hand.taken);
         let _ = worker.orders(&hand.taken);
-        worker.hear().expect("nobody floods a worker");
-        let _ = worker.fulfilled(&hand.taken).expect("nobody floods a worker");
+        worker.receive().expect("nobody floods a worker");
+        let _ = worker.take_descriptor(&hand.taken).expect("nobody floods a worker");
     }
 
     fn finish(&mut self, number: usize) {
@@ -232,7 +232,7 @@ impl Play<'_> {
             }
             Event::DescriptorRequest(ticket, _) => {
                 self.asked(ticket).wished += 1;
-                let _ = self.edge.fulfil(ticket, self.file.as_fd());
+                let _ = self.edge.send_descriptor(ticket, self.file.as_fd());
                 return;
             }
             Event::Broken(number) => {
@@ -311,8 +311,8 @@ impl Play<'_> {
         let seen = self.memory.inspect().expect("memory can be read");
         let mut texts = Vec::new();
         for pooled in &seen {
-            if let RequestState::Taken { place, .. } = pooled.stage {
-                assert!(place < SHAPE.workers);
+            if let RequestState::Taken { worker, .. } = pooled.state {
+                assert!(worker < SHAPE.workers);
             }
             let bytes = self.memory.look_at(pooled, usize::MAX).expect("memory can be read").expect("nothing moves meanwhile");
             assert!(bytes.len() <= SHAPE.request_bytes as usize);
@@ -345,7 +345,7 @@ impl Play<'_> {
     /// A worker dies, and another one takes its place.
     fn die(&mut self, number: usize) {
         self.players[number].hands.clear();
-        self.edge.bury(number as u32);
+        self.edge.report_death(number as u32);
         self.collect();
         self.players[number] = player(&self.memory, number as u32);
     }
@@ -382,7 +382,7 @@ impl Play<'_> {
     /// In every state, a worker that follows the rules can answer all remaining requests, and nothing is lost.
     fn end(&mut self) {
         self.players.truncate(STRANGER);
-        self.edge.bury(STRANGER as u32);
+        self.edge.report_death(STRANGER as u32);
         for ticket in self.open.keys().copied().collect::<Vec<_>>() {
             self.edge.resume(ticket);
         }

@@ -310,7 +310,7 @@ impl Host for CHost {
         if let Some(trailers) = request.trailers {
             self.trailers.extend(trailers.fields().map(|(name, value)| OribiField::of(name, value)));
         }
-        let queue_time = if outlet.tells_queue_times() { outlet.queue_time(exchange) } else { None };
+        let queue_time = if outlet.reports_queue_times() { outlet.queue_time(exchange) } else { None };
         let filtered = request.gateway.as_ref().filter(|gateway| gateway.role == Role::Filter);
         let data = filtered.map(|gateway| OribiContent::of(&gateway.data));
         let request = OribiRequest {

@@ -67,6 +67,6 @@ pub unsafe extern "C" fn oribi_trace_tell(
             (about.get(), frames)
         };
         let frames: Option<Vec<&[u8]>> = frames;
-        backtrace::tell(question, Some(thread).filter(|thread| *thread > 0), about, frames.as_deref(), more);
+        backtrace::answer(question, Some(thread).filter(|thread| *thread > 0), about, frames.as_deref(), more);
     });
 }

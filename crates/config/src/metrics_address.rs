@@ -55,7 +55,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
     if let Some(path) = settings.metrics_path.as_ref().filter(|path| settings.probe.as_deref() == Some(path.path())) {
         return Err(SettingError::bad("metrics-path", path.to_string(), "the probe has the same path (--probe)"));
     }
-    match settings.metrics_routes.first().filter(|_| !settings.tells_metrics()) {
+    match settings.metrics_routes.first().filter(|_| !settings.serves_metrics()) {
         Some(route) => Err(SettingError::bad(
             "metrics-route",
             route.to_string(),

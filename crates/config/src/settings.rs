@@ -451,7 +451,7 @@ impl Settings {
 
     /// Whether there are metrics, at an address or a path.
     #[must_use]
-    pub fn tells_metrics(&self) -> bool {
+    pub fn serves_metrics(&self) -> bool {
         self.metrics.is_some() || self.metrics_path.is_some()
     }
 

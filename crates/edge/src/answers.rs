@@ -48,12 +48,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
             Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
             Event::Message(ticket) => self.handle_message(ticket, bytes),
-            Event::DescriptorRequest(ticket, wish) => self.handle_wish(ticket, wish),
+            Event::DescriptorRequest(ticket, request) => self.handle_descriptor_request(ticket, request),
             Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
             Event::Finished(ticket) => self.handle_end(ticket, false),
             Event::Abandoned(ticket) => self.handle_end(ticket, true),
             Event::Lost(ticket) => self.handle_loss(ticket),
-            Event::Broken(place) => self.handle_breach(place),
+            Event::Broken(worker) => self.handle_breach(worker),
         }
     }
 
@@ -85,7 +85,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Ok(Err(ReplyError::Invalid(why))) => log::error!("the response of an app is invalid: {why}"),
             Ok(_) => {}
             Err(Malformed) => {
-                self.tell_wait(ticket, exchange);
+                self.report_wait(ticket, exchange);
                 if begun {
                     return self.lane.source().abandon(exchange);
                 }
@@ -97,7 +97,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
-        self.tell_wait(ticket, exchange);
+        self.report_wait(ticket, exchange);
         let lane = &self.lane;
         let begun = self.heads.read(bytes, |Head { head, content }| {
             let size = match content {
@@ -184,7 +184,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_excess(&mut self, ticket: Ticket) {
         if self.table.get(ticket).is_some_and(|entry| std::mem::take(&mut entry.complete)) {
             log::error!("a response was cut off: more content than its Content-Length");
-            self.throw_away(ticket);
+            self.discard(ticket);
         }
     }
 
@@ -270,24 +270,25 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_nonsense(&mut self, ticket: Ticket) {
         let holder = self.pool.holder(ticket);
         self.fail(ticket, 502);
-        if let Some(place) = holder {
-            self.handle_breach(place);
+        if let Some(worker) = holder {
+            self.handle_breach(worker);
         }
     }
 
-    fn handle_wish(&mut self, ticket: Ticket, wish: DescriptorRequest) {
+    fn handle_descriptor_request(&mut self, ticket: Ticket, request: DescriptorRequest) {
         let Some(exchange) = self.destination(ticket) else { return };
-        let outcome = match wish {
+        let outcome = match request {
             DescriptorRequest::Content | DescriptorRequest::Data => {
                 let overflow = self.table.get(ticket).and_then(|entry| entry.overflow.as_deref());
-                let file = overflow
-                    .and_then(|files| if wish == DescriptorRequest::Content { &files.content } else { &files.data }.as_ref());
-                file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
+                let file = overflow.and_then(|files| {
+                    if request == DescriptorRequest::Content { &files.content } else { &files.data }.as_ref()
+                });
+                file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.send_descriptor(ticket, file.as_fd()))
             }
             DescriptorRequest::Socket => self.pass_socket(ticket, exchange),
         };
         if let Err(error) = outcome {
-            log::error!("cannot send a worker what its app asks for: {error}");
+            log::error!("cannot send a worker the descriptor that its app needs: {error}");
             let status = if oribi_engine::shortage::is_of_descriptors(&error) { 503 } else { 500 };
             self.give_up(ticket, status);
         }
@@ -301,7 +302,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 if let Some(entry) = self.table.get(ticket) {
                     entry.socket_taken = true;
                 }
-                self.pool.fulfil(ticket, socket.as_fd())
+                self.pool.send_descriptor(ticket, socket.as_fd())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.awaited_sockets.push(ticket);
@@ -323,7 +324,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Resumes the exchanges that wait for their clients, where possible.
-    pub(super) fn look_after_clients(&mut self) {
+    pub(super) fn resume_waiting_exchanges(&mut self) {
         if !self.paused.is_empty() {
             let mut paused = std::mem::take(&mut self.paused);
             paused.retain(|&ticket| !self.resume_if_taken(ticket));
@@ -332,7 +333,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if !self.awaited_sockets.is_empty() {
             for ticket in std::mem::take(&mut self.awaited_sockets) {
-                self.handle_wish(ticket, DescriptorRequest::Socket);
+                self.handle_descriptor_request(ticket, DescriptorRequest::Socket);
             }
         }
     }

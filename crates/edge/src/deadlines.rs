@@ -68,7 +68,7 @@ impl Deadlines {
     fn next(&self, entry: &Entry) -> Option<(Escalation, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
         let AppDeadlines { warning, timeout, kill } =
-            entry.asked.map_or(self.of_settings, |asked| self.of_settings.moved(asked));
+            entry.own_deadline.map_or(self.of_settings, |own_deadline| self.of_settings.moved(own_deadline));
         let stages = [(Escalation::Warned, warning), (Escalation::Interrupted, timeout), (Escalation::Killed, kill)];
         let to_come = stages.into_iter().filter(|(stage, after)| *stage > entry.stage && *after < Timeouts::NEVER);
         to_come.map(|(stage, after)| (stage, progress + after)).min_by_key(|(_, at)| *at)
@@ -78,7 +78,7 @@ impl Deadlines {
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Records which requests have been taken: checks only the first ones, or all if they may be taken out of order.
     pub(super) fn note_taken(&mut self, now: Duration) {
-        let in_order = !self.table.shares.are_disordered();
+        let in_order = !self.table.shares.are_out_of_order();
         let mut untaken = std::mem::take(&mut self.deadlines.untaken);
         let is_untaken = |edge: &mut Self, ticket: Ticket| {
             let Some(entry) = edge.table.get(ticket) else { return false };
@@ -103,7 +103,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn change_deadline(&mut self, ticket: Ticket, time: Option<Duration>) {
         let now = self.now();
         let Some(entry) = self.table.get(ticket) else { return };
-        entry.asked = Some(time);
+        entry.own_deadline = Some(time);
         entry.progress = Some(now);
         if let Some((_, at)) = self.deadlines.next(entry) {
             self.deadlines.look_at(at);
@@ -111,7 +111,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Handles the deadlines that have expired.
-    pub(super) fn see_to_deadlines(&mut self, now: Duration) {
+    pub(super) fn handle_expired_deadlines(&mut self, now: Duration) {
         self.deadlines.due = None;
         let mut due = Vec::new();
         for entry in self.table.entries() {
@@ -130,12 +130,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let holder = self.pool.holder(ticket);
         let Some(entry) = self.table.get(ticket) else { return };
         // Without a holder, the worker has finished with the request in the meantime.
-        let Some(place) = holder else { return };
+        let Some(worker) = holder else { return };
         entry.stage = stage;
         let outcome = if entry.begun { "its response is cut off" } else { "its client gets a 504" };
         let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
         let next = self.deadlines.next(entry);
-        let (label, process) = (self.table.label(ticket), self.workers.process(place).unwrap_or_default());
+        let (label, process) = (self.table.label(ticket), self.workers.process(worker).unwrap_or_default());
         if let Some((_, at)) = next {
             self.deadlines.look_at(at);
         }
@@ -144,7 +144,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Escalation::Warned => {
                 log::warn!("{label} has been running for {took:.1} s in worker {process}");
                 self.pool.warn(ticket);
-                self.request_action(place, Reason::Slow);
+                self.request_action(worker, Reason::Slow);
             }
             Escalation::Interrupted => {
                 log::error!(
@@ -158,7 +158,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 log::error!(
                     "{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
                 );
-                self.request_action(place, Reason::Stuck);
+                self.request_action(worker, Reason::Stuck);
             }
         }
         self.pool.wake_workers();

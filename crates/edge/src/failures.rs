@@ -28,7 +28,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             let outcome = if untouched { "its client gets a 502" } else { "its response is cut off" };
             log::warn!("{label} was lost with its worker: {outcome}");
         }
-        self.tell_wait(ticket, exchange);
+        self.report_wait(ticket, exchange);
         if untouched {
             self.refuse(exchange, 502);
         } else {
@@ -68,7 +68,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
         let Some(exchange) = entry.exchange.take() else { return };
-        self.tell_wait(ticket, exchange);
+        self.report_wait(ticket, exchange);
         if untouched {
             self.refuse(exchange, status);
         } else {
@@ -82,11 +82,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Abandons a response, and informs its app that no client waits any longer.
     pub(super) fn give_up(&mut self, ticket: Ticket, status: u16) {
         self.fail(ticket, status);
-        self.throw_away(ticket);
+        self.discard(ticket);
     }
 
     /// Removes a request without a client from the queue, or informs its app.
-    pub(super) fn throw_away(&mut self, ticket: Ticket) {
+    pub(super) fn discard(&mut self, ticket: Ticket) {
         let withdrawn = self.pool.withdraw(ticket);
         if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
             // The entry stays, because its app may be stuck.

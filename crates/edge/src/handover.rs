@@ -1,9 +1,9 @@
 //! Hands connections over to an edge of the next server, and takes over those of the previous one.
 
 use super::EdgeLoop;
-use crate::parent_link::{Given, ParentLink};
+use crate::parent_link::{ParentLink, Received};
 use oribi_io::Backend;
-use oribi_ipc::handover::{Receipt, Receiver, Room, Sender};
+use oribi_ipc::handover::{HandoverEvent, Receiver, Room, Sender};
 use oribi_listen::Vault;
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
 /// The edges before and after this one.
 #[derive(Debug, Default)]
-pub(super) struct Neighbours<'a> {
+pub(super) struct HandoverPeers<'a> {
     /// The source of connections from another edge; `None` to accept clients only.
     before: Option<&'a Receiver>,
     /// The destination of connections; `None` if they stay.
@@ -28,7 +28,7 @@ pub(super) struct Neighbours<'a> {
     blocked: bool,
 }
 
-impl Neighbours<'_> {
+impl HandoverPeers<'_> {
     /// Returns the longest time that the edge may wait; `None` for no limit.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.after.as_ref().map(|_| if self.blocked { AGAIN_AFTER } else { LOOKS_EVERY })
@@ -38,25 +38,25 @@ impl Neighbours<'_> {
 impl<'a, B: Backend> EdgeLoop<'a, B> {
     /// Sets the source of connections that another edge hands over.
     pub(super) fn taking_over(mut self, before: Option<&'a Receiver>) -> io::Result<Self> {
-        if let (Some(before), Some(attention)) = (before, self.lane.attention()) {
-            attention.watch(before.as_fd())?;
-            self.neighbours.before = Some(before);
+        if let (Some(before), Some(event_sources)) = (before, self.lane.event_sources()) {
+            event_sources.watch(before.as_fd())?;
+            self.peers.before = Some(before);
         }
         Ok(self)
     }
 
     /// Accepts descriptors from the parent process: reopened log files, certificates, and the destination of connections.
-    pub(super) fn accept_gifts(&mut self) {
+    pub(super) fn receive_descriptors(&mut self) {
         while let Some(given) = self.parent_link.and_then(ParentLink::next) {
             match given {
-                Given::Successor(successor) => self.neighbours.named = Some(successor),
-                Given::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
+                Received::Successor(successor) => self.peers.named = Some(successor),
+                Received::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
                     Some(Ok(())) => log::info!("the certificates were replaced"),
                     Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
                     None => log::error!("no certificates arrived from the master; keeping the current ones"),
                 },
-                Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
-                Given::ErrorLog(log) => {
+                Received::AccessLog(log) => self.lane.source().use_access_log(log.into()),
+                Received::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {
                         log::error!("cannot use the reopened error log: {error}");
                     }
@@ -66,22 +66,22 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     }
 
     /// Leaves the reopening of log files to the parent process, because this edge cannot do it.
-    pub(super) fn leave_logs_to_keeper(&mut self) {
-        self.lane.leave_logs_to_others();
+    pub(super) fn leave_logs_to_parent(&mut self) {
+        self.lane.skip_log_reopening();
         self.lane.source().expect_access_log();
     }
 
     /// Starts to hand connections over, on command.
     pub(super) fn begin_to_hand_over(&mut self) {
-        if self.neighbours.after.is_some() {
+        if self.peers.after.is_some() {
             return;
         }
         // The destination may have arrived after the last look.
-        self.accept_gifts();
-        match self.neighbours.named.take() {
+        self.receive_descriptors();
+        match self.peers.named.take() {
             Some(successor) => {
                 log::info!("handing connections over to the next server");
-                self.neighbours.after = Some(successor);
+                self.peers.after = Some(successor);
                 self.lane.source().begin_to_hand_over();
             }
             None => self.give_up_handing_over("the next server is not known"),
@@ -91,13 +91,13 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     /// Closes connections after their next responses instead.
     fn give_up_handing_over(&mut self, why: &str) {
         log::error!("connections cannot be handed over, and close after their next responses: {why}");
-        self.neighbours.after = None;
+        self.peers.after = None;
         self.lane.source().stop(false);
     }
 
     /// Hands over the connections that are ready for it, if the edge is doing so.
     pub(super) fn hand_over(&mut self) {
-        let Some(after) = &self.neighbours.after else { return };
+        let Some(after) = &self.peers.after else { return };
         let mut gone = false;
         let handed = self.lane.source().hand_over(|record, descriptor| match after.room() {
             Room::Yes => after.send(record, descriptor.as_fd()),
@@ -107,7 +107,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
         });
-        self.neighbours.blocked = handed.is_err();
+        self.peers.blocked = handed.is_err();
         if gone {
             self.give_up_handing_over("the next edge has ended");
         }
@@ -115,23 +115,23 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Continues with the connections that the previous server hands over.
     pub(super) fn take_over(&mut self) {
-        while let Some(before) = self.neighbours.before {
+        while let Some(before) = self.peers.before {
             match before.next() {
-                Receipt::Connection(record, descriptor) => {
+                HandoverEvent::Connection(record, descriptor) => {
                     if !self.lane.source().take_over(record, descriptor) {
                         log::error!("a connection of the old server was lost");
                     }
                 }
-                Receipt::Nonsense => {
+                HandoverEvent::Nonsense => {
                     log::error!("the old server sent a connection in an unknown form, which was closed");
                 }
-                Receipt::Nothing => return,
-                Receipt::End => {
-                    if let Some(attention) = self.lane.attention() {
+                HandoverEvent::Nothing => return,
+                HandoverEvent::End => {
+                    if let Some(event_sources) = self.lane.event_sources() {
                         // It fails if the socket was not watched, which is harmless.
-                        let _ = attention.unwatch(before.as_fd());
+                        let _ = event_sources.unwatch(before.as_fd());
                     }
-                    self.neighbours.before = None;
+                    self.peers.before = None;
                 }
             }
         }

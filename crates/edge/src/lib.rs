@@ -32,7 +32,7 @@ pub use setup::shape;
 
 use crate::parent_link::{EdgeSetup, ParentLink};
 use deadlines::Deadlines;
-use handover::Neighbours;
+use handover::HandoverPeers;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_io::{Backend, BackendVisitor, DoorbellWait, KernelBackend, Restricted};
@@ -82,18 +82,18 @@ impl BackendVisitor for EdgeVisitor<'_> {
 
 fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pool: oribi_pool::Edge) -> io::Result<()> {
     let lane_setup = LaneSetup { settings, ..setup.lane };
-    let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
-    let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_settings(settings)?;
+    let (engine, event_sources) = lane_setup.engine(backend, settings.workers)?;
+    let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let mut edge =
         EdgeLoop::new(lane, &lane_setup, pool)?.with_parent(setup.parent_link).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
-        edge.leave_logs_to_keeper();
+        edge.leave_logs_to_parent();
         // All files and sockets that the edge opens by name are open.
         sandbox.enter(settings)?;
     }
     // The edge has started.
     lane_setup.slot.set_state(WorkerState::Ready);
-    edge.obey();
+    edge.handle_command();
     while edge.turn()? {}
     edge.leave();
     Ok(())
@@ -116,7 +116,7 @@ struct EdgeLoop<'a, B: Backend> {
     yielding: Yielding,
     /// The socket to the parent process, which stops workers for this edge.
     parent_link: Option<&'a ParentLink>,
-    neighbours: Neighbours<'a>,
+    peers: HandoverPeers<'a>,
     heads: Heads,
     /// The bytes of the pool's latest event.
     bytes: Vec<u8>,
@@ -126,7 +126,7 @@ struct EdgeLoop<'a, B: Backend> {
     unsent_heads: Vec<Ticket>,
     /// Exchanges whose apps get the sockets of their clients once earlier responses have been sent.
     awaited_sockets: Vec<Ticket>,
-    /// The last time when workers were seen to take or to answer requests.
+    /// The last time at which the edge noticed that workers take or answer requests.
     moved: Duration,
 }
 
@@ -139,9 +139,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             engine.measure_times();
             engine.accept_ahead(true);
             engine.answer_in_batches();
-            match (engine.watch_news(pool.descriptor()), lane.attention()) {
-                (Err(error), Some(attention)) if error.kind() == io::ErrorKind::Unsupported => {
-                    attention.watch(pool.descriptor())?;
+            match (engine.watch_news(pool.descriptor()), lane.event_sources()) {
+                (Err(error), Some(event_sources)) if error.kind() == io::ErrorKind::Unsupported => {
+                    event_sources.watch(pool.descriptor())?;
                 }
                 (outcome, _) => outcome?,
             }
@@ -161,7 +161,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             nap: None,
             yielding: Yielding::default(),
             parent_link: None,
-            neighbours: Neighbours::default(),
+            peers: HandoverPeers::default(),
             heads: Heads::default(),
             bytes: Vec::new(),
             paused: Vec::new(),
@@ -178,14 +178,14 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Does all pending work, and waits once; `false` if the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
-        self.slot.turn();
+        self.slot.count_iteration();
         // Connections are handed over before their next requests, which may have arrived, are received.
         self.hand_over();
         let now = self.now();
-        self.pool.tell_time(now);
+        self.pool.set_time(now);
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
-            self.give_turns();
+            self.submit_due();
             // Without new requests this can wait until the edge is about to sleep.
             let has_submitted = self.pool.has_unannounced();
             if has_submitted {
@@ -197,13 +197,13 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 break;
             }
         }
-        self.withdraw_lost();
-        self.look_after_clients();
-        if self.lane.source().is_woken_or_finished() && !self.obey() {
+        self.withdraw_disconnected();
+        self.resume_waiting_exchanges();
+        if self.lane.source().is_woken_or_finished() && !self.handle_command() {
             return Ok(false);
         }
-        self.see_to_arrivals();
-        self.see_to_timers();
+        self.watch_new_workers();
+        self.run_expired_timers();
         self.hand_over();
         self.wait()?;
         Ok(true)
@@ -229,7 +229,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for any event.
     fn wait(&mut self) -> io::Result<()> {
-        self.give_turns();
+        self.submit_due();
         let waits = self.pool.take_waits();
         self.count_waits(waits);
         self.yield_to_worker();
@@ -239,7 +239,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         let timeout = match self.pool.prepare_to_rest() {
             Rest::No => Some(Duration::ZERO),
             Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
-            Rest::Sleep => self.time_left().into_iter().chain(self.neighbours.patience()).min(),
+            Rest::Sleep => self.time_left().into_iter().chain(self.peers.patience()).min(),
         };
         let waited = self.lane.source().wait_at_most(timeout);
         self.pool.awake();
@@ -247,11 +247,11 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     }
 
     /// Reads the command; `false` if the edge ends.
-    fn obey(&mut self) -> bool {
-        self.accept_gifts();
-        let goes_on = self.lane.obey();
-        if self.lane.attention().is_some_and(oribi_worker::attention::Attention::take) {
-            self.bury_the_dead();
+    fn handle_command(&mut self) -> bool {
+        self.receive_descriptors();
+        let goes_on = self.lane.handle_command();
+        if self.lane.event_sources().is_some_and(oribi_worker::event_sources::EventSources::take) {
+            self.handle_ended_workers();
             self.take_over();
         }
         if self.slot.command() == WorkerCommand::HandOver {

@@ -83,7 +83,7 @@ impl WorkerRequest {
 
 /// A descriptor from the parent process.
 #[derive(Debug)]
-pub(crate) enum Given {
+pub(crate) enum Received {
     /// The destination of the edge's connections.
     Successor(Sender),
     /// The error log, opened again.
@@ -112,17 +112,17 @@ impl ParentLink {
     }
 
     /// Returns the next descriptor, if one has arrived.
-    pub(crate) fn next(&self) -> Option<Given> {
+    pub(crate) fn next(&self) -> Option<Received> {
         loop {
             let mut kind = [0];
             match receive_with_descriptor(&self.0, &mut kind) {
                 Ok((0, _)) | Err(_) => return None,
                 Ok((_, None)) => {}
                 Ok((_, Some(descriptor))) => match kind[0] {
-                    SUCCESSOR => return Some(Given::Successor(Sender::new(descriptor))),
-                    ERROR_LOG => return Some(Given::ErrorLog(descriptor)),
-                    ACCESS_LOG => return Some(Given::AccessLog(descriptor)),
-                    CERTIFICATES => return Some(Given::Certificates(descriptor)),
+                    SUCCESSOR => return Some(Received::Successor(Sender::new(descriptor))),
+                    ERROR_LOG => return Some(Received::ErrorLog(descriptor)),
+                    ACCESS_LOG => return Some(Received::AccessLog(descriptor)),
+                    CERTIFICATES => return Some(Received::Certificates(descriptor)),
                     _ => {}
                 },
             }
@@ -245,10 +245,10 @@ mod tests {
         edge_link.give_certificates(file.as_fd()).expect("there is room");
         let (successor, _receiver) = oribi_ipc::handover::pair().expect("sockets");
         edge_link.name_successor(&successor).expect("there is room");
-        assert!(matches!(parent_link.next(), Some(Given::ErrorLog(_))));
-        assert!(matches!(parent_link.next(), Some(Given::AccessLog(_))));
-        assert!(matches!(parent_link.next(), Some(Given::Certificates(_))));
-        assert!(matches!(parent_link.next(), Some(Given::Successor(_))));
+        assert!(matches!(parent_link.next(), Some(Received::ErrorLog(_))));
+        assert!(matches!(parent_link.next(), Some(Received::AccessLog(_))));
+        assert!(matches!(parent_link.next(), Some(Received::Certificates(_))));
+        assert!(matches!(parent_link.next(), Some(Received::Successor(_))));
         assert!(parent_link.next().is_none());
         drop(edge_link);
         assert!(parent_link.next().is_none());

@@ -42,24 +42,24 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn probe_page(&mut self) -> ProbePage {
         let condition = self.condition();
-        let (depth, staff) = (self.waiting_requests(), self.pool.staff());
+        let (depth, worker_counts) = (self.waiting_requests(), self.pool.worker_counts());
         let oldest = self.oldest_wait().unwrap_or_default();
         let content = format!(
             "{{\"state\":\"{}\",\"queue\":{depth},\"oldest_wait\":{:.3},\"workers\":{},\"waiting_workers\":{}}}\n",
             condition.name(),
             oldest.as_secs_f64(),
-            staff.attached,
-            staff.waiting,
+            worker_counts.attached,
+            worker_counts.waiting,
         );
         ProbePage { status: if condition == Condition::Ready { 200 } else { 503 }, content }
     }
 
     fn condition(&self) -> Condition {
-        let staff = self.pool.staff();
+        let worker_counts = self.pool.worker_counts();
         let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
         if self.lane.is_draining() {
             Condition::Draining
-        } else if staff.attached > 0 && (staff.waiting > 0 || self.table.used() == 0 || moves) {
+        } else if worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves) {
             Condition::Ready
         } else {
             Condition::Alive

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The shortest interval between two log lines about waiting requests.
-const SAID_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A request that has waited for this long, and whose client has closed its sending side, is dropped: people and proxies
 /// that give up do that, so no client waits for an answer. (A client that closes it earlier may have sent its only request.)
@@ -40,7 +40,7 @@ const TOO_FEW_WORKERS: &str = "more workers (--workers, --threads) or faster ans
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// The time of the last log line about waiting requests.
-    said: Option<Duration>,
+    logged_at: Option<Duration>,
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
@@ -54,7 +54,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.slot.account.count(Counter::QueueRefused);
             let advice = if is_full { QUEUE_IS_FULL } else { SLOTS_ARE_FULL };
             self.say_that_requests_wait(now, advice);
-            self.lane.source().tell_wait_until_now(id);
+            self.lane.source().report_wait_until_now(id);
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
         };
@@ -84,7 +84,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let aside = self.make_room(connection);
         let submit = if aside { oribi_pool::Edge::submit_aside } else { oribi_pool::Edge::submit };
         let ticket = submit(&mut self.pool, reserved, fitted.size);
-        self.note_place(connection, ticket, aside);
+        self.record_submission(connection, ticket, aside);
         let now = self.now();
         if self.table.used() == 0 {
             self.moved = now;
@@ -121,12 +121,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Returns the time that the oldest request has waited for a worker.
     pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
-        let first = oldest.into_iter().chain(self.table.shares.first_ones_aside());
+        let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each());
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
     /// Removes requests from the queue that have waited too long, or whose clients have disconnected.
-    pub(super) fn look_at_queue(&mut self, now: Duration) {
+    pub(super) fn expire_queued(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
                 continue;
@@ -135,7 +135,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 let waited = now.saturating_sub(submitted);
                 self.slot.account.count(Counter::QueueTimeouts);
                 self.count_wait(waited, waited);
-                self.lane.source().tell_wait_until_now(exchange);
+                self.lane.source().report_wait_until_now(exchange);
                 self.refuse_for_now(exchange);
             }
         }
@@ -143,7 +143,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.drop_those_without_clients(now);
             // All of them may have been dropped.
             if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
-                let advice = if self.pool.staff().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
+                let advice = if self.pool.worker_counts().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
                 self.say_that_requests_wait(now, advice);
             }
         }
@@ -152,7 +152,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Returns the requests that have waited too long, the oldest first, with their times of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
         let most = self.settings.queue_timeout;
-        if !self.table.shares.are_disordered() && self.oldest_wait().is_none_or(|wait| wait < most) {
+        if !self.table.shares.are_out_of_order() && self.oldest_wait().is_none_or(|wait| wait < most) {
             return Vec::new();
         }
         let waits = |entry: &&Entry| now.saturating_sub(entry.submitted) >= most && self.pool.waits(entry.ticket);
@@ -189,7 +189,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
             {
                 let mut engine = self.lane.source();
-                engine.tell_wait_until_now(exchange);
+                engine.report_wait_until_now(exchange);
                 engine.hang_up(exchange);
             }
         }
@@ -197,10 +197,10 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Logs how many requests wait and why, at limited frequency.
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
-        if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
+        if self.queue.logged_at.is_some_and(|logged_at| now.saturating_sub(logged_at) < LOG_INTERVAL) {
             return;
         }
-        self.queue.said = Some(now);
+        self.queue.logged_at = Some(now);
         let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.waiting_requests());
         let waiting = match depth {
             0 => "no request waits for a worker".to_owned(),
@@ -212,12 +212,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Describes for the log how many workers are free, and how many answers the others have to finish.
     pub(super) fn describe_workers(&self) -> String {
-        let staff = self.pool.staff();
+        let worker_counts = self.pool.worker_counts();
         let mut held: HashMap<u32, usize> = HashMap::new();
-        for place in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
-            *held.entry(place).or_default() += 1;
+        for worker in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
+            *held.entry(worker).or_default() += 1;
         }
-        let free = match (staff.attached, staff.waiting) {
+        let free = match (worker_counts.attached, worker_counts.waiting) {
             (0, _) => return "there is no worker yet".to_owned(),
             (1, 0) => "the only one is busy".to_owned(),
             (all, 0) => format!("all {all} are busy"),
@@ -233,8 +233,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Reports to the engine how long a request has waited for its worker, and the process id of that worker.
-    pub(super) fn tell_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
-        self.lane.source().tell_wait(exchange, self.wait_of(ticket));
+    pub(super) fn report_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
+        self.lane.source().report_wait(exchange, self.wait_of(ticket));
     }
 
     /// Returns how long a request has waited for its worker, and the process id of that worker.
@@ -250,20 +250,20 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
-        let place = self.pool.worker_of(ticket)?;
+        let worker = self.pool.worker_of(ticket)?;
         // A worker may answer before it is watched, and may have ended and been removed before its last answers are read.
-        self.workers.process(place).or_else(|| self.pool.occupant(place)).or_else(|| self.workers.latest_process(place))
+        self.workers.process(worker).or_else(|| self.pool.occupant(worker)).or_else(|| self.workers.latest_process(worker))
     }
 
     /// Withdraws the requests whose clients have disconnected.
-    pub(super) fn withdraw_lost(&mut self) {
+    pub(super) fn withdraw_disconnected(&mut self) {
         loop {
             let lost = self.lane.source().take_lost();
             let Some(lost) = lost else { return };
             let ticket = self.table.find(lost.exchange);
             let known = ticket.map(|ticket| self.wait_of(ticket));
             if let Some(ticket) = ticket {
-                self.throw_away(ticket);
+                self.discard(ticket);
             }
             self.lane.source().conclude_lost(lost, known);
         }

@@ -76,8 +76,8 @@ pub fn shape(settings: &Settings, workers: u32) -> Shape {
     // being replaced add to the last number, and use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
-    let put_off = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_put_off(AREAS));
-    let slots = number(settings.queue_limit).saturating_add(answering).saturating_add(put_off);
+    let postponed = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_postponed(AREAS));
+    let slots = number(settings.queue_limit).saturating_add(answering).saturating_add(postponed);
     Shape {
         slots: slots.min(65_535),
         request_bytes: u32::try_from(request_bytes).unwrap_or(u32::MAX),

@@ -33,7 +33,7 @@ struct Share {
     /// The request in the queue that does not make room again.
     stays: Option<Ticket>,
     /// The number of waiting requests counted during a pass over the queue.
-    seen: usize,
+    counted: usize,
 }
 
 /// The shares of all connections.
@@ -64,12 +64,12 @@ impl Shares {
     }
 
     /// Whether requests may wait out of their order of arrival.
-    pub(super) const fn are_disordered(&self) -> bool {
+    pub(super) const fn are_out_of_order(&self) -> bool {
         self.disordered
     }
 
     /// Returns the first request aside of each connection; the oldest request is among these.
-    pub(super) fn first_ones_aside(&self) -> impl Iterator<Item = Ticket> {
+    pub(super) fn first_aside_of_each(&self) -> impl Iterator<Item = Ticket> {
         self.turns.iter().filter_map(|connection| self.of[*connection as usize].aside.front().copied())
     }
 
@@ -190,7 +190,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Records the place of a request that has been submitted.
     #[inline]
-    pub(super) fn note_place(&mut self, connection: Option<u32>, ticket: Ticket, aside: bool) {
+    pub(super) fn record_submission(&mut self, connection: Option<u32>, ticket: Ticket, aside: bool) {
         match connection {
             None => self.table.shares.alone = None,
             Some(connection) if aside => self.table.shares.put_aside(connection, ticket),
@@ -201,7 +201,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Records a request that was put into the queue again, perhaps out of the order of its connection.
     pub(super) fn note_other_try(&mut self, connection: Option<u32>, ticket: Ticket) {
-        self.note_place(connection, ticket, false);
+        self.record_submission(connection, ticket, false);
         self.table.shares.loose |= connection.is_some();
     }
 
@@ -214,7 +214,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             for ticket in pool.waiting() {
                 if let Some(connection) = table.connection(ticket) {
                     let share = table.shares.share(connection);
-                    share.seen = if one_more { share.seen + 1 } else { 0 };
+                    share.counted = if one_more { share.counted + 1 } else { 0 };
                 }
             }
         }
@@ -223,7 +223,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 let Some(connection) = table.connection(ticket) else { return false };
                 let share = table.shares.share(connection);
                 // 0 after the first of them has been visited.
-                let waiting = std::mem::take(&mut share.seen);
+                let waiting = std::mem::take(&mut share.counted);
                 let is_first = waiting > 0;
                 let with_workers = share.all.saturating_sub(waiting + share.aside.len());
                 if is_first && (with_workers == 0 || share.stays == Some(ticket)) {
@@ -246,7 +246,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Puts requests whose turns have come into the queue.
     #[inline]
-    pub(super) fn give_turns(&mut self) {
+    pub(super) fn submit_due(&mut self) {
         if !self.table.shares.turns.is_empty() {
             self.fill_queue();
         } else if self.table.shares.disordered && self.pool.depth() == 0 {

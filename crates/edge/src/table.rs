@@ -19,8 +19,8 @@ pub(super) struct Entry {
     pub(super) exchange: Option<ExchangeId>,
     /// The time at which it entered the pool.
     pub(super) submitted: Duration,
-    /// The time at which a worker was first seen to have it, or last made progress; `None` while it waits. Only kept if apps
-    /// have deadlines.
+    /// The time at which the edge first found it with a worker, or at which the worker last made progress; `None` while it
+    /// waits. Only kept if apps have deadlines.
     pub(super) progress: Option<Duration>,
     /// Whether a worker has begun to answer.
     pub(super) begun: bool,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     /// The last measure taken because of a deadline.
     pub(super) stage: Escalation,
     /// The timeout that an app has set in place of `--request-timeout`. `Some(None)` without a timeout.
-    pub(super) asked: Option<Option<Duration>>,
+    pub(super) own_deadline: Option<Option<Duration>>,
     /// Whether it was lost once already.
     pub(super) retried: bool,
     /// The number of its connection, if that carries several requests.
@@ -72,7 +72,7 @@ struct SlotBuffers {
 /// The requests, by slot.
 #[derive(Debug)]
 pub(super) struct Table {
-    places: Vec<SlotBuffers>,
+    slots: Vec<SlotBuffers>,
     used: usize,
     pub(super) shares: Shares,
 }
@@ -90,7 +90,7 @@ impl Entry {
             paused: false,
             overflow: None,
             stage: Escalation::Nothing,
-            asked: None,
+            own_deadline: None,
             retried: false,
             connection: None,
         }
@@ -99,7 +99,7 @@ impl Entry {
 
 impl Table {
     pub(super) fn new(slots: u32) -> Self {
-        Self { places: (0..slots).map(|_| SlotBuffers::default()).collect(), used: 0, shares: Shares::default() }
+        Self { slots: (0..slots).map(|_| SlotBuffers::default()).collect(), used: 0, shares: Shares::default() }
     }
 
     /// Returns the number of requests in the pool.
@@ -109,12 +109,12 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry) {
-        let place = &mut self.places[entry.ticket.slot() as usize];
+        let buffers = &mut self.slots[entry.ticket.slot() as usize];
         if let Some(connection) = entry.connection {
             self.shares.begin(connection);
         }
         // The slot may still contain a request without a client.
-        match place.entry.replace(entry) {
+        match buffers.entry.replace(entry) {
             None => self.used += 1,
             Some(Entry { connection: Some(connection), ticket, .. }) => self.shares.end(connection, ticket),
             Some(_) => {}
@@ -123,7 +123,7 @@ impl Table {
 
     #[inline]
     pub(super) fn get(&mut self, ticket: Ticket) -> Option<&mut Entry> {
-        self.places.get_mut(ticket.slot() as usize)?.entry.as_mut().filter(|entry| entry.ticket == ticket)
+        self.slots.get_mut(ticket.slot() as usize)?.entry.as_mut().filter(|entry| entry.ticket == ticket)
     }
 
     /// Returns the exchange of a request whose client waits for an answer.
@@ -134,13 +134,13 @@ impl Table {
 
     /// Returns the time at which a request entered the pool.
     pub(super) fn submitted(&self, ticket: Ticket) -> Option<Duration> {
-        let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
+        let entry = self.slots.get(ticket.slot() as usize)?.entry.as_ref()?;
         (entry.ticket == ticket).then_some(entry.submitted)
     }
 
     /// Returns the connection of a request, if that carries several.
     pub(super) fn connection(&self, ticket: Ticket) -> Option<u32> {
-        let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
+        let entry = self.slots.get(ticket.slot() as usize)?.entry.as_ref()?;
         entry.connection.filter(|_| entry.ticket == ticket)
     }
 
@@ -151,19 +151,19 @@ impl Table {
         if let Some(connection) = connection {
             self.shares.end(connection, ticket);
         }
-        self.places[ticket.slot() as usize].entry.take()
+        self.slots[ticket.slot() as usize].entry.take()
     }
 
     /// Removes a request; returns its exchange and whether a worker had begun to answer.
     #[inline(always)]
     pub(super) fn conclude(&mut self, ticket: Ticket) -> Option<(Option<ExchangeId>, bool)> {
-        let place = self.places.get_mut(ticket.slot() as usize)?;
-        let entry = place.entry.as_ref().filter(|entry| entry.ticket == ticket)?;
+        let buffers = self.slots.get_mut(ticket.slot() as usize)?;
+        let entry = buffers.entry.as_ref().filter(|entry| entry.ticket == ticket)?;
         let concluded = (entry.exchange, entry.begun);
         if let Some(connection) = entry.connection {
             self.shares.end(connection, ticket);
         }
-        place.entry = None;
+        buffers.entry = None;
         self.used -= 1;
         Some(concluded)
     }
@@ -176,7 +176,7 @@ impl Table {
     /// Returns all requests in the pool. Slots are used from the lowest number on, so the search mostly ends long before the
     /// last one.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.places.iter().filter_map(|place| place.entry.as_ref()).take(self.used)
+        self.slots.iter().filter_map(|buffers| buffers.entry.as_ref()).take(self.used)
     }
 
     /// Returns the requests without a waiting client.
@@ -190,7 +190,7 @@ impl Table {
 
     /// Stores method, target and id of the request in a slot, for the log.
     pub(super) fn keep_label(&mut self, slot: u32, head: &RequestHead<'_>, id: Option<&[u8]>) {
-        let label = &mut self.places[slot as usize].label;
+        let label = &mut self.slots[slot as usize].label;
         label.clear();
         [head.method(), b" ", head.target()].iter().for_each(|part| label.extend_from_slice(part));
         label.truncate(LABEL_BYTES);
@@ -201,24 +201,24 @@ impl Table {
 
     /// Returns method and target, as far as they are stored, and the id, if requests have ids.
     pub(super) fn label(&self, ticket: Ticket) -> String {
-        String::from_utf8_lossy(&self.places[ticket.slot() as usize].label).into_owned()
+        String::from_utf8_lossy(&self.slots[ticket.slot() as usize].label).into_owned()
     }
 
     /// Stores the bytes of the request in a slot, for another try; empty without another try.
     pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
-        let copy = &mut self.places[slot as usize].copy;
+        let copy = &mut self.slots[slot as usize].copy;
         copy.clear();
         copy.extend_from_slice(bytes);
     }
 
     /// Moves the label to another slot.
     pub(super) fn move_label(&mut self, from: u32, to: u32) {
-        let label = std::mem::take(&mut self.places[from as usize].label);
-        self.places[to as usize].label = label;
+        let label = std::mem::take(&mut self.slots[from as usize].label);
+        self.slots[to as usize].label = label;
     }
 
     /// Takes the bytes of the request; empty if they were not stored.
     pub(super) fn take_copy(&mut self, slot: u32) -> Vec<u8> {
-        std::mem::take(&mut self.places[slot as usize].copy)
+        std::mem::take(&mut self.slots[slot as usize].copy)
     }
 }

@@ -53,7 +53,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Does the work of the expired timers.
-    pub(super) fn see_to_timers(&mut self) {
+    pub(super) fn run_expired_timers(&mut self) {
         if self.table.used() == 0 {
             self.timers = Timers::default();
             return;
@@ -70,17 +70,17 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
         }
         if is_due(&mut self.timers.look) {
-            self.look_for_the_dead();
+            self.check_unwatched_workers();
             self.pool.audit();
             self.forget_ended();
-            self.look_at_queue(now);
-            if self.pool.staff().waiting > 0 {
+            self.expire_queued(now);
+            if self.pool.worker_counts().waiting > 0 {
                 self.moved = now;
             }
             self.timers.look = Some(now + LOOKS_EVERY);
         }
         if self.deadlines.due().is_some_and(|due| due <= now) {
-            self.see_to_deadlines(now);
+            self.handle_expired_deadlines(now);
         }
     }
 }

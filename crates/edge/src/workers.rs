@@ -9,54 +9,54 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The worker in a place.
+/// A worker whose process is watched.
 #[derive(Debug)]
-struct Occupant {
+struct WatchedWorker {
     process: u32,
     /// Readable when the process has ended; `None` without pidfds, so that the process is checked from time to time.
-    life: Option<OwnedFd>,
+    pidfd: Option<OwnedFd>,
 }
 
 /// The workers of the pool.
 #[derive(Debug)]
 pub(super) struct Workers {
-    places: Vec<Option<Occupant>>,
-    /// The last process in each place; 0 for none. It may have ended, with its last answers still unread.
+    watched: Vec<Option<WatchedWorker>>,
+    /// The last process of each worker index; 0 for none. It may have ended, with its last answers still unread.
     latest: Vec<u32>,
 }
 
 impl Workers {
-    pub(super) fn new(places: u32) -> Self {
-        Self { places: (0..places).map(|_| None).collect(), latest: vec![0; places as usize] }
+    pub(super) fn new(workers: u32) -> Self {
+        Self { watched: (0..workers).map(|_| None).collect(), latest: vec![0; workers as usize] }
     }
 
-    /// Returns the process id of the worker in a place, as the worker has written it.
-    pub(super) fn process(&self, place: u32) -> Option<u32> {
-        self.places.get(place as usize)?.as_ref().map(|occupant| occupant.process)
+    /// Returns the process id of the worker with this index, as the worker has written it.
+    pub(super) fn process(&self, worker: u32) -> Option<u32> {
+        self.watched.get(worker as usize)?.as_ref().map(|watched| watched.process)
     }
 
-    /// Returns the process id of the last worker in a place, which may have ended.
-    pub(super) fn latest_process(&self, place: u32) -> Option<u32> {
-        self.latest.get(place as usize).copied().filter(|process| *process > 0)
+    /// Returns the process id of the last worker with this index, which may have ended.
+    pub(super) fn latest_process(&self, worker: u32) -> Option<u32> {
+        self.latest.get(worker as usize).copied().filter(|process| *process > 0)
     }
 
-    /// Removes workers that have ended, and returns their places.
-    fn take_dead(&mut self) -> Vec<u32> {
-        let has_ended = |place: &mut Option<Occupant>| place.take_if(|occupant| occupant.has_ended()).is_some();
-        (0..).zip(&mut self.places).filter_map(|(number, place)| has_ended(place).then_some(number)).collect()
+    /// Removes workers that have ended, and returns their indexes.
+    fn take_ended(&mut self) -> Vec<u32> {
+        let has_ended = |watched: &mut Option<WatchedWorker>| watched.take_if(|watched| watched.has_ended()).is_some();
+        (0..).zip(&mut self.watched).filter_map(|(number, watched)| has_ended(watched).then_some(number)).collect()
     }
 
     /// Whether the kernel reports the end of every worker.
     fn are_all_watched(&self) -> bool {
-        self.places.iter().flatten().all(|occupant| occupant.life.is_some())
+        self.watched.iter().flatten().all(|watched| watched.pidfd.is_some())
     }
 }
 
-impl Occupant {
+impl WatchedWorker {
     fn has_ended(&self) -> bool {
-        match &self.life {
-            Some(life) => {
-                let mut polled = [PollFd::new(life, PollFlags::IN)];
+        match &self.pidfd {
+            Some(pidfd) => {
+                let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
                 poll(&mut polled, Some(&Timespec::default())).is_ok() && !polled[0].revents().is_empty()
             }
             None => process_id(self.process).is_none_or(|id| test_kill_process(id) == Err(Errno::SRCH)),
@@ -71,7 +71,7 @@ fn process_id(process: u32) -> Option<Pid> {
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Begins to watch new workers.
     #[inline]
-    pub(super) fn see_to_arrivals(&mut self) {
+    pub(super) fn watch_new_workers(&mut self) {
         for arrival in self.pool.arrivals() {
             self.watch(arrival);
         }
@@ -83,41 +83,41 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Removes workers whose processes have executed another program.
     #[cold]
-    fn forget_workers(&mut self, places: &[u32]) {
-        places.iter().for_each(|place| self.workers.places[*place as usize] = None);
-        self.bury(places);
+    fn forget_workers(&mut self, executed: &[u32]) {
+        executed.iter().for_each(|worker| self.workers.watched[*worker as usize] = None);
+        self.report_death(executed);
     }
 
-    pub(super) fn watch(&mut self, Arrival { place, process }: Arrival) {
-        self.workers.latest[place as usize] = process;
-        let life = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
-            Some(Ok(life)) => Some(life).filter(|life| self.is_watched(life)),
+    pub(super) fn watch(&mut self, Arrival { worker, process }: Arrival) {
+        self.workers.latest[worker as usize] = process;
+        let pidfd = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
+            Some(Ok(pidfd)) => Some(pidfd).filter(|pidfd| self.is_watched(pidfd)),
             // It has ended already, or its process id is invalid.
-            None | Some(Err(Errno::SRCH)) => return self.bury(&[place]),
+            None | Some(Err(Errno::SRCH)) => return self.report_death(&[worker]),
             Some(Err(_)) => None,
         };
-        self.workers.places[place as usize] = Some(Occupant { process, life });
+        self.workers.watched[worker as usize] = Some(WatchedWorker { process, pidfd });
     }
 
-    fn is_watched(&self, life: &OwnedFd) -> bool {
-        self.lane.attention().is_some_and(|attention| attention.watch(life.as_fd()).is_ok())
+    fn is_watched(&self, pidfd: &OwnedFd) -> bool {
+        self.lane.event_sources().is_some_and(|event_sources| event_sources.watch(pidfd.as_fd()).is_ok())
     }
 
     /// Checks the workers whose end the kernel does not report.
-    pub(super) fn look_for_the_dead(&mut self) {
+    pub(super) fn check_unwatched_workers(&mut self) {
         if !self.workers.are_all_watched() {
-            self.bury_the_dead();
+            self.handle_ended_workers();
         }
     }
 
     /// Handles the workers that have ended.
-    pub(super) fn bury_the_dead(&mut self) {
-        let dead = self.workers.take_dead();
-        self.bury(&dead);
+    pub(super) fn handle_ended_workers(&mut self) {
+        let dead = self.workers.take_ended();
+        self.report_death(&dead);
     }
 
-    fn bury(&mut self, dead: &[u32]) {
-        dead.iter().for_each(|place| self.pool.bury(*place));
+    fn report_death(&mut self, dead: &[u32]) {
+        dead.iter().for_each(|worker| self.pool.report_death(*worker));
         if !dead.is_empty() {
             // Handles their last output, and the requests lost with them.
             self.handle_answers(true);
@@ -125,19 +125,19 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Handles a worker that has written invalid data into its shared memory: its own memory may also be corrupt.
-    pub(super) fn handle_breach(&mut self, place: u32) {
-        let process = self.workers.process(place);
+    pub(super) fn handle_breach(&mut self, worker: u32) {
+        let process = self.workers.process(worker);
         log::error!(
             "worker {} has damaged the memory that it shares with this process, and is killed: the usual cause is a module \
              written in C that writes beyond its memory",
-            process.map_or_else(|| format!("at place {place}"), |process| process.to_string())
+            process.map_or_else(|| format!("at place {worker}"), |process| process.to_string())
         );
-        self.request_action(place, Reason::Broken);
+        self.request_action(worker, Reason::Broken);
     }
 
     /// Asks the parent process to stop or signal a worker.
-    pub(super) fn request_action(&mut self, place: u32, reason: Reason) {
-        let (Some(process), Some(parent_link)) = (self.workers.process(place), self.parent_link) else { return };
+    pub(super) fn request_action(&mut self, worker: u32, reason: Reason) {
+        let (Some(process), Some(parent_link)) = (self.workers.process(worker), self.parent_link) else { return };
         if !parent_link.request_action(process, reason) {
             log::error!("cannot report worker {process} ({reason:?}) to its supervisor: the socket is full or closed");
         }

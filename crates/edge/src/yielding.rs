@@ -63,7 +63,7 @@ impl Yielding {
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Yields to the worker that was woken for the only request in the pool, and handles its answer.
     pub(super) fn yield_to_worker(&mut self) {
-        if self.pool.take_rung() && self.table.used() == 1 && self.yielding.is_worth_it() {
+        if self.pool.take_woken() && self.table.used() == 1 && self.yielding.is_worth_it() {
             let since = self.yielding.begin(Instant::now);
             rustix::thread::sched_yield();
             let time = since.map(|since| since.elapsed());

@@ -19,7 +19,7 @@ use super::send::Still;
 use oribi_config::counted;
 use oribi_config::{Protocol, ProxyProtocol};
 use oribi_io::{Accepted, Backend, Peer};
-use oribi_listen::Door;
+use oribi_listen::ListenSocket;
 use oribi_stats::totals::Counter;
 use policy::{EXPECTED_FOR, Work};
 use std::net::IpAddr;
@@ -66,11 +66,11 @@ impl EarlyReceive {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    pub(super) fn accept(&mut self, door: usize) {
-        let shared = self.shares(door);
+    pub(super) fn accept(&mut self, socket_number: usize) {
+        let shared = self.shares(socket_number);
         let most = if shared { 1 } else { ACCEPTS_PER_EVENT };
         for _ in 0..most.max(self.run_queue.events.len() / EVENTS_PER_ACCEPT) {
-            if self.acceptance.accepting != Accepting::Yes || !self.accept_one(door) {
+            if self.acceptance.accepting != Accepting::Yes || !self.accept_one(socket_number) {
                 return;
             }
             if self.is_full() {
@@ -78,7 +78,7 @@ impl<B: Backend> Engine<'_, B> {
                 return;
             }
             if shared && self.situation().rejoins_last() {
-                return self.rejoin_line_last(door);
+                return self.rejoin_line_last(socket_number);
             }
             if self.work() != Work::None {
                 return;
@@ -90,21 +90,21 @@ impl<B: Backend> Engine<'_, B> {
     pub fn accept_ahead(&mut self, prompt: bool) {
         // This lane may replace one that was killed.
         self.backend.be_cautious();
-        for door in 0..self.acceptance.doors.len() {
-            let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
-            self.acceptance.line.ahead = self.backend.accept_ahead(door, if prompt { most } else { 0 });
+        for socket_number in 0..self.acceptance.listen_sockets.len() {
+            let most = if self.shares(socket_number) { 1 } else { ACCEPTS_PER_EVENT };
+            self.acceptance.line.ahead = self.backend.accept_ahead(socket_number, if prompt { most } else { 0 });
         }
     }
 
     /// Takes all connections that wait.
     pub(super) fn accept_all(&mut self) {
-        for door in 0..self.acceptance.doors.len() {
-            while self.accept_one(door) {}
+        for socket_number in 0..self.acceptance.listen_sockets.len() {
+            while self.accept_one(socket_number) {}
         }
     }
 
     /// Takes one connection; `false` if there is none, or no room.
-    fn accept_one(&mut self, door: usize) -> bool {
+    fn accept_one(&mut self, socket_number: usize) -> bool {
         // A connection that turns out to have a request is not closed.
         while self.is_full() {
             if !self.close_oldest_idle(Counter::LimitConnections) {
@@ -112,8 +112,8 @@ impl<B: Backend> Engine<'_, B> {
                 return false;
             }
         }
-        let Door { listener, socket, .. } = self.acceptance.doors[door];
-        match self.backend.accept(door, socket) {
+        let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
+        match self.backend.accept(socket_number, socket) {
             Accepted::Connection(socket, peer) => {
                 self.add(socket, listener, peer);
                 true
@@ -303,9 +303,9 @@ impl<B: Backend> Engine<'_, B> {
         // The lane is no longer idle, so other lanes no longer leave clients to it, even if it stood aside.
         self.count_as_idle(false);
         // Accepted connections are answered even beyond the limit: no other process can take them.
-        for door in 0..self.acceptance.doors.len() {
-            let Door { listener, socket, .. } = self.acceptance.doors[door];
-            while let Accepted::Connection(socket, peer) = self.backend.take_accepted(door, socket) {
+        for socket_number in 0..self.acceptance.listen_sockets.len() {
+            let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
+            while let Accepted::Connection(socket, peer) = self.backend.take_accepted(socket_number, socket) {
                 self.add(socket, listener, peer);
             }
         }

@@ -94,7 +94,7 @@ use name::Serials;
 use observing::Observing;
 use oribi_config::Settings;
 use oribi_io::Backend;
-use oribi_listen::{Door, Listener, Seat, doors};
+use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets};
 use oribi_log::AccessLog;
 use oribi_source::Next;
 use oribi_stats::totals::{Account, Tally};
@@ -171,23 +171,23 @@ impl<'a, B: Backend> Engine<'a, B> {
         wake: BorrowedFd<'_>,
         access_log: Option<AccessLog>,
     ) -> io::Result<Self> {
-        Self::with_doors(backend, settings, listeners, doors(listeners, Seat::ONLY), wake, access_log)
+        Self::with_listen_sockets(backend, settings, listeners, listen_sockets(listeners, Shard::ONLY), wake, access_log)
     }
 
-    /// Creates an engine that accepts connections at `doors`, which belong to `listeners`.
+    /// Creates an engine that accepts connections at `listen_sockets`, which belong to `listeners`.
     ///
     /// # Errors
     /// As for [`Engine::new`].
-    pub fn with_doors(
+    pub fn with_listen_sockets(
         mut backend: B,
         settings: &'a Settings,
         listeners: &'a [Listener],
-        doors: Vec<Door<'a>>,
+        listen_sockets: Vec<ListenSocket<'a>>,
         wake: BorrowedFd<'_>,
         access_log: Option<AccessLog>,
     ) -> io::Result<Self> {
-        for (number, door) in doors.iter().enumerate() {
-            backend.listen(number, door.socket)?;
+        for (number, listening) in listen_sockets.iter().enumerate() {
+            backend.listen(number, listening.socket)?;
         }
         backend.watch(wake)?;
         let timeouts = &settings.timeouts;
@@ -205,7 +205,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             limits: ProtocolLimits::of(settings),
             settings,
             listeners,
-            acceptance: Acceptance::at(doors),
+            acceptance: Acceptance::at(listen_sockets),
             connections: Slots::with_room(settings.limits.connections),
             deadlines: Deadlines::new(lasts).for_many(settings.limits.connections),
             streams: Slots::new(),
@@ -304,7 +304,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     ///
     /// # Errors
     /// The backend can no longer report events.
-    pub fn attend(&mut self) -> io::Result<Option<Duration>> {
+    pub fn do_pending_work(&mut self) -> io::Result<Option<Duration>> {
         while self.handle_event() {}
         self.look(Some(Duration::ZERO))?;
         while self.handle_event() {}

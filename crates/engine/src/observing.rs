@@ -40,7 +40,7 @@ impl Observing {
             traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),
             routes: Routes::new(settings),
             gauges: GaugeReport::default(),
-            measures: access_log.is_some() || settings.tells_metrics() || settings.slow < Timeouts::NEVER,
+            measures: access_log.is_some() || settings.serves_metrics() || settings.slow < Timeouts::NEVER,
             spans,
             measures_one: false,
             access_log,

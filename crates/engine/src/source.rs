@@ -185,8 +185,8 @@ impl<B: Backend> Source for Engine<'_, B> {
     }
 
     #[inline]
-    fn attend(&mut self) -> io::Result<Option<Duration>> {
-        self.attend()
+    fn do_pending_work(&mut self) -> io::Result<Option<Duration>> {
+        self.do_pending_work()
     }
 
     #[inline]

@@ -32,7 +32,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sets the time that the request of an exchange had to wait for a worker.
     #[inline]
-    pub fn tell_wait(&mut self, exchange: ExchangeId, wait: Wait) {
+    pub fn report_wait(&mut self, exchange: ExchangeId, wait: Wait) {
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
             target.response.answer.waited(wait);
         }
@@ -45,7 +45,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Sets the wait of a request that no worker took: until now.
-    pub fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
+    pub fn report_wait_until_now(&mut self, exchange: ExchangeId) {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
             let timings = &mut target.response.answer.timings;

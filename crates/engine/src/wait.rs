@@ -26,7 +26,7 @@ impl<B: Backend> Engine<'_, B> {
                     self.check(index);
                 }
             }
-            Event::Connection(door) => self.handle_connection_event(door),
+            Event::Connection(socket_number) => self.handle_connection_event(socket_number),
             Event::Wake => self.woken = true,
             // The doorbell has ended the wait, which is its only purpose: the edge checks its pool after each wait.
             Event::Doorbell => {}

@@ -161,7 +161,7 @@ pub trait Outlet {
 
     /// Whether apps get the queue time with each request, even where it is costly to find out. This does not change during
     /// the life of a worker.
-    fn tells_queue_times(&self) -> bool {
+    fn reports_queue_times(&self) -> bool {
         false
     }
 

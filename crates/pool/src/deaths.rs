@@ -142,7 +142,7 @@ fn die_at_any_step(steps: u64, answer_three: impl Fn(&mut Worker)) {
             std::mem::forget(worker);
         };
         let died = run_until_step(last, child, || collect(&mut edge, &mut outcomes));
-        edge.bury(0);
+        edge.report_death(0);
         collect(&mut edge, &mut outcomes);
         let lost = outcomes.values().filter(|outcome| outcome.lost == 1).count();
         // A child that was not killed has taken the fourth request and then ended.
@@ -323,7 +323,7 @@ fn orders_add_up_and_call_on_the_line() {
     edge.interrupt(ticket);
     assert_eq!(worker.orders(&taken), crate::Orders { gone: false, interrupted: true, warned: true });
     assert_eq!(calls(&worker), 1);
-    worker.hear().expect("the line works");
+    worker.receive().expect("the line works");
     assert_eq!(calls(&worker), 0);
     assert_eq!(edge.withdraw(ticket), crate::Withdrawal::Running);
     assert!(worker.orders(&taken).gone);
@@ -445,7 +445,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     workers[1].flush(&taken);
     assert!(!is_rung(edge.descriptor()), "it can wait as long as a doze");
-    workers[1].wish(&mut taken, DescriptorRequest::Socket).expect("room");
+    workers[1].request_descriptor(&mut taken, DescriptorRequest::Socket).expect("room");
     assert!(is_rung(edge.descriptor()), "the app waits");
     workers[1].finish(taken);
 
@@ -510,11 +510,11 @@ fn workers_are_woken_for_what_the_active_ones_do_not_take() {
     for worker in &mut workers {
         assert!(worker.prepare_to_sleep(false).is_none());
     }
-    assert_eq!(edge.staff().waiting, 2);
+    assert_eq!(edge.worker_counts().waiting, 2);
     let _ = ["one", "two"].map(|text| submit(&mut edge, text));
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     assert_eq!(rings(&workers), [true, false], "one of them may be enough");
-    assert_eq!(edge.staff().waiting, 1, "the other one has something to do, although it has not said so yet");
+    assert_eq!(edge.worker_counts().waiting, 1, "the other one has something to do, although it has not said so yet");
     workers[0].awake();
     let taken = workers[0].take().expect("the first request");
     edge.awake();

@@ -117,9 +117,9 @@ impl Header {
 
 /// The words of an area: a power of two. A position counts all words that were ever written.
 #[derive(Clone, Copy)]
-pub(crate) struct Circle<'a>(pub(crate) &'a [AtomicU64]);
+pub(crate) struct RingBuffer<'a>(pub(crate) &'a [AtomicU64]);
 
-impl Circle<'_> {
+impl RingBuffer<'_> {
     #[inline]
     fn at(&self, position: u64) -> &AtomicU64 {
         &self.0[position as usize & (self.0.len() - 1)]
@@ -244,7 +244,7 @@ fn copy_words(words: &[AtomicU64], copies: &mut [[u8; WORD]]) {
 
 /// Writes bytes from several slices one after the other into whole words.
 struct Joint<'a> {
-    circle: Circle<'a>,
+    ring_buffer: RingBuffer<'a>,
     position: u64,
     /// The bytes of the incomplete word, and their number.
     begun: [u8; WORD],
@@ -253,8 +253,8 @@ struct Joint<'a> {
 
 impl<'a> Joint<'a> {
     #[inline]
-    const fn new(circle: Circle<'a>, position: u64) -> Self {
-        Self { circle, position, begun: [0; WORD], count: 0 }
+    const fn new(ring_buffer: RingBuffer<'a>, position: u64) -> Self {
+        Self { ring_buffer, position, begun: [0; WORD], count: 0 }
     }
 
     #[inline]
@@ -266,16 +266,16 @@ impl<'a> Joint<'a> {
             if self.count < WORD {
                 return;
             }
-            self.circle.at(self.position).store(u64::from_ne_bytes(self.begun), Relaxed);
+            self.ring_buffer.at(self.position).store(u64::from_ne_bytes(self.begun), Relaxed);
             self.position += 1;
             bytes = rest;
         }
         let (words, rest) = bytes.as_chunks::<WORD>();
-        let (one, other) = self.circle.run(self.position, words.len());
+        let (one, other) = self.ring_buffer.run(self.position, words.len());
         let (start, end) = words.split_at(one.len());
-        for (places, words) in [(one, start), (other, end)] {
-            for (place, word) in places.iter().zip(words) {
-                place.store(u64::from_ne_bytes(*word), Relaxed);
+        for (area, words) in [(one, start), (other, end)] {
+            for (target, word) in area.iter().zip(words) {
+                target.store(u64::from_ne_bytes(*word), Relaxed);
             }
         }
         self.position += words.len() as u64;
@@ -290,7 +290,7 @@ impl<'a> Joint<'a> {
         if self.count == 0 {
             return self.position;
         }
-        self.circle.at(self.position).store(u64::from_ne_bytes(self.begun), Relaxed);
+        self.ring_buffer.at(self.position).store(u64::from_ne_bytes(self.begun), Relaxed);
         self.position + 1
     }
 }
@@ -320,15 +320,15 @@ mod tests {
     #[test]
     fn frames_are_read_as_they_were_written_wherever_the_circle_closes() {
         let words = words(16);
-        let circle = Circle(&words);
+        let ring_buffer = RingBuffer(&words);
         let text = b"a text that takes several words, with a rest";
         let mut read = Vec::new();
         for start in 0..16 {
             for length in 0..text.len() {
-                let end = circle.write(start, Kind::Content, &text[..length]);
-                let header = circle.header(start, 16).expect("a frame");
+                let end = ring_buffer.write(start, Kind::Content, &text[..length]);
+                let header = ring_buffer.header(start, 16).expect("a frame");
                 assert_eq!((header.kind, header.length, start + header.words() as u64), (Kind::Content, length, end));
-                circle.read(start, header, &mut read);
+                ring_buffer.read(start, header, &mut read);
                 assert_eq!(read, &text[..length]);
             }
         }
@@ -337,36 +337,36 @@ mod tests {
     #[test]
     fn whole_responses_are_read_as_they_were_written_wherever_the_circle_closes() {
         let words = words(16);
-        let circle = Circle(&words);
+        let ring_buffer = RingBuffer(&words);
         let text = b"the head and the content of a whole response, in a few parts of any size";
         let mut read = Vec::new();
         for start in 0..16 {
             for (head, middle, end) in [(0, 0, 0), (0, 0, 1), (3, 4, 9), (8, 16, 24), (7, 8, 9), (20, 20, 72), (1, 2, 72)] {
                 let parts = [&text[head..middle], &[], &text[middle..end]];
-                let after = circle.write_whole(start, 77, &text[..head], &parts);
-                let header = circle.header(start, 16).expect("a frame");
+                let after = ring_buffer.write_whole(start, 77, &text[..head], &parts);
+                let header = ring_buffer.header(start, 16).expect("a frame");
                 assert_eq!((header.kind, start + header.words() as u64), (Kind::Whole, after));
                 assert_eq!(header.words(), Header::words_of_whole(end));
-                assert_eq!(circle.read_whole(start, header, &mut read), Some([77, head as u64]));
+                assert_eq!(ring_buffer.read_whole(start, header, &mut read), Some([77, head as u64]));
                 assert_eq!(read, &text[..end]);
             }
         }
         let short = Header { kind: Kind::Whole, length: 15 };
-        assert_eq!(circle.read_whole(0, short, &mut read), None);
+        assert_eq!(ring_buffer.read_whole(0, short, &mut read), None);
     }
 
     #[test]
     fn a_frame_that_is_longer_than_what_was_published_is_none() {
         let words = words(16);
-        let circle = Circle(&words);
-        assert_eq!(circle.header(0, 16), None, "all ones");
-        circle.write(0, Kind::Head, &[1; 24]);
-        assert!(circle.header(0, 4).is_some());
-        assert_eq!(circle.header(0, 3), None);
+        let ring_buffer = RingBuffer(&words);
+        assert_eq!(ring_buffer.header(0, 16), None, "all ones");
+        ring_buffer.write(0, Kind::Head, &[1; 24]);
+        assert!(ring_buffer.header(0, 4).is_some());
+        assert_eq!(ring_buffer.header(0, 3), None);
         words[0].store(2 | u64::MAX << 8, Relaxed);
-        assert_eq!(circle.header(0, 16), None);
+        assert_eq!(ring_buffer.header(0, 16), None);
         words[0].store(14, Relaxed);
-        assert_eq!(circle.header(0, 16), None, "no such kind");
+        assert_eq!(ring_buffer.header(0, 16), None, "no such kind");
     }
 
     #[test]

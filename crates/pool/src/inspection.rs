@@ -25,8 +25,8 @@ pub enum RequestState {
     Queued(usize),
     /// A worker has the request.
     Taken {
-        /// The place of the worker that has it.
-        place: u32,
+        /// The index of the worker that has it.
+        worker: u32,
         /// The worker's process, as the edge has noted it; `None` if it has not noted one yet.
         process: Option<u32>,
         /// The worker has begun to answer.
@@ -41,13 +41,14 @@ pub enum RequestState {
 pub struct PooledRequest {
     entry: Entry,
     /// The progress of the request.
-    pub stage: RequestState,
+    pub state: RequestState,
     /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
-    /// The time at which its worker was first seen to have it, or last made progress; `None` if neither was seen.
+    /// The time at which the edge first found it with its worker, or at which the worker last made progress; `None` if the
+    /// edge has noticed neither.
     pub progress: Option<Duration>,
     /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
-    pub asked: Option<Option<Duration>>,
+    pub own_deadline: Option<Option<Duration>>,
     /// The edge's orders about it.
     pub orders: Orders,
 }
@@ -74,8 +75,8 @@ impl Memory {
         let notes = self.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let notes = Words(copy(notes, 0, self.layout.notes_size())?);
         let after = self.owners()?;
-        let mut places = self.queue_places(&words, &after);
-        self.add_places_aside(&mut places, &notes, &after);
+        let mut positions = self.queue_positions(&words, &after);
+        self.add_positions_aside(&mut positions, &notes, &after);
         let see = |slot: u32| {
             let (now, entry) = in_use(slot, after.at(self.layout.ownership(slot)))?;
             let is_same = in_use(slot, before.at(self.layout.ownership(slot))).is_some_and(|(_, then)| then == entry);
@@ -84,19 +85,19 @@ impl Memory {
             if !is_same || Serial::from_bits(orders >> 24) != entry.serial {
                 return None;
             }
-            let stage = match now {
-                Ownership::Taken(_, place) if place < self.layout.shape.workers => {
+            let state = match now {
+                Ownership::Taken(_, worker) if worker < self.layout.shape.workers => {
                     let (begun, paused) = speakers.get(&entry.bits()).map_or((false, false), |paused| (true, *paused));
-                    let process = u32::try_from(words.at(self.layout.occupant(place))).ok().filter(|process| *process != 0);
-                    RequestState::Taken { place, process, begun, paused }
+                    let process = u32::try_from(words.at(self.layout.occupant(worker))).ok().filter(|process| *process != 0);
+                    RequestState::Taken { worker, process, begun, paused }
                 }
-                Ownership::Queued(_) | Ownership::Aside(_) => RequestState::Queued(*places.get(&entry.bits())?),
+                Ownership::Queued(_) | Ownership::Aside(_) => RequestState::Queued(*positions.get(&entry.bits())?),
                 _ => return None,
             };
             let since = Duration::from_nanos(notes.at(Layout::since(slot)));
-            let ProgressNote { progress, asked } = ProgressNote::from_bits(notes.at(Layout::progress_note(slot)));
+            let ProgressNote { progress, own_deadline } = ProgressNote::from_bits(notes.at(Layout::progress_note(slot)));
             let progress = progress.map(|progress| since.saturating_add(progress));
-            Some(PooledRequest { entry, stage, since, progress, asked, orders: Orders::from_bits(orders, entry.serial) })
+            Some(PooledRequest { entry, state, since, progress, own_deadline, orders: Orders::from_bits(orders, entry.serial) })
         };
         Ok((0..self.layout.shape.slots).filter_map(see).collect())
     }
@@ -123,48 +124,48 @@ impl Memory {
     }
 
     /// The number of requests before each of those that wait.
-    fn queue_places(&self, words: &Words, owners: &Words) -> HashMap<u64, usize> {
+    fn queue_positions(&self, words: &Words, owners: &Words) -> HashMap<u64, usize> {
         let tail = words.at(Layout::TAIL);
-        let mut places = HashMap::new();
+        let mut positions = HashMap::new();
         for position in tail.saturating_sub(self.layout.queue as u64)..tail {
             let bits = words.at(self.layout.entry(position));
             let Some(entry) = Entry::from_bits(bits).filter(|entry| entry.slot < self.layout.shape.slots) else { continue };
             if owners.at(self.layout.ownership(entry.slot)) == Ownership::Queued(entry.serial).bits() {
-                let place = places.len();
-                places.entry(bits).or_insert(place);
+                let position = positions.len();
+                positions.entry(bits).or_insert(position);
             }
         }
-        places
+        positions
     }
 
     /// Counts the requests set aside as if they followed all others, in the order of their age.
-    fn add_places_aside(&self, places: &mut HashMap<u64, usize>, notes: &Words, owners: &Words) {
+    fn add_positions_aside(&self, positions: &mut HashMap<u64, usize>, notes: &Words, owners: &Words) {
         let aside = |slot: u32| match Ownership::from_bits(owners.at(self.layout.ownership(slot))) {
             Ownership::Aside(serial) => Some((notes.at(Layout::since(slot)), Entry { slot, serial }.bits())),
             _ => None,
         };
         let mut all: Vec<(u64, u64)> = (0..self.layout.shape.slots).filter_map(aside).collect();
         all.sort_unstable();
-        let queued = places.len();
-        places.extend(all.into_iter().zip(queued..).map(|((_, bits), place)| (bits, place)));
+        let queued = positions.len();
+        positions.extend(all.into_iter().zip(queued..).map(|((_, bits), position)| (bits, position)));
     }
 
     /// The requests that are being answered, and whether the edge has paused reading the answer.
     fn speakers(&self, words: &Words) -> io::Result<HashMap<u64, bool>> {
         let mut speakers = HashMap::new();
-        for place in 0..self.layout.shape.workers {
-            let count = u32::try_from(words.at(self.layout.looked_at(place))).unwrap_or(u32::MAX).min(self.layout.shape.areas);
+        for worker in 0..self.layout.shape.workers {
+            let count = u32::try_from(words.at(self.layout.looked_at(worker))).unwrap_or(u32::MAX).min(self.layout.shape.areas);
             if count == 0 {
                 continue;
             }
-            let part = self.layout.of_areas(place, count);
+            let part = self.layout.of_areas(worker, count);
             let start = self.layout.requests().start + part.start * WORD;
             let areas = Words(self.copy(start, part.len() * WORD)?);
             let word = |number: usize| areas.at(number - part.start);
             for area in 0..count {
-                let bits = word(self.layout.speaks(place, area));
+                let bits = word(self.layout.answer_of(worker, area));
                 if bits != 0 {
-                    speakers.insert(bits, word(self.layout.paused(place, area)) != 0);
+                    speakers.insert(bits, word(self.layout.paused(worker, area)) != 0);
                 }
             }
         }
@@ -216,14 +217,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn submit(edge: &mut Edge, text: &str, now: Duration) -> Ticket {
-        edge.tell_time(now);
+        edge.set_time(now);
         let mut reserved = edge.reserve().expect("a slot");
         edge.room(&mut reserved)[..text.len()].copy_from_slice(text.as_bytes());
         edge.submit(reserved, text.len())
     }
 
     fn collect(edge: &mut Edge, now: Duration) {
-        edge.tell_time(now);
+        edge.set_time(now);
         edge.gather();
         while edge.next(&mut Vec::new()).is_some() {}
     }
@@ -250,15 +251,15 @@ mod tests {
         let mut taken = worker.take().expect("the oldest");
         let all = seen(&memory);
         let own = Some(std::process::id());
-        let stages: Vec<(&str, RequestState)> = all.iter().map(|(text, pooled)| (&text[..], pooled.stage)).collect();
-        let held = |begun, paused| RequestState::Taken { place: 1, process: own, begun, paused };
+        let stages: Vec<(&str, RequestState)> = all.iter().map(|(text, pooled)| (&text[..], pooled.state)).collect();
+        let held = |begun, paused| RequestState::Taken { worker: 1, process: own, begun, paused };
         assert_eq!(stages, [("one", held(false, false)), ("two", RequestState::Queued(0)), ("three", RequestState::Queued(1))]);
         assert_eq!(all.iter().map(|(_, one)| one.since).collect::<Vec<_>>(), [SECOND, SECOND * 2, SECOND * 3]);
         assert_eq!(all[0].1.progress, None, "the edge has not looked");
-        edge.tell_time(SECOND * 4);
+        edge.set_time(SECOND * 4);
         edge.audit();
         assert_eq!(seen(&memory)[0].1.progress, Some(SECOND * 4));
-        edge.tell_time(SECOND * 5);
+        edge.set_time(SECOND * 5);
         edge.audit();
         assert_eq!(seen(&memory)[0].1.progress, Some(SECOND * 4), "it has only been seen again");
 
@@ -266,18 +267,18 @@ mod tests {
         worker.flush(&taken);
         collect(&mut edge, SECOND * 6);
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress, one.asked), (held(true, false), Some(SECOND * 6), None));
+        assert_eq!((one.state, one.progress, one.own_deadline), (held(true, false), Some(SECOND * 6), None));
         worker.deadline(&mut taken, Some(SECOND * 9)).expect("room");
         collect(&mut edge, SECOND * 7);
         assert!(edge.pause(ticket));
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress, one.asked), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
-        edge.tell_time(SECOND * 8);
+        assert_eq!((one.state, one.progress, one.own_deadline), (held(true, true), Some(SECOND * 7), Some(Some(SECOND * 9))));
+        edge.set_time(SECOND * 8);
         edge.resume(ticket);
         edge.interrupt(ticket);
         edge.withdraw(ticket);
         let one = seen(&memory)[0].1;
-        assert_eq!((one.stage, one.progress), (held(true, false), Some(SECOND * 8)));
+        assert_eq!((one.state, one.progress), (held(true, false), Some(SECOND * 8)));
         assert!(one.orders.gone && one.orders.interrupted && !one.orders.warned);
         worker.finish(taken);
         collect(&mut edge, SECOND * 9);
@@ -293,10 +294,10 @@ mod tests {
         let mut edge = Edge::new(&memory).expect("memory");
         let tickets = ["one", "two", "three"].map(|text| submit(&mut edge, text, SECOND));
         edge.set_aside(|ticket| ticket != tickets[2], &mut Vec::new());
-        let mut stages: Vec<(String, RequestState)> = seen(&memory).into_iter().map(|(text, one)| (text, one.stage)).collect();
+        let mut stages: Vec<(String, RequestState)> = seen(&memory).into_iter().map(|(text, one)| (text, one.state)).collect();
         stages.sort_by(|one, other| one.0.cmp(&other.0));
         let expected =
-            [("one", 1), ("three", 0), ("two", 2)].map(|(text, place)| (text.to_owned(), RequestState::Queued(place)));
+            [("one", 1), ("three", 0), ("two", 2)].map(|(text, position)| (text.to_owned(), RequestState::Queued(position)));
         assert_eq!(stages, expected);
     }
 
@@ -340,7 +341,7 @@ mod tests {
         for nonsense in [0, u64::MAX, 0x01, 0x0101_0101_0101_0101] {
             requests.words().iter().for_each(|word| word.store(nonsense, SeqCst));
             for word in [u64::MAX, Ownership::Taken(Serial::from_bits(nonsense >> 24), 1).bits()] {
-                claims.words().iter().for_each(|place| place.store(word, SeqCst));
+                claims.words().iter().for_each(|words| words.store(word, SeqCst));
                 for pooled in memory.inspect().expect("it can be read") {
                     let _ = memory.look_at(&pooled, usize::MAX).expect("it can be read");
                 }

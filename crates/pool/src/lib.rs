@@ -36,9 +36,9 @@
 //! # The death of a process
 //! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads the frames that the
 //!   worker had published; a complete response is sent as usual. All other requests of the worker are [lost](Event::Lost),
-//!   and its place is free for another ([`Edge::bury`]). Requests that it had not taken keep waiting.
+//!   and its place is free for another ([`Edge::report_death`]). Requests that it had not taken keep waiting.
 //! * **A worker that executes another program** no longer has this memory. The process that forked the worker
-//!   [reports](Memory::report_executed) it, and the edge [buries](Edge::bury) its place.
+//!   [reports](Memory::report_executed) it, and the edge [releases](Edge::report_death) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
 //!   because their clients have lost their connections. It orders the workers to discard those that they are answering.
@@ -73,10 +73,10 @@ mod step;
 mod words;
 mod worker;
 
-pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Waits, Withdrawal};
+pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Ticket, Waits, Withdrawal, WorkerCounts};
 pub use frames::HEAD_BYTES;
 pub use inspection::{PooledRequest, RequestState};
 pub use memory::Memory;
 pub use orders::{DescriptorRequest, Orders};
 pub use shape::Shape;
-pub use worker::{Taken, Unfit, Worker};
+pub use worker::{NotWritten, Taken, Worker};

@@ -22,7 +22,7 @@ pub struct Memory {
     /// The file with the edge's notes; `None` in adopted memory, because workers do not use them.
     pub(crate) notes: Option<OwnedFd>,
     pub(crate) edge_doorbell: Arc<Doorbell>,
-    pub(crate) places: Vec<WorkerDescriptors>,
+    pub(crate) workers: Vec<WorkerDescriptors>,
 }
 
 /// The descriptors of a worker's place.
@@ -44,7 +44,7 @@ impl Memory {
         let layout = Layout::new(shape)?;
         let file = sealed_file("oribi-pool", layout.size())?;
         let notes = Some(sealed_file("oribi-notes", layout.notes_size())?);
-        let place = |_| {
+        let ends = |_| {
             let (edge_end, worker_end) = line()?;
             Ok(WorkerDescriptors {
                 doorbell: Arc::new(Doorbell::new()?),
@@ -52,15 +52,15 @@ impl Memory {
                 worker_end: Arc::new(worker_end),
             })
         };
-        let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
-        Ok(Self { layout, file, notes, edge_doorbell: Arc::new(Doorbell::new()?), places })
+        let workers = (0..shape.workers).map(ends).collect::<io::Result<_>>()?;
+        Ok(Self { layout, file, notes, edge_doorbell: Arc::new(Doorbell::new()?), workers })
     }
 
     /// The descriptors for a program whose processes become workers of this memory: it [adopts](Memory::adopt) them, in this
     /// order.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let places = self.places.iter().flat_map(|place| [place.doorbell.as_fd(), place.worker_end.as_fd()]);
-        [self.file.as_fd(), self.edge_doorbell.as_fd()].into_iter().chain(places)
+        let workers = self.workers.iter().flat_map(|ends| [ends.doorbell.as_fd(), ends.worker_end.as_fd()]);
+        [self.file.as_fd(), self.edge_doorbell.as_fd()].into_iter().chain(workers)
     }
 
     /// Opens the memory of another process for its workers; an edge cannot be created from it.
@@ -77,12 +77,12 @@ impl Memory {
             return Err(misfit("the file is not memory of that shape"));
         }
         let edge_doorbell = Arc::new(Doorbell::from(next()?));
-        let place = |_| {
+        let ends = |_| {
             Ok(WorkerDescriptors { doorbell: Arc::new(Doorbell::from(next()?)), edge_end: None, worker_end: Arc::new(next()?) })
         };
-        let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
+        let workers = (0..shape.workers).map(ends).collect::<io::Result<_>>()?;
         match descriptors.next() {
-            None => Ok(Self { layout, file, notes: None, edge_doorbell, places }),
+            None => Ok(Self { layout, file, notes: None, edge_doorbell, workers }),
             Some(_) => Err(misfit("there are too many descriptors")),
         }
     }
@@ -142,7 +142,7 @@ fn sealed_file(name: &str, size: usize) -> io::Result<OwnedFd> {
 }
 
 fn misfit(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("this is no memory of a pool: {why}"))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is not the memory of a pool: {why}"))
 }
 
 #[cfg(test)]

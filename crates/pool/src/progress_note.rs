@@ -6,7 +6,7 @@
 //! | since | when the request entered the pool, in nanoseconds of the edge's clock |
 //! | progress note | low half: milliseconds from the arrival to the last sign of progress; high half: the app's own deadline |
 //!
-//! An edge passes the time to its pool once a turn ([`crate::Edge::tell_time`]), so a note costs one store and does not read
+//! An edge passes the time to its pool once a turn ([`crate::Edge::set_time`]), so a note costs one store and does not read
 //! a clock.
 
 use std::time::Duration;
@@ -20,33 +20,34 @@ const LIFTED: u32 = u32::MAX;
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgressNote {
-    /// The time from its arrival to the last sign of progress from its worker; `None` if no worker was seen to have it.
+    /// The time from its arrival to the last sign of progress from its worker; `None` if the edge
+    /// has not found it with a worker.
     pub(crate) progress: Option<Duration>,
     /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
-    pub(crate) asked: Option<Option<Duration>>,
+    pub(crate) own_deadline: Option<Option<Duration>>,
 }
 
 impl ProgressNote {
     pub(crate) fn bits(self) -> u64 {
         // A progress of 0 ms is noted as 1 ms: zero means that no worker was seen.
         let progress = self.progress.map_or(0, |time| milliseconds(time).clamp(1, u32::MAX));
-        let asked = match self.asked {
+        let own_deadline = match self.own_deadline {
             None => 0,
             Some(None) => LIFTED,
             Some(Some(time)) => milliseconds(time).clamp(1, LIFTED - 1),
         };
-        u64::from(asked) << 32 | u64::from(progress)
+        u64::from(own_deadline) << 32 | u64::from(progress)
     }
 
     pub(crate) fn from_bits(bits: u64) -> Self {
         let time = |number: u32| Duration::from_millis(u64::from(number));
-        let (asked, progress) = ((bits >> 32) as u32, bits as u32);
-        let asked = match asked {
+        let (own_deadline, progress) = ((bits >> 32) as u32, bits as u32);
+        let own_deadline = match own_deadline {
             0 => None,
             LIFTED => Some(None),
             number => Some(Some(time(number))),
         };
-        Self { progress: (progress != 0).then(|| time(progress)), asked }
+        Self { progress: (progress != 0).then(|| time(progress)), own_deadline }
     }
 }
 
@@ -63,8 +64,8 @@ mod tests {
     fn what_is_noted_is_read() {
         let second = Duration::from_secs(1);
         for progress in [None, Some(second), Some(second * 86_400 * 40)] {
-            for asked in [None, Some(None), Some(Some(second * 3))] {
-                let progress_note = ProgressNote { progress, asked };
+            for own_deadline in [None, Some(None), Some(Some(second * 3))] {
+                let progress_note = ProgressNote { progress, own_deadline };
                 assert_eq!(ProgressNote::from_bits(progress_note.bits()), progress_note);
             }
         }
@@ -74,9 +75,10 @@ mod tests {
     #[test]
     fn times_that_do_not_fit_are_still_times() {
         let (least, most) = (Duration::from_millis(1), Duration::from_millis(u64::from(u32::MAX)));
-        let noted = |time| ProgressNote::from_bits(ProgressNote { progress: Some(time), asked: Some(Some(time)) }.bits());
-        assert_eq!(noted(Duration::ZERO), ProgressNote { progress: Some(least), asked: Some(Some(least)) });
-        assert_eq!(noted(Duration::MAX), ProgressNote { progress: Some(most), asked: Some(Some(most - least)) });
+        let noted =
+            |time| ProgressNote::from_bits(ProgressNote { progress: Some(time), own_deadline: Some(Some(time)) }.bits());
+        assert_eq!(noted(Duration::ZERO), ProgressNote { progress: Some(least), own_deadline: Some(Some(least)) });
+        assert_eq!(noted(Duration::MAX), ProgressNote { progress: Some(most), own_deadline: Some(Some(most - least)) });
         let _ = ProgressNote::from_bits(u64::MAX);
     }
 }

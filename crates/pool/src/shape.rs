@@ -16,8 +16,8 @@ const PAGE: usize = 65_536;
 /// connected.
 pub(crate) const MOST_AREAS: u32 = 512;
 
-/// Areas that share the bits of the word for news: area `n` has bit `n % NEWS_BITS`.
-pub(crate) const NEWS_BITS: u32 = 64;
+/// Areas that share the bits of the word for news: area `n` has bit `n % UNREAD_BITS`.
+pub(crate) const UNREAD_BITS: u32 = 64;
 
 /// The number of areas of full size. A worker that uses more mostly has clients that follow a stream, a few bytes at a time.
 const LARGE_AREAS: u32 = 64;
@@ -86,7 +86,7 @@ impl Layout {
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;
-    /// Words of an area: `consumed`, `speaks` and `paused`.
+    /// Words of an area: `consumed`, `answer_of` and `paused`.
     pub(crate) const OF_AREA: usize = 3;
 
     /// The entry of the queue at a position, which counts all entries that were ever in it.
@@ -128,7 +128,7 @@ impl Layout {
 
     /// The entry of the exchange whose answer the edge is reading in an area.
     #[inline]
-    pub(crate) fn speaks(&self, worker: u32, area: u32) -> usize {
+    pub(crate) fn answer_of(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 1
     }
 
@@ -207,8 +207,8 @@ impl Layout {
     /// The process of the worker that uses the place, if its parent saw it execute another program; otherwise another
     /// number.
     pub(crate) const EXECUTED: usize = LINE + 1;
-    /// Bits for the areas that have something to read: see [`NEWS_BITS`].
-    pub(crate) const NEWS: usize = 2 * LINE;
+    /// Bits for the areas that have something to read: see [`UNREAD_BITS`].
+    pub(crate) const UNREAD: usize = 2 * LINE;
     /// The number of areas that the place's workers have ever used, counted from the first one.
     pub(crate) const USED: usize = 2 * LINE + 1;
     const WRITTEN: usize = 3 * LINE;

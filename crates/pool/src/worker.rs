@@ -2,13 +2,13 @@
 
 mod sleeping;
 
-use crate::frames::{Circle, HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN};
+use crate::frames::{HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN, RingBuffer};
 use crate::mapping::{Readable, Shared};
 use crate::memory::Memory;
 use crate::orders::{DescriptorRequest, NO_DEADLINE, Orders};
 use crate::passing::DescriptorChannel;
 use crate::queue::Queue;
-use crate::shape::{Layout, NEWS_BITS, Shape, WORD};
+use crate::shape::{Layout, Shape, UNREAD_BITS, WORD};
 use crate::sleep::{Doorbell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
@@ -37,7 +37,7 @@ pub struct Taken {
 
 /// The reason why a part of a response was not written.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum NotWritten {
     /// There is no room now: the edge must first read the written part. See [`Worker::prepare_to_wait_for_room`].
     Full,
     /// It would not fit even into an empty area, or the operating system refused a descriptor.
@@ -82,7 +82,7 @@ pub struct Worker {
     rung: Sleep,
     /// The number of answers, or pieces of them, for which the worker did not ring for the dozing edge.
     unrung: u32,
-    /// The time: see [`Worker::tell_time`].
+    /// The time: see [`Worker::set_time`].
     now: u64,
 }
 
@@ -111,7 +111,7 @@ impl Worker {
     /// memory.
     pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
         let layout = memory.layout;
-        let place = memory.places.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
+        let ends = memory.workers.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
         let requests = Readable::map(memory.as_fd(), layout.requests())?;
         let claims = Shared::map(memory.as_fd(), layout.claims())?;
         let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
@@ -120,7 +120,7 @@ impl Worker {
         let process = u64::from(std::process::id());
         if !is_free || answers.words()[Layout::ATTACHED].compare_exchange(0, process, SeqCst, SeqCst).is_err() {
             let what =
-                format!("the place {number} of the pool is another worker's, or that of one whose death was not seen to");
+                format!("place {number} of the pool belongs to another worker, or to one whose death its edge has not handled");
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
         let looked_at = requests.load(layout.looked_at(number), Acquire);
@@ -133,9 +133,9 @@ impl Worker {
         // The edge must watch this process from now on, even if it is idle.
         claims.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         memory.edge_doorbell.ring();
-        let (edge_doorbell, line) = (Arc::clone(&memory.edge_doorbell), DescriptorChannel::new(place.worker_end));
+        let (edge_doorbell, line) = (Arc::clone(&memory.edge_doorbell), DescriptorChannel::new(ends.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
-        let doorbell = place.doorbell;
+        let doorbell = ends.doorbell;
         Ok(Self {
             number,
             layout,
@@ -174,7 +174,7 @@ impl Worker {
     /// Sets the time, in nanoseconds of a clock that the edge also uses. Until the next call, requests are taken at this
     /// time.
     #[inline]
-    pub fn tell_time(&mut self, nanoseconds: u64) {
+    pub fn set_time(&mut self, nanoseconds: u64) {
         self.now = nanoseconds;
     }
 
@@ -240,11 +240,11 @@ impl Worker {
     }
 
     /// Reads the messages on the [line](Self::line): calls, whose meaning is in [`Worker::orders`], and late descriptors,
-    /// which are dropped. Call it when the line is readable and no exchange waits for [`Worker::fulfilled`].
+    /// which are dropped. Call it when the line is readable and no exchange waits for [`Worker::take_descriptor`].
     ///
     /// # Errors
     /// The operating system refuses to receive.
-    pub fn hear(&mut self) -> io::Result<()> {
+    pub fn receive(&mut self) -> io::Result<()> {
         // No exchange has this tag.
         self.line.take_only(u64::MAX).map(drop)
     }
@@ -260,10 +260,10 @@ impl Worker {
         if Header::words_of_whole(bytes) > self.room(taken.area) {
             return Err(taken);
         }
-        let circle = Circle(&self.answers.words()[self.layout.area(taken.area)]);
+        let ring_buffer = RingBuffer(&self.answers.words()[self.layout.area(taken.area)]);
         let written = &mut self.areas[taken.area as usize].written;
         step();
-        *written = circle.write_whole(*written, taken.entry.bits(), head, parts);
+        *written = ring_buffer.write_whole(*written, taken.entry.bits(), head, parts);
         self.let_go(&taken);
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Worker {
         let words = Header::words_of_whole(bytes);
         let position = self.areas[number].written;
         let area = self.layout.area(taken.area);
-        let Some(run) = Circle::bytes_of_whole(position, area.len(), words) else { return Err(taken) };
+        let Some(run) = RingBuffer::bytes_of_whole(position, area.len(), words) else { return Err(taken) };
         if words > self.room(taken.area) {
             return Err(taken);
         }
@@ -295,8 +295,8 @@ impl Worker {
         // these words were read before, and they are published later.
         let room = unsafe { self.answers.bytes_mut(area.start + run.start..area.start + run.end) };
         write(&mut room[..bytes]);
-        let circle = Circle(&self.answers.words()[area]);
-        self.areas[number].written = circle.write_numbers_of_whole(position, taken.entry.bits(), head, bytes);
+        let ring_buffer = RingBuffer(&self.answers.words()[area]);
+        self.areas[number].written = ring_buffer.write_numbers_of_whole(position, taken.entry.bits(), head, bytes);
         self.let_go(&taken);
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Head, bytes)
     }
 
@@ -320,16 +320,16 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room for the rest now, or it is larger than [`HEAD_BYTES`].
-    pub fn head_in_pieces(&mut self, taken: &mut Taken, bytes: &[u8], written: &mut usize) -> Result<(), Unfit> {
+    pub fn head_in_pieces(&mut self, taken: &mut Taken, bytes: &[u8], written: &mut usize) -> Result<(), NotWritten> {
         loop {
             let rest = &bytes[*written..];
             match self.head(taken, rest) {
-                Err(Unfit::Never(_)) if bytes.len() <= HEAD_BYTES => {}
+                Err(NotWritten::Never(_)) if bytes.len() <= HEAD_BYTES => {}
                 outcome => return outcome,
             }
             let room = self.room(taken.area).saturating_sub(Self::needed(taken, 0)) * WORD;
             if room == 0 {
-                return Err(Unfit::Full);
+                return Err(NotWritten::Full);
             }
             let piece = &rest[..rest.len().min(room)];
             self.write(taken, Kind::MoreHead, piece);
@@ -341,7 +341,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Interim, bytes)
     }
 
@@ -349,7 +349,7 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn trailers(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn trailers(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Trailers, bytes)
     }
 
@@ -357,16 +357,16 @@ impl Worker {
     ///
     /// # Errors
     /// It does not fit, now or ever.
-    pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+    pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Message, bytes)
     }
 
-    /// Asks the edge for a descriptor that belongs to the request: see [`Worker::fulfilled`].
+    /// Asks the edge for a descriptor that belongs to the request: see [`Worker::take_descriptor`].
     ///
     /// # Errors
     /// There is no room.
-    pub fn wish(&mut self, taken: &mut Taken, wish: DescriptorRequest) -> Result<(), Unfit> {
-        self.write_whole(taken, Kind::DescriptorRequest, &wish.bits().to_ne_bytes())?;
+    pub fn request_descriptor(&mut self, taken: &mut Taken, request: DescriptorRequest) -> Result<(), NotWritten> {
+        self.write_whole(taken, Kind::DescriptorRequest, &request.bits().to_ne_bytes())?;
         self.flush_before_waiting(taken);
         Ok(())
     }
@@ -376,7 +376,7 @@ impl Worker {
     ///
     /// # Errors
     /// The process may not have more descriptors (`EMFILE`), or the operating system refuses.
-    pub fn fulfilled(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
+    pub fn take_descriptor(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
         self.line.take_only(taken.entry.bits())
     }
 
@@ -401,29 +401,29 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room, or the operating system refuses to send the descriptor.
-    pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), Unfit> {
+    pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), NotWritten> {
         if self.room(taken.area) < Self::needed(taken, 3 * WORD) {
-            return Err(Unfit::Full);
+            return Err(NotWritten::Full);
         }
         let tag = self.passed;
         self.line.pass(tag, file).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Unfit::Full,
-            _ => Unfit::Never(error),
+            io::ErrorKind::WouldBlock => NotWritten::Full,
+            _ => NotWritten::Never(error),
         })?;
         self.passed += 1;
         let mut bytes = [0; 3 * WORD];
-        for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip([tag, offset, size]) {
-            *place = number.to_ne_bytes();
+        for (target, number) in bytes.as_chunks_mut().0.iter_mut().zip([tag, offset, size]) {
+            *target = number.to_ne_bytes();
         }
         self.write(taken, Kind::File, &bytes);
         Ok(())
     }
 
-    /// Passes the app's wish for another deadline for this request to the edge: this time from now, or none.
+    /// Passes the deadline that the app has set for this request to the edge: this time from now, or none.
     ///
     /// # Errors
     /// There is no room.
-    pub fn deadline(&mut self, taken: &mut Taken, time: Option<Duration>) -> Result<(), Unfit> {
+    pub fn deadline(&mut self, taken: &mut Taken, time: Option<Duration>) -> Result<(), NotWritten> {
         let most = NO_DEADLINE - 1;
         let time = time.map_or(NO_DEADLINE, |time| u64::try_from(time.as_millis()).unwrap_or(most).min(most));
         self.write_whole(taken, Kind::Deadline, &time.to_ne_bytes())?;
@@ -463,13 +463,13 @@ impl Worker {
         self.publish(taken.area, true);
     }
 
-    fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), Unfit> {
+    fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), NotWritten> {
         let needed = Self::needed(taken, bytes.len());
         if needed > self.areas[taken.area as usize].size {
-            return Err(Unfit::Never(io::ErrorKind::InvalidInput.into()));
+            return Err(NotWritten::Never(io::ErrorKind::InvalidInput.into()));
         }
         if needed > self.room(taken.area) {
-            return Err(Unfit::Full);
+            return Err(NotWritten::Full);
         }
         self.write(taken, kind, bytes);
         Ok(())
@@ -483,14 +483,14 @@ impl Worker {
 
     /// Writes a frame for which there is room.
     fn write(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) {
-        let circle = Circle(&self.answers.words()[self.layout.area(taken.area)]);
+        let ring_buffer = RingBuffer(&self.answers.words()[self.layout.area(taken.area)]);
         let written = &mut self.areas[taken.area as usize].written;
         step();
         if !taken.begun {
             taken.begun = true;
-            *written = circle.write(*written, Kind::Begin, &taken.entry.bits().to_ne_bytes());
+            *written = ring_buffer.write(*written, Kind::Begin, &taken.entry.bits().to_ne_bytes());
         }
-        *written = circle.write(*written, kind, bytes);
+        *written = ring_buffer.write(*written, kind, bytes);
     }
 
     /// Makes the written frames visible to the edge. `can_wait`: see `wake_edge`.
@@ -510,7 +510,7 @@ impl Worker {
         step();
         self.answers.words()[Layout::written(number)].store(area.written, Release);
         step();
-        self.answers.words()[Layout::NEWS].fetch_or(1 << (number % NEWS_BITS), SeqCst);
+        self.answers.words()[Layout::UNREAD].fetch_or(1 << (number % UNREAD_BITS), SeqCst);
         self.wake_edge(can_wait);
     }
 

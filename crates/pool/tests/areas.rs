@@ -14,7 +14,7 @@ fn submit(edge: &mut Edge, count: usize) -> Vec<Ticket> {
 }
 
 /// All events that the edge can read now, as text, with the bytes.
-fn hear(edge: &mut Edge) -> Vec<(String, Vec<u8>)> {
+fn receive(edge: &mut Edge) -> Vec<(String, Vec<u8>)> {
     let (mut all, mut bytes) = (Vec::new(), Vec::new());
     edge.gather();
     while let Some(event) = edge.next(&mut bytes) {
@@ -42,7 +42,7 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
         assert_eq!(worker.content(taken, text.as_bytes()), text.len());
         worker.flush(taken);
     }
-    let mut heard = hear(&mut edge);
+    let mut heard = receive(&mut edge);
     let mut expected: Vec<_> = tickets[..512]
         .iter()
         .enumerate()
@@ -55,8 +55,8 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
     let last = taken.pop().expect("the last one");
     worker.finish(last);
     drop(taken);
-    edge.bury(1);
-    let mut heard: Vec<String> = hear(&mut edge).into_iter().map(|(event, _)| event).collect();
+    edge.report_death(1);
+    let mut heard: Vec<String> = receive(&mut edge).into_iter().map(|(event, _)| event).collect();
     assert_eq!(heard.remove(0), format!("{:?}", Event::Finished(tickets[511])));
     assert_eq!(heard.len(), 511);
     assert!(heard.iter().all(|event| event.starts_with("Lost")), "{heard:?}");
@@ -64,7 +64,7 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
     let mut worker = Worker::attach(&memory, 1).expect("the place is free");
     let taken = worker.take().expect("the one that waited");
     worker.finish(taken);
-    assert_eq!(hear(&mut edge)[0].0, format!("{:?}", Event::Finished(tickets[512])));
+    assert_eq!(receive(&mut edge)[0].0, format!("{:?}", Event::Finished(tickets[512])));
 }
 
 #[test]
@@ -78,19 +78,19 @@ fn the_next_edge_reads_on_in_every_area() {
         worker.content(taken, b"one");
         worker.flush(taken);
     }
-    hear(&mut edge);
+    receive(&mut edge);
     for taken in &mut taken {
         worker.content(taken, b"two");
         worker.flush(taken);
     }
     drop(edge);
     let mut edge = Edge::take_over(&memory).expect("memory");
-    assert_eq!(hear(&mut edge), [], "their clients are gone");
+    assert_eq!(receive(&mut edge), [], "their clients are gone");
     for taken in taken {
         assert!(worker.orders(&taken).gone);
         worker.abandon(taken);
     }
-    assert_eq!(hear(&mut edge), []);
+    assert_eq!(receive(&mut edge), []);
     assert_eq!(std::iter::from_fn(|| edge.reserve()).count(), 600, "every slot is free");
 }
 
@@ -106,19 +106,19 @@ fn a_head_that_does_not_fit_into_an_area_comes_in_one_piece() {
         let (mut written, mut heard) = (0, Vec::new());
         while worker.head_in_pieces(&mut taken, &head, &mut written).is_err() {
             worker.flush(&taken);
-            heard.extend(hear(&mut edge));
+            heard.extend(receive(&mut edge));
         }
         worker.finish(taken);
-        heard.extend(hear(&mut edge));
+        heard.extend(receive(&mut edge));
         let expected = [(format!("{:?}", Event::Head(ticket)), head), (format!("{:?}", Event::Finished(ticket)), Vec::new())];
         assert!(heard == expected, "{size}: {:?}", heard.iter().map(|(event, bytes)| (event, bytes.len())).collect::<Vec<_>>());
     }
     let ticket = submit(&mut edge, 1)[0];
     let mut taken = worker.take().expect("a request");
     let outcome = worker.head_in_pieces(&mut taken, &vec![b'x'; HEAD_BYTES + 1], &mut 0);
-    assert!(matches!(outcome, Err(oribi_pool::Unfit::Never(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(oribi_pool::NotWritten::Never(_))), "{outcome:?}");
     worker.abandon(taken);
-    assert_eq!(hear(&mut edge)[0].0, format!("{:?}", Event::Abandoned(ticket)));
+    assert_eq!(receive(&mut edge)[0].0, format!("{:?}", Event::Abandoned(ticket)));
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn a_worker_whose_process_executes_another_program_is_reported_to_the_edge() {
     memory.report_executed(std::process::id()).expect("memory");
     edge.arrivals();
     assert_eq!(edge.take_executed(), [0]);
-    edge.bury(0);
-    hear(&mut edge);
+    edge.report_death(0);
+    receive(&mut edge);
     let _next = Worker::attach(&memory, 0).expect("the place is free");
     assert_eq!(edge.arrivals().len(), 1);
     assert_eq!(edge.take_executed(), [], "that was another worker");

@@ -154,7 +154,7 @@ impl Play {
         kill_process(self.pids[number], Signal::KILL).expect("it is our child");
         waitpid(Some(self.pids[number]), WaitOptions::empty()).expect("it is our child");
         let lost = self.lost;
-        self.edge.bury(number as u32);
+        self.edge.report_death(number as u32);
         self.collect();
         assert!(self.lost <= lost + 1, "no more than it had");
         self.pids[number] = fork_worker(&self.memory, number as u32);

@@ -3,7 +3,7 @@ use oribi_host::{After, Host, Native, Runtime};
 use oribi_io::Model;
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::listen::{Seat, doors, open};
+use oribi_server::listen::{Shard, listen_sockets, open};
 use oribi_server::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 
@@ -34,7 +34,7 @@ fn main() -> std::io::Result<()> {
     let setup = LaneSetup {
         settings: &settings,
         listeners: &listeners,
-        doors: &doors(&listeners, Seat::ONLY),
+        listen_sockets: &listen_sockets(&listeners, Shard::ONLY),
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),

@@ -22,7 +22,7 @@ pub mod scoreboard {
 
 /// Listening sockets, and their addresses.
 pub mod listen {
-    pub use oribi_listen::{Listener, Seat, doors, open};
+    pub use oribi_listen::{Listener, Shard, listen_sockets, open};
 }
 
 /// The error log and the access log.

@@ -81,7 +81,7 @@ fn another_lane_takes_what_this_one_leaves(leave: impl Fn(&mut OverEpoll<'_>)) {
     let (other, mut waiter) = wakes.recv_timeout(PATIENCE).expect("the bell tells the other lane");
     assert_ne!(told, other);
     lanes[other].collect(&mut waiter);
-    lanes[other].attend().expect("epoll works");
+    lanes[other].do_pending_work().expect("epoll works");
     assert_eq!((lanes[told].connections(), lanes[other].connections()), (0, 1));
 }
 

@@ -194,7 +194,7 @@ pub trait Source {
     ///
     /// # Errors
     /// The source can no longer look for events.
-    fn attend(&mut self) -> io::Result<Option<Duration>>;
+    fn do_pending_work(&mut self) -> io::Result<Option<Duration>>;
 
     /// Whether there is work that needs no waiting.
     fn has_more(&self) -> bool;
@@ -248,7 +248,7 @@ pub trait Source {
     /// that no other worker would take.
     fn stop(&mut self, empty_queue: bool);
 
-    /// Goes on, but each response is the last on its connection, because the server is about to end.
+    /// Continues, but each response is the last on its connection, because the server is about to end.
     fn part(&mut self) {}
 
     /// Whether the source has the order to stop.

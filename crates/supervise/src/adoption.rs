@@ -45,13 +45,14 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     {
         let names = variable(LISTEN_FDNAMES).unwrap_or_default();
         let (stored, lent): (Vec<_>, Vec<_>) =
-            parse_systemd(&value, &names)?.into_iter().partition(|loan| notify::is_name_in_store(&loan.name));
+            parse_systemd(&value, &names)?.into_iter().partition(|inherited| notify::is_name_in_store(&inherited.name));
         // Sockets that cannot be adopted are opened again.
-        let stored = stored.into_iter().filter_map(|loan| Some((loan.name, oribi_io::process::adopt(loan.number).ok()?)));
+        let stored =
+            stored.into_iter().filter_map(|inherited| Some((inherited.name, oribi_io::process::adopt(inherited.number).ok()?)));
         kept = Kept::new(stored.collect());
         (adopt_all(lent, LISTEN_FDS, settings.protocol)?, "systemd")
     } else if let Some(listener) = standard_input()? {
-        (vec![listener], "who started this (FastCGI on descriptor 0)")
+        (vec![listener], "the program that started this server (FastCGI on descriptor 0)")
     } else {
         (Vec::new(), "")
     };
@@ -68,7 +69,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         ));
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
-    log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
+    log::info!("{} taken over from {lender}; --listen, --host and --port have no effect", displays.join(", "));
     if let Some(offer) = settings.default_offer() {
         let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
         plain.for_each(|listener| listener.encrypt(offer.clone()));
@@ -116,7 +117,7 @@ fn standard_input() -> Result<Option<Listener>, String> {
 
 /// A descriptor according to the environment.
 #[derive(Debug, PartialEq, Eq)]
-struct Loan {
+struct InheritedDescriptor {
     number: i32,
     /// Its name.
     name: String,
@@ -124,11 +125,13 @@ struct Loan {
     host: String,
 }
 
-fn adopt_all(loans: Vec<Loan>, variable: &str, protocol: Protocol) -> Result<Vec<Listener>, String> {
+fn adopt_all(inherited: Vec<InheritedDescriptor>, variable: &str, protocol: Protocol) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    for Loan { number, name, host } in loans {
+    for InheritedDescriptor { number, name, host } in inherited {
         let failed = |why: String| {
-            format!("cannot listen on {name}, descriptor {number} of {variable}: {why} (unset {variable} if it is not meant)")
+            format!(
+                "cannot listen on {name}, descriptor {number} of {variable}: {why} (unset {variable} if it is not for this server)"
+            )
         };
         let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
         if is_datagram(&socket) {
@@ -147,12 +150,12 @@ fn is_datagram(socket: &OwnedFd) -> bool {
 }
 
 /// Parses a value of SERVER_STARTER_PORT.
-fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
+fn parse_server_starter(value: &str) -> Result<Vec<InheritedDescriptor>, String> {
     let one = |entry: &str| {
         // A path may contain `=`; the descriptor follows the last one.
         let (name, number) = entry.rsplit_once('=')?;
         let number = number.trim().parse().ok().filter(|number| *number >= 0)?;
-        Some(Loan { number, name: name.to_owned(), host: host_of(name).to_owned() })
+        Some(InheritedDescriptor { number, name: name.to_owned(), host: host_of(name).to_owned() })
     };
     let entries = value.split(';').filter(|entry| !entry.trim().is_empty());
     entries.map(|entry| one(entry).ok_or_else(|| format!("{SERVER_STARTER}: cannot understand {entry:?}"))).collect()
@@ -168,35 +171,35 @@ fn host_of(name: &str) -> &str {
 }
 
 /// Parses the values of LISTEN_FDS and LISTEN_FDNAMES.
-fn parse_systemd(count: &str, names: &str) -> Result<Vec<Loan>, String> {
+fn parse_systemd(count: &str, names: &str) -> Result<Vec<InheritedDescriptor>, String> {
     // More than a thousand sockets are a mistake, and checking each descriptor takes time.
     let count = count.trim().parse().ok().filter(|count| (0..=1024).contains(count));
     let count: i32 = count.ok_or_else(|| format!("{LISTEN_FDS}: expected a whole number"))?;
     let mut names = names.split(':');
-    let mut loan = |number| {
+    let mut inherited = |number| {
         let name = names.next().filter(|name| !name.is_empty()).unwrap_or("a socket").to_owned();
-        Loan { number, name, host: String::new() }
+        InheritedDescriptor { number, name, host: String::new() }
     };
-    Ok((FIRST_OF_SYSTEMD..FIRST_OF_SYSTEMD + count).map(&mut loan).collect())
+    Ok((FIRST_OF_SYSTEMD..FIRST_OF_SYSTEMD + count).map(&mut inherited).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn loan(number: i32, name: &str, host: &str) -> Loan {
-        Loan { number, name: name.to_owned(), host: host.to_owned() }
+    fn inherited(number: i32, name: &str, host: &str) -> InheritedDescriptor {
+        InheritedDescriptor { number, name: name.to_owned(), host: host.to_owned() }
     }
 
     #[test]
     fn server_starter_names_ports_hosts_and_paths() {
         let value = "127.0.0.1:80=4;[::1]:80=5;8080=6;/run/a=b:c.sock=7;www.example.org:80=8;";
         let expected = vec![
-            loan(4, "127.0.0.1:80", "127.0.0.1"),
-            loan(5, "[::1]:80", "::1"),
-            loan(6, "8080", ""),
-            loan(7, "/run/a=b:c.sock", ""),
-            loan(8, "www.example.org:80", "www.example.org"),
+            inherited(4, "127.0.0.1:80", "127.0.0.1"),
+            inherited(5, "[::1]:80", "::1"),
+            inherited(6, "8080", ""),
+            inherited(7, "/run/a=b:c.sock", ""),
+            inherited(8, "www.example.org:80", "www.example.org"),
         ];
         assert_eq!(parse_server_starter(value), Ok(expected));
         assert_eq!(parse_server_starter(";"), Ok(Vec::new()));
@@ -207,7 +210,7 @@ mod tests {
 
     #[test]
     fn systemd_counts_from_three_and_may_give_names() {
-        let expected = vec![loan(3, "web", ""), loan(4, "a socket", ""), loan(5, "a socket", "")];
+        let expected = vec![inherited(3, "web", ""), inherited(4, "a socket", ""), inherited(5, "a socket", "")];
         assert_eq!(parse_systemd("3", "web:"), Ok(expected));
         assert_eq!(parse_systemd("0", ""), Ok(Vec::new()));
         for count in ["", "-1", "x", "5000"] {
@@ -217,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_not_there_is_named() {
-        let message = adopt_all(vec![loan(1 << 20, "8080", "")], SERVER_STARTER, Protocol::Http).expect_err("it is not open");
+        let message =
+            adopt_all(vec![inherited(1 << 20, "8080", "")], SERVER_STARTER, Protocol::Http).expect_err("it is not open");
         assert!(message.starts_with("cannot listen on 8080, descriptor 1048576 of SERVER_STARTER_PORT: "), "{message}");
         assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not meant)"), "{message}");
     }

@@ -4,7 +4,7 @@ use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
 use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
-use oribi_listen::{Seat, doors, open};
+use oribi_listen::{Shard, listen_sockets, open};
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::{self, ContextSupply, LaneSetup, Renewal};
 use std::os::fd::AsFd;
@@ -26,19 +26,19 @@ pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl Fn
     let setup = LaneSetup {
         settings,
         listeners: &listeners,
-        doors: &doors(&listeners, Seat::ONLY),
+        listen_sockets: &listen_sockets(&listeners, Shard::ONLY),
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),
         must_log: true,
     };
-    lane::run(&setup, &mut Only(runtime)).map_err(|error| error.to_string())
+    lane::run(&setup, &mut UnreplacedContext(runtime)).map_err(|error| error.to_string())
 }
 
 /// Supplies one context, which is never replaced.
-struct Only<'a>(&'a dyn Runtime);
+struct UnreplacedContext<'a>(&'a dyn Runtime);
 
-impl ContextSupply for Only<'_> {
+impl ContextSupply for UnreplacedContext<'_> {
     fn first(&mut self) -> Result<Box<dyn Host>, String> {
         self.0.open(false)
     }

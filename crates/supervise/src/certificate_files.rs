@@ -10,17 +10,17 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The identity of a file: device, inode, size and the times of its last changes in seconds and nanoseconds. A link with a new
 /// target is another file. `None` if it is not accessible.
-type Look = Option<[i64; 7]>;
+type FileIdentity = Option<[i64; 7]>;
 
 /// The files of all encrypted listeners, and their identities.
 #[derive(Debug, Default)]
 pub(super) struct CertificateFiles {
     paths: Vec<PathBuf>,
     /// The identities when they were read.
-    read: Vec<Look>,
+    last_read: Vec<FileIdentity>,
     /// The identities at the last check.
-    seen: Vec<Look>,
-    next_look: Option<Instant>,
+    last_checked: Vec<FileIdentity>,
+    next_check: Option<Instant>,
 }
 
 impl CertificateFiles {
@@ -36,45 +36,45 @@ impl CertificateFiles {
         }
         paths.sort();
         paths.dedup();
-        let mut files = Self { next_look: (!paths.is_empty()).then_some(now + INTERVAL), paths, ..Self::default() };
+        let mut files = Self { next_check: (!paths.is_empty()).then_some(now + INTERVAL), paths, ..Self::default() };
         files.were_read();
         files
     }
 
     /// Records that the files have been read.
     pub(super) fn were_read(&mut self) {
-        self.read = self.look();
-        self.seen.clone_from(&self.read);
+        self.last_read = self.identities();
+        self.last_checked.clone_from(&self.last_read);
     }
 
     /// Whether any of them differs from the one that was read, and all are unchanged since the check before: a key and its
     /// certificate are not replaced at the same moment. Checks only when it is time.
     pub(super) fn have_changed(&mut self, now: Instant) -> bool {
-        if self.next_look.is_none_or(|next| now < next) {
+        if self.next_check.is_none_or(|next| now < next) {
             return false;
         }
-        self.next_look = Some(now + INTERVAL);
-        let present = self.look();
-        let before = std::mem::replace(&mut self.seen, present);
-        if self.seen != before || self.seen == self.read {
+        self.next_check = Some(now + INTERVAL);
+        let present = self.identities();
+        let before = std::mem::replace(&mut self.last_checked, present);
+        if self.last_checked != before || self.last_checked == self.last_read {
             return false;
         }
         // Even if they are unusable, they are not reported again before they change again.
-        self.read.clone_from(&self.seen);
+        self.last_read.clone_from(&self.last_checked);
         true
     }
 
     /// Returns the time until the next check.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
-        self.next_look.map(|next| next.saturating_duration_since(now))
+        self.next_check.map(|next| next.saturating_duration_since(now))
     }
 
-    fn look(&self) -> Vec<Look> {
-        self.paths.iter().map(|path| look_at(path)).collect()
+    fn identities(&self) -> Vec<FileIdentity> {
+        self.paths.iter().map(|path| identity_of(path)).collect()
     }
 }
 
-fn look_at(path: &Path) -> Look {
+fn identity_of(path: &Path) -> FileIdentity {
     let facts = path.metadata().ok()?;
     let (device, inode, size) = (facts.dev() as i64, facts.ino() as i64, facts.size() as i64);
     Some([device, inode, size, facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()])
@@ -95,7 +95,7 @@ mod tests {
         let start = Instant::now();
         let later = |looks: u32| start + INTERVAL * looks;
         let mut files = CertificateFiles { paths: vec![certificate.clone(), key.clone()], ..CertificateFiles::default() };
-        files.next_look = Some(later(1));
+        files.next_check = Some(later(1));
         files.were_read();
         assert!(!files.have_changed(later(1)), "they are as they were");
         fs::write(&certificate, "second").expect("it is ours");

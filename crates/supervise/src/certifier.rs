@@ -5,7 +5,7 @@
 //! (`listen/secure.rs`). It writes new certificates into files, and the first process notices the change. It keeps the original
 //! rights of the server, so that keys are readable for that user only.
 
-use super::helper_process::{Birth, HelperProcess, Life, Orphan};
+use super::helper_process::{ForkedHelper, HelperContext, HelperProcess, OnParentDeath};
 use super::privileges::Privileges;
 use super::reopen_error_log;
 use super::signals::Signals;
@@ -57,8 +57,8 @@ pub(super) struct Certifier {
 }
 
 /// The parameters of a new certifier.
-pub(super) struct Newborn {
-    birth: Birth,
+pub(super) struct ForkedCertifier {
+    forked: ForkedHelper,
     account: Option<Account>,
 }
 
@@ -77,10 +77,10 @@ impl Certifier {
     }
 
     /// Starts the certifier if it is missing. In the new process it returns the parameters; the caller releases the
-    /// descriptors of the parent, and calls [`Newborn::live`].
-    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
-        let birth = self.helper_process.keep_running(fork)?;
-        Some(Newborn { birth, account: self.account })
+    /// descriptors of the parent, and calls [`ForkedCertifier::run_and_exit`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedCertifier> {
+        let forked = self.helper_process.keep_running(fork)?;
+        Some(ForkedCertifier { forked, account: self.account })
     }
 
     /// Collects its exit status: see [`HelperProcess::reap`].
@@ -116,34 +116,34 @@ impl Certifier {
     }
 }
 
-impl Newborn {
+impl ForkedCertifier {
     /// Runs the certifier. The process ends only if it cannot continue.
-    pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
-        let Self { birth, account } = self;
-        birth.live(signals, |life| work(life, account, settings, privileges))
+    pub(super) fn run_and_exit(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
+        let Self { forked, account } = self;
+        forked.run_and_exit(signals, |context| work(context, account, settings, privileges))
     }
 }
 
-fn work(life: &Life, account: Option<Account>, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
-    life.follow_parent(Orphan::Ends)?;
+fn work(context: &HelperContext, account: Option<Account>, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
+    context.follow_parent(OnParentDeath::Kill)?;
     Privileges::hold_in_certifier()?;
     let mut client = Client::new(&settings.acme);
-    while !life.is_to_end() {
+    while !context.must_end() {
         let until = Instant::now() + client.turn();
         let Done { ordered, failed } = client.take_done();
         if let Some(account) = account {
             account.add(Counter::CertificatesOrdered, ordered);
             account.add(Counter::CertificatesFailed, failed);
         }
-        while !life.is_to_end() {
-            if life.is_to_reopen_log() {
+        while !context.must_end() {
+            if context.must_reopen_log() {
                 reopen_error_log(settings, privileges);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            life.wait(None, Some(left));
+            context.wait(None, Some(left));
         }
     }
     Ok(())

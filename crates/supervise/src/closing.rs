@@ -43,14 +43,14 @@ struct Arrivals {
 
 /// The next step after all accepting processes have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum NextStep {
     /// Nothing is left to do.
     Nothing,
     /// A handshake is in progress, or a client may still arrive.
     Wait,
     /// Fork one more process, which answers the waiting clients. It starts with this command, and gets the command to finish
     /// when all clients have arrived.
-    OneMore(WorkerCommand),
+    ForkOneMore(WorkerCommand),
 }
 
 impl Closing {
@@ -84,16 +84,16 @@ impl Closing {
     }
 
     /// Ends the wait for clients, because no process would answer them.
-    pub(super) const fn await_nobody(&mut self) {
+    pub(super) const fn stop_awaiting_clients(&mut self) {
         self.arrivals = None;
     }
 
     /// Whether all clients with a handshake in progress have been accepted, or have taken too long; true only once.
-    pub(super) fn have_all_come(&mut self, listeners: &[Listener]) -> bool {
+    pub(super) fn have_all_arrived(&mut self, listeners: &[Listener]) -> bool {
         let now = Instant::now();
         let Some(arrivals) = self.arrivals.as_mut().filter(|arrivals| now >= arrivals.look_at) else { return false };
         let too_late = self.handshakes_until.is_none_or(|end| now >= end);
-        let quiet = !is_anybody_there(listeners);
+        let quiet = !has_client(listeners);
         let all = too_late || quiet && arrivals.quiet;
         *arrivals = Arrivals { look_at: now + LOOK_FOR_HANDSHAKES, quiet };
         if all {
@@ -111,7 +111,7 @@ impl Closing {
     /// at once instead of waiting.
     pub(super) fn close_if_quiet(&mut self, listeners: &[Listener]) {
         let now = Instant::now();
-        if self.close_at.is_none_or(|moment| now < moment) {
+        if self.close_at.is_none_or(|time| now < time) {
             return;
         }
         let begun = self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
@@ -127,26 +127,26 @@ impl Closing {
     /// Returns the next step after all accepting processes have ended. They may have died, or have been killed from outside,
     /// and clients may be left in the queues or in their handshakes, or may have passed while the filter was being installed
     /// ([`Arrivals::quiet`]).
-    pub(super) fn rest(&mut self, listeners: &[Listener], deadline: Instant) -> Rest {
+    pub(super) fn next_step(&mut self, listeners: &[Listener], deadline: Instant) -> NextStep {
         let now = Instant::now();
         // The handshakes are checked first: one that completes between the two checks is found by the second.
         let begun = self.drains && self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
         let waiting = self.drains && listeners.iter().any(Listener::has_waiting);
         let may_come = self.drains && self.arrivals.is_some();
         if (begun || may_come) && !waiting && now < deadline {
-            return Rest::Wait;
+            return NextStep::Wait;
         }
         if !waiting || self.last_processes == 0 || now >= deadline {
-            return Rest::Nothing;
+            return NextStep::Nothing;
         }
         self.last_processes -= 1;
-        Rest::OneMore(if may_come { WorkerCommand::Serve } else { WorkerCommand::Drain })
+        NextStep::ForkOneMore(if may_come { WorkerCommand::Serve } else { WorkerCommand::Drain })
     }
 }
 
 /// Whether a client waits to be accepted or is in its handshake. The handshakes are checked first: one that completes between
 /// the two checks is found by the second.
-fn is_anybody_there(listeners: &[Listener]) -> bool {
+fn has_client(listeners: &[Listener]) -> bool {
     handshake_begun(listeners) || listeners.iter().any(Listener::has_waiting)
 }
 
@@ -172,7 +172,7 @@ mod tests {
 
     /// Looks until the accepting processes may finish.
     fn wait_for_all(closing: &mut Closing, listeners: &[Listener]) {
-        while !closing.have_all_come(listeners) {
+        while !closing.have_all_arrived(listeners) {
             sleep(LOOK_FOR_HANDSHAKES);
         }
     }
@@ -183,10 +183,10 @@ mod tests {
         let mut closing = Closing::default();
         closing.begin(&mut listeners);
         let deadline = Instant::now() + LONG;
-        assert!(!closing.have_all_come(&listeners), "one look is not enough");
-        assert_eq!(closing.rest(&listeners, deadline), Rest::Wait);
+        assert!(!closing.have_all_arrived(&listeners), "one look is not enough");
+        assert_eq!(closing.next_step(&listeners, deadline), NextStep::Wait);
         wait_for_all(&mut closing, &listeners);
-        assert_eq!(closing.rest(&listeners, deadline), Rest::Nothing);
+        assert_eq!(closing.next_step(&listeners, deadline), NextStep::Nothing);
     }
 
     #[test]
@@ -196,22 +196,22 @@ mod tests {
         let mut closing = Closing::default();
         closing.begin(&mut listeners);
         let deadline = Instant::now() + LONG;
-        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Serve));
+        assert_eq!(closing.next_step(&listeners, deadline), NextStep::ForkOneMore(WorkerCommand::Serve));
         // No process has accepted the client so far.
         wait_for_all(&mut closing, &listeners);
-        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
-        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
-        assert_eq!(closing.rest(&listeners, deadline), Rest::Nothing, "it ends each time");
+        assert_eq!(closing.next_step(&listeners, deadline), NextStep::ForkOneMore(WorkerCommand::Drain));
+        assert_eq!(closing.next_step(&listeners, deadline), NextStep::ForkOneMore(WorkerCommand::Drain));
+        assert_eq!(closing.next_step(&listeners, deadline), NextStep::Nothing, "it ends each time");
     }
 
     #[test]
     fn nobody_is_awaited_beyond_the_time_to_finish_or_for_another_server() {
         let mut listeners = listeners();
         let mut closing = Closing::default();
-        assert_eq!(closing.rest(&listeners, Instant::now() + LONG), Rest::Nothing, "others accept there");
+        assert_eq!(closing.next_step(&listeners, Instant::now() + LONG), NextStep::Nothing, "others accept there");
         closing.begin(&mut listeners);
-        assert_eq!(closing.rest(&listeners, Instant::now()), Rest::Nothing);
+        assert_eq!(closing.next_step(&listeners, Instant::now()), NextStep::Nothing);
         closing.give_up();
-        assert_eq!(closing.rest(&listeners, Instant::now() + LONG), Rest::Nothing);
+        assert_eq!(closing.next_step(&listeners, Instant::now() + LONG), NextStep::Nothing);
     }
 }

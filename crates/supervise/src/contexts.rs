@@ -21,7 +21,7 @@ pub(super) struct Reporter<'a> {
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: &'a OwnedFd,
     /// Sets the process title to the worker's activity; see [`Runtime::set_title`] for the thread that may call it.
-    pub(super) entitle: &'a dyn Fn(&str),
+    pub(super) set_title: &'a dyn Fn(&str),
 }
 
 /// The title of a worker that has stopped accepting connections and answers those it has.
@@ -37,7 +37,7 @@ impl Reporter<'_> {
 
     /// Called when the worker stops accepting connections.
     pub(super) fn retires(&self) {
-        (self.entitle)(RETIRING);
+        (self.set_title)(RETIRING);
     }
 }
 
@@ -60,7 +60,7 @@ fn draw(least: u64, most: u64, random: u64) -> u64 {
 }
 
 /// The supply of a worker with one lane: the runtime's own context, which is replaced together with its process.
-pub(super) struct Single<'a> {
+pub(super) struct SingleContext<'a> {
     runtime: &'a dyn Runtime,
     reporter: Reporter<'a>,
     boot: Option<Boot<'a>>,
@@ -69,13 +69,13 @@ pub(super) struct Single<'a> {
     limit: Option<u64>,
 }
 
-impl<'a> Single<'a> {
+impl<'a> SingleContext<'a> {
     pub(super) fn new(settings: &Settings, runtime: &'a dyn Runtime, reporter: Reporter<'a>, boot: Option<Boot<'a>>) -> Self {
         Self { runtime, reporter, boot, shows_load_errors: settings.life.shows_load_errors, limit: draw_limit(settings) }
     }
 }
 
-impl ContextSupply for Single<'_> {
+impl ContextSupply for SingleContext<'_> {
     fn first(&mut self) -> Result<Box<dyn Host>, String> {
         let context: Box<dyn Host> = match self.runtime.open(false) {
             Err(reason) if self.shows_load_errors => {
@@ -113,14 +113,14 @@ impl ContextSupply for Single<'_> {
     }
 }
 
-/// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all, so the runtime never has to
+/// The contexts of a worker with several lanes. One thread makes and drops them all, so the runtime never has to
 /// make two at once, and no lane waits for that work.
-pub(super) struct Pool {
-    state: Mutex<PoolState>,
+pub(super) struct ContextPool {
+    state: Mutex<ContextPoolState>,
     changed: Condvar,
 }
 
-struct PoolState {
+struct ContextPoolState {
     /// Contexts that are ready and unused.
     spares: Vec<Box<dyn Host>>,
     /// Used contexts, to be dropped.
@@ -139,9 +139,9 @@ struct PoolState {
     retiring: bool,
 }
 
-impl Pool {
+impl ContextPool {
     pub(super) fn new(lanes: usize) -> Self {
-        let state = PoolState {
+        let state = ContextPoolState {
             spares: Vec::new(),
             retired: Vec::new(),
             waiting: 0,
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// The state is consistent whenever the lock is released, so a lane that panicked has not damaged it.
-    fn lock(&self) -> MutexGuard<'_, PoolState> {
+    fn lock(&self) -> MutexGuard<'_, ContextPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -259,15 +259,15 @@ impl Pool {
 }
 
 /// The supply of one lane among several.
-pub(super) struct Pooled<'a> {
+pub(super) struct PooledContexts<'a> {
     settings: &'a Settings,
-    pool: &'a Pool,
+    pool: &'a ContextPool,
     reporter: Reporter<'a>,
     boot: Option<Boot<'a>>,
 }
 
-impl<'a> Pooled<'a> {
-    pub(super) fn new(settings: &'a Settings, pool: &'a Pool, reporter: Reporter<'a>, boot: Option<Boot<'a>>) -> Self {
+impl<'a> PooledContexts<'a> {
+    pub(super) fn new(settings: &'a Settings, pool: &'a ContextPool, reporter: Reporter<'a>, boot: Option<Boot<'a>>) -> Self {
         Self { settings, pool, reporter, boot }
     }
 
@@ -277,7 +277,7 @@ impl<'a> Pooled<'a> {
     }
 }
 
-impl ContextSupply for Pooled<'_> {
+impl ContextSupply for PooledContexts<'_> {
     fn first(&mut self) -> Result<Box<dyn Host>, String> {
         let mut context = self.pool.wait_for_context()?;
         if let Some(boot) = self.boot.take() {
@@ -346,9 +346,10 @@ mod tests {
         let slot = WorkerSlot::unshared();
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
         let _deadline = oribi_test_support::waits_for("contexts, or the thread that makes them");
-        let pool = Pool::new(1);
+        let pool = ContextPool::new(1);
         let runtime = Native::new("x");
-        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
+        let mut supply =
+            PooledContexts::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, set_title: &|_| () }, None);
         let present = runtime.open(true).expect("it always opens");
         let Renewal::Serve(present, due) = supply.renew(present, 10, After::default()) else { panic!("it must serve on") };
         assert_eq!(due, 11, "asked again at the next request");
@@ -389,11 +390,12 @@ mod tests {
         let slot = WorkerSlot::unshared();
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
         let _deadline = oribi_test_support::waits_for("contexts, or the thread that makes them");
-        let pool = Pool::new(1);
+        let pool = ContextPool::new(1);
         let runtime = Failing(1.into());
         std::thread::scope(|scope| {
             scope.spawn(|| pool.keep(&runtime, 0, || ()));
-            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
+            let mut supply =
+                PooledContexts::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, set_title: &|_| () }, None);
             let present = supply.first().expect("there is one");
             let after = After { retire: true, ..After::default() };
             assert!(matches!(supply.renew(present, 1, after), Renewal::Stop(_)));

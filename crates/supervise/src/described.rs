@@ -36,7 +36,7 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
 
 /// One listener according to the environment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ListenerEntry {
     /// The descriptors; at least one.
     pub(super) numbers: Vec<i32>,
     pub(super) display: String,
@@ -48,14 +48,22 @@ pub(super) struct Entry {
     pub(super) thumbprint: Option<String>,
 }
 
-pub(super) fn parse(value: &str) -> Result<Vec<Entry>, String> {
+pub(super) fn parse(value: &str) -> Result<Vec<ListenerEntry>, String> {
     let one = |entry: &str| {
         let mut parts = entry.split('=');
         let numbers = parts.next()?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
         let (display, server_name) = (decode(parts.next()?)?, decode(parts.next()?)?);
         let (protocol, proxy_protocol) = (Protocol::Http, ProxyProtocol::Off);
-        let mut entry =
-            Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol, offer: None, thumbprint: None };
+        let mut entry = ListenerEntry {
+            numbers,
+            display,
+            server_name,
+            lent: false,
+            protocol,
+            proxy_protocol,
+            offer: None,
+            thumbprint: None,
+        };
         for property in parts {
             match property {
                 "lent" => entry.lent = true,
@@ -129,7 +137,7 @@ mod tests {
                 let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
                 let thumbprint = lent.then(|| "aZ0-_".to_owned());
                 listeners[0].thumbprint = thumbprint.as_deref().map(Into::into);
-                let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint };
+                let entry = ListenerEntry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint };
                 assert_eq!(parse(&describe(&listeners)), Ok(vec![entry]));
             }
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The request of the signals that stop a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum StopAction {
     Nothing,
     /// To stop after the drain period.
     Drain,
@@ -24,14 +24,14 @@ pub(super) enum Asked {
     EndNow,
 }
 
-impl Asked {
+impl StopAction {
     /// Evaluates the signals since the last call. `drains`: whether the process is in its drain period. `stops`: whether
     /// it is stopping, for any reason.
-    pub(super) fn by_signals(stop_requests: &mut StopRequests, drains: bool, stops: bool, now: Instant) -> Self {
+    pub(super) fn from_signals(stop_requests: &mut StopRequests, drains: bool, stops: bool, now: Instant) -> Self {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
-        match stop_requests.heard(term + interrupt, drains || stops, now) {
+        match stop_requests.evaluate(term + interrupt, drains || stops, now) {
             StopRequest::EndNow if drains => {
-                stop_requests.begin_anew(now);
+                stop_requests.restart(now);
                 Self::Stop
             }
             StopRequest::EndNow => Self::EndNow,
@@ -47,17 +47,17 @@ impl Asked {
 /// A drain period that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DrainPeriod {
-    parting: Instant,
+    closing_at: Instant,
     end: Instant,
     /// The last announcement to the other processes.
-    told: DrainState,
+    announced: DrainState,
 }
 
 impl DrainPeriod {
     /// Begins a drain period of `delay`.
     pub(super) fn begin(now: Instant, delay: Duration) -> Self {
         log::info!("stopping in {} s, and serving until then (--shutdown-delay)", delay.as_secs_f64());
-        Self { parting: now + delay / 2, end: now + delay, told: DrainState::Serving }
+        Self { closing_at: now + delay / 2, end: now + delay, announced: DrainState::Serving }
     }
 
     /// Whether it is over: then the server stops.
@@ -66,22 +66,22 @@ impl DrainPeriod {
     }
 
     /// Returns the next announcement to the other processes, if one is due.
-    pub(super) fn news(&mut self, now: Instant) -> Option<DrainState> {
-        let drain_state = if now >= self.parting { DrainState::Closing } else { DrainState::Announced };
-        (drain_state != self.told).then(|| {
-            self.told = drain_state;
+    pub(super) fn due_announcement(&mut self, now: Instant) -> Option<DrainState> {
+        let drain_state = if now >= self.closing_at { DrainState::Closing } else { DrainState::Announced };
+        (drain_state != self.announced).then(|| {
+            self.announced = drain_state;
             drain_state
         })
     }
 
     /// Returns the last announcement.
-    pub(super) fn told(&self) -> DrainState {
-        self.told
+    pub(super) fn announced(&self) -> DrainState {
+        self.announced
     }
 
     /// Returns the time until the next step.
     pub(super) fn wait(&self, now: Instant) -> Duration {
-        let next = if now < self.parting { self.parting } else { self.end };
+        let next = if now < self.closing_at { self.closing_at } else { self.end };
         next.saturating_duration_since(now)
     }
 }
@@ -94,10 +94,10 @@ mod tests {
     fn it_is_announced_then_clients_part_then_it_is_over() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let mut drain_period = DrainPeriod::begin(start, second * 10);
-        assert_eq!(drain_period.news(start), Some(DrainState::Announced));
-        assert_eq!((drain_period.news(start + second * 4), drain_period.wait(start + second * 4)), (None, second));
-        assert_eq!(drain_period.news(start + second * 5), Some(DrainState::Closing));
-        assert_eq!((drain_period.news(start + second * 9), drain_period.wait(start + second * 9)), (None, second));
+        assert_eq!(drain_period.due_announcement(start), Some(DrainState::Announced));
+        assert_eq!((drain_period.due_announcement(start + second * 4), drain_period.wait(start + second * 4)), (None, second));
+        assert_eq!(drain_period.due_announcement(start + second * 5), Some(DrainState::Closing));
+        assert_eq!((drain_period.due_announcement(start + second * 9), drain_period.wait(start + second * 9)), (None, second));
         assert!(!drain_period.is_over(start + second * 9) && drain_period.is_over(start + second * 10));
     }
 }

@@ -5,13 +5,13 @@
 //! and which outlives it: the next edge takes it over, and no app is restarted.
 
 mod child;
+mod liveness;
 pub(super) mod pools;
-mod turning;
 
-pub(super) use child::Birth;
-use turning::Turning;
+pub(super) use child::ForkedEdge;
+use liveness::LoopMonitor;
 
-use super::closing::{Closing, Rest};
+use super::closing::{Closing, NextStep};
 use super::describe_end;
 use super::foreground::leave_report;
 use super::pace::Pace;
@@ -47,9 +47,9 @@ pub(super) struct Edges<'a> {
     pools: Vec<Memory>,
     scoreboard: Scoreboard,
     /// The place of each edge.
-    places: Vec<Place>,
+    entries: Vec<EdgeEntry>,
     pace: Pace,
-    stage: Stage,
+    phase: EdgesPhase,
     /// Whether edges of a previous server will hand their connections over to these.
     succeeds: bool,
     /// Whether any edge has begun to serve, as far as their ends have shown it.
@@ -58,27 +58,27 @@ pub(super) struct Edges<'a> {
 
 /// The place of one edge.
 #[derive(Default)]
-struct Place {
-    process: Option<Process>,
+struct EdgeEntry {
+    process: Option<EdgeProcess>,
     /// Whether an earlier edge has used its memory.
     used: bool,
-    turning: Turning,
+    monitor: LoopMonitor,
 }
 
 /// An edge that has not been waited for yet.
-struct Process {
+struct EdgeProcess {
     pid: Pid,
     /// Readable when it has ended. `None` on systems without pidfds.
     process: Option<OwnedFd>,
     waker: OwnedFd,
     /// The socket on which the edge asks its parent.
     link: EdgeLink,
-    born: Instant,
+    started_at: Instant,
     /// The destination for connections of the previous server, until it is announced to that server.
     successor: Option<Sender>,
 }
 
-enum Stage {
+enum EdgesPhase {
     Serving,
     Draining {
         /// The time when edges that have not finished are killed.
@@ -106,7 +106,7 @@ pub(super) enum Drained {
 
 /// The consequence of the end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum EdgeEnd {
     /// It was not an edge.
     NoEdge,
     /// Another edge starts, or none is needed.
@@ -136,9 +136,9 @@ impl<'a> Edges<'a> {
             settings,
             pools,
             scoreboard,
-            places: (0..count).map(|_| Place::default()).collect(),
+            entries: (0..count).map(|_| EdgeEntry::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
-            stage: Stage::Serving,
+            phase: EdgesPhase::Serving,
             succeeds: false,
             has_served: false,
         }))
@@ -169,18 +169,18 @@ impl<'a> Edges<'a> {
     }
 
     /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the parameters;
-    /// the caller closes the descriptors of the parent, and calls [`Birth::live`].
-    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
-        if !matches!(self.stage, Stage::Serving) {
+    /// the caller closes the descriptors of the parent, and calls [`ForkedEdge::run_and_exit`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedEdge> {
+        if !matches!(self.phase, EdgesPhase::Serving) {
             return None;
         }
-        for number in 0..self.places.len() {
-            if self.places[number].process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
+        for number in 0..self.entries.len() {
+            if self.entries[number].process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
                 continue;
             }
             match self.start(number, WorkerCommand::Serve, &fork) {
                 Ok(None) => {}
-                Ok(birth) => return birth,
+                Ok(forked) => return forked,
                 Err(error) => {
                     log::error!("cannot start an edge: {}", explain(&error));
                     self.pace.refused(Instant::now());
@@ -195,7 +195,7 @@ impl<'a> Edges<'a> {
         number: usize,
         command: WorkerCommand,
         fork: impl Fn() -> io::Result<Fork>,
-    ) -> io::Result<Option<Birth>> {
+    ) -> io::Result<Option<ForkedEdge>> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (link, parent_link) = parent_link::socket()?;
         let (successor, handed) = if self.succeeds {
@@ -206,7 +206,7 @@ impl<'a> Edges<'a> {
         let (slot, parent) = (self.slots()[number].for_heir(), rustix::process::getpid());
         slot.occupy(command);
         let heirs = Heirs::begin();
-        let takes_over = self.places[number].used;
+        let takes_over = self.entries[number].used;
         match fork() {
             Err(error) => {
                 slot.vacate();
@@ -215,10 +215,10 @@ impl<'a> Edges<'a> {
             Ok(Fork::Parent(pid)) => {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let born = Instant::now();
-                let process = Process { pid, process, waker, link, born, successor };
-                self.pace.started(born);
-                self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
+                let started_at = Instant::now();
+                let process = EdgeProcess { pid, process, waker, link, started_at, successor };
+                self.pace.started(started_at);
+                self.entries[number] = EdgeEntry { process: Some(process), used: true, ..EdgeEntry::default() };
                 slot.parent_account.count(Counter::EdgesStarted);
                 let level = if self.pace.leaves_lines_out() { log::Level::Debug } else { log::Level::Info };
                 log::log!(level, "{} started (pid {pid})", self.name(number));
@@ -226,8 +226,8 @@ impl<'a> Edges<'a> {
             }
             Ok(Fork::Child) => {
                 leave_report();
-                self.places.clear();
-                Ok(Some(Birth { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs }))
+                self.entries.clear();
+                Ok(Some(ForkedEdge { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs }))
             }
         }
     }
@@ -241,7 +241,8 @@ impl<'a> Edges<'a> {
     /// begun to serve.
     pub(super) fn reap(&mut self) -> bool {
         let mut cannot_serve = false;
-        let pids: Vec<Pid> = self.places.iter().filter_map(|place| place.process.as_ref()).map(|process| process.pid).collect();
+        let pids: Vec<Pid> =
+            self.entries.iter().filter_map(|entry| entry.process.as_ref()).map(|process| process.pid).collect();
         for pid in pids {
             let end = match waitpid(Some(pid), WaitOptions::NOHANG) {
                 Ok(None) | Err(Errno::INTR) => continue,
@@ -249,27 +250,27 @@ impl<'a> Edges<'a> {
                 // An app may have set SIGCHLD to be ignored: then the exit status is lost.
                 Err(_) => self.ended(pid, None),
             };
-            cannot_serve |= end == End::CannotServe;
+            cannot_serve |= end == EdgeEnd::CannotServe;
         }
         cannot_serve
     }
 
     /// Records that a process has ended, if it was an edge.
-    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> End {
-        let is_it = |place: &Place| place.process.as_ref().is_some_and(|process| process.pid == pid);
-        let Some(number) = self.places.iter().position(is_it) else { return End::NoEdge };
-        let Some(Process { born, .. }) = self.places[number].process.take() else { return End::NoEdge };
+    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> EdgeEnd {
+        let is_it = |entry: &EdgeEntry| entry.process.as_ref().is_some_and(|process| process.pid == pid);
+        let Some(number) = self.entries.iter().position(is_it) else { return EdgeEnd::NoEdge };
+        let Some(EdgeProcess { started_at, .. }) = self.entries[number].process.take() else { return EdgeEnd::NoEdge };
         let slot = self.slots()[number];
         let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
         slot.vacate();
         let (name, end) = (self.name(number), status.map_or_else(|| "ended".to_owned(), describe_end));
-        if let Stage::Draining { cut, .. } = &mut self.stage {
+        if let EdgesPhase::Draining { cut, .. } = &mut self.phase {
             if slot.command() != WorkerCommand::Quit && status.is_some_and(|status| status.exit_status() != Some(0)) {
                 slot.parent_account.count(Counter::EdgesFailed);
                 log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
                 *cut |= connections > 0;
             }
-            return End::Usual;
+            return EdgeEnd::Usual;
         }
         slot.parent_account.count(Counter::EdgesFailed);
         let (now, connections) = (Instant::now(), counted(connections as usize, "connection"));
@@ -279,8 +280,8 @@ impl<'a> Edges<'a> {
         }
         let killed = status.is_none_or(|status| status.terminating_signal().is_some());
         self.has_served |= state != WorkerState::Starting;
-        if !self.has_served && !killed && self.places.iter().all(|place| place.process.is_none()) {
-            return End::CannotServe;
+        if !self.has_served && !killed && self.entries.iter().all(|entry| entry.process.is_none()) {
+            return EdgeEnd::CannotServe;
         }
         if state != WorkerState::Starting {
             if self.pace.lost(now) {
@@ -288,21 +289,21 @@ impl<'a> Edges<'a> {
                     "edges end so often that their replacements wait: after twenty at once, ten are started in a second"
                 );
             }
-        } else if let Some(pause) = self.pace.failed(now, now - born).filter(|pause| !pause.is_zero()) {
+        } else if let Some(pause) = self.pace.failed(now, now - started_at).filter(|pause| !pause.is_zero()) {
             log::warn!("the next edge starts in {:.1} s", pause.as_secs_f64());
         }
-        End::Usual
+        EdgeEnd::Usual
     }
 
     /// Returns the requests of edges about workers: see [`parent_link::Reason`]. The process ids in them have not been checked.
     pub(super) fn requests(&self) -> Vec<WorkerRequest> {
-        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        let processes = self.entries.iter().filter_map(|entry| entry.process.as_ref());
         processes.flat_map(|process| std::iter::from_fn(|| process.link.next())).collect()
     }
 
-    fn tell(&self, command: WorkerCommand) {
-        for (place, slot) in self.places.iter().zip(self.slots()) {
-            if let Some(process) = &place.process {
+    fn send_command(&self, command: WorkerCommand) {
+        for (entry, slot) in self.entries.iter().zip(self.slots()) {
+            if let Some(process) = &entry.process {
                 slot.set_command(command);
                 // If the pipe is full, the edge wakes up anyway.
                 let _ = rustix::io::write(&process.waker, &[0]);
@@ -319,7 +320,7 @@ impl<'a> Edges<'a> {
         if let Some(slot) = self.slots().first() {
             slot.log_opening.fetch_add(1, Relaxed);
         }
-        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
             let _ = rustix::io::write(&process.waker, &[0]);
         }
     }
@@ -330,8 +331,8 @@ impl<'a> Edges<'a> {
             log::error!("{message}");
             None
         });
-        for (number, place) in self.places.iter().enumerate() {
-            let Some(process) = &place.process else { continue };
+        for (number, entry) in self.entries.iter().enumerate() {
+            let Some(process) = &entry.process else { continue };
             let error = match self.settings.error_log {
                 LogTarget::File(_) => process.link.give_error_log(rustix::stdio::stderr()),
                 LogTarget::Standard | LogTarget::System(_) => Ok(()),
@@ -350,8 +351,8 @@ impl<'a> Edges<'a> {
             Ok(None) => return,
             Err(error) => return log::error!("cannot send the certificates to the edges: {error}"),
         };
-        for (number, place) in self.places.iter().enumerate() {
-            let Some(process) = &place.process else { continue };
+        for (number, entry) in self.entries.iter().enumerate() {
+            let Some(process) = &entry.process else { continue };
             if let Err(error) = process.link.give_certificates(vault.as_fd()) {
                 log::error!("cannot send the certificates to {}: {error}", self.name(number));
             }
@@ -365,14 +366,14 @@ impl<'a> Edges<'a> {
         if let Some(slot) = self.slots().first() {
             slot.set_drain_state(drain_state);
         }
-        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
             let _ = rustix::io::write(&process.waker, &[0]);
         }
     }
 
     /// Begins to stop: new connections are turned away, and arrived requests are answered, until `deadline`.
     pub(super) fn drain(&mut self, listeners: &mut [Listener], deadline: Instant) {
-        if !matches!(self.stage, Stage::Serving) {
+        if !matches!(self.phase, EdgesPhase::Serving) {
             return;
         }
         let mut closing = Closing::default();
@@ -382,8 +383,8 @@ impl<'a> Edges<'a> {
             closing.begin(listeners);
         }
         let awaits_clients = closing.awaits_clients();
-        self.stage = Stage::Draining { deadline, closing, command, cut: false };
-        if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.tell(command) }
+        self.phase = EdgesPhase::Draining { deadline, closing, command, cut: false };
+        if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.send_command(command) }
     }
 
     /// Records that edges of a previous server will hand their connections over to these, which have not been started yet.
@@ -396,23 +397,23 @@ impl<'a> Edges<'a> {
         if !self
             .slots()
             .iter()
-            .zip(&self.places)
-            .all(|(slot, place)| place.process.is_some() && slot.state() == WorkerState::Ready)
+            .zip(&self.entries)
+            .all(|(slot, entry)| entry.process.is_some() && slot.state() == WorkerState::Ready)
         {
             return None;
         }
         self.succeeds = false;
-        Some(self.places.iter_mut().filter_map(|place| place.process.as_mut()?.successor.take()).collect())
+        Some(self.entries.iter_mut().filter_map(|entry| entry.process.as_mut()?.successor.take()).collect())
     }
 
     /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over,
     /// as far as possible until `deadline`. If it names no edges, connections close after their next responses.
     pub(super) fn hand_over(&mut self, successors: &[Sender], deadline: Instant) {
-        if !matches!(self.stage, Stage::Serving) {
+        if !matches!(self.phase, EdgesPhase::Serving) {
             return;
         }
         for (number, process) in
-            self.places.iter().enumerate().filter_map(|(number, place)| Some((number, place.process.as_ref()?)))
+            self.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, entry.process.as_ref()?)))
         {
             if !successors.is_empty()
                 && let Err(error) = process.link.name_successor(&successors[number % successors.len()])
@@ -421,16 +422,16 @@ impl<'a> Edges<'a> {
             }
         }
         let command = if successors.is_empty() { WorkerCommand::Retire } else { WorkerCommand::HandOver };
-        self.stage = Stage::Draining { deadline, closing: Closing::default(), command, cut: false };
-        self.tell(command);
+        self.phase = EdgesPhase::Draining { deadline, closing: Closing::default(), command, cut: false };
+        self.send_command(command);
     }
 
     /// While draining: commands the edges to finish now, because no process would answer further clients.
-    pub(super) fn await_nobody(&mut self) {
-        let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
+    pub(super) fn stop_awaiting_clients(&mut self) {
+        let EdgesPhase::Draining { closing, command, .. } = &mut self.phase else { return };
         let command = *command;
-        closing.await_nobody();
-        self.tell(command);
+        closing.stop_awaiting_clients();
+        self.send_command(command);
     }
 
     /// While draining: kills edges that take too long, and starts a last edge for connections that have arrived in the
@@ -439,14 +440,14 @@ impl<'a> Edges<'a> {
         &mut self,
         listeners: &[Listener],
         fork: impl Fn() -> io::Result<Fork>,
-    ) -> (Drained, Option<Birth>) {
-        let left = self.places.iter().any(|place| place.process.is_some());
-        let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
-        if closing.have_all_come(listeners) {
+    ) -> (Drained, Option<ForkedEdge>) {
+        let left = self.entries.iter().any(|entry| entry.process.is_some());
+        let EdgesPhase::Draining { closing, command, .. } = &mut self.phase else { return (Drained::NotYet, None) };
+        if closing.have_all_arrived(listeners) {
             let command = *command;
-            self.tell(command);
+            self.send_command(command);
         }
-        let Stage::Draining { deadline, closing, cut, .. } = &mut self.stage else { return (Drained::NotYet, None) };
+        let EdgesPhase::Draining { deadline, closing, cut, .. } = &mut self.phase else { return (Drained::NotYet, None) };
         closing.close_if_quiet(listeners);
         if left {
             if Instant::now() >= *deadline {
@@ -455,11 +456,11 @@ impl<'a> Edges<'a> {
             return (Drained::NotYet, None);
         }
         let done = Drained::Done { cut: *cut };
-        match closing.rest(listeners, *deadline) {
-            Rest::Wait => (Drained::NotYet, None),
-            Rest::Nothing => (done, None),
-            Rest::OneMore(command) => match self.start(0, command, fork) {
-                Ok(birth) => (Drained::NotYet, birth),
+        match closing.next_step(listeners, *deadline) {
+            NextStep::Wait => (Drained::NotYet, None),
+            NextStep::Nothing => (done, None),
+            NextStep::ForkOneMore(command) => match self.start(0, command, fork) {
+                Ok(forked) => (Drained::NotYet, forked),
                 Err(error) => {
                     log::error!("cannot start an edge for the last connections: {error}");
                     (done, None)
@@ -471,8 +472,8 @@ impl<'a> Edges<'a> {
     /// Kills all edges.
     pub(super) fn end_now(&mut self, reason: &str) {
         let mut connections = 0;
-        for (place, slot) in self.places.iter().zip(self.slots()) {
-            if let Some(process) = &place.process
+        for (entry, slot) in self.entries.iter().zip(self.slots()) {
+            if let Some(process) = &entry.process
                 && slot.command() != WorkerCommand::Quit
             {
                 connections += slot.connections.load(Relaxed);
@@ -486,36 +487,36 @@ impl<'a> Edges<'a> {
         }
         let closing = Closing::default();
         let deadline = Instant::now() + AFTER_KILL;
-        self.stage = Stage::Draining { deadline, closing, command: WorkerCommand::Quit, cut: connections > 0 };
+        self.phase = EdgesPhase::Draining { deadline, closing, command: WorkerCommand::Quit, cut: connections > 0 };
     }
 
     /// Whether no edge is left.
     pub(super) fn are_gone(&self) -> bool {
-        self.places.iter().all(|place| place.process.is_none())
+        self.entries.iter().all(|entry| entry.process.is_none())
     }
 
     /// Whether no edge is missing.
     pub(super) fn are_all_there(&self) -> bool {
-        self.places.iter().all(|place| place.process.is_some())
+        self.entries.iter().all(|entry| entry.process.is_some())
     }
 
     /// Returns the descriptors for the parent to watch: requests and ends of edges.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        let processes = self.entries.iter().filter_map(|entry| entry.process.as_ref());
         processes.flat_map(|process| [process.link.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
     }
 
     /// Returns the longest time that the parent may sleep. `None` without a deadline.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
-        let is_unwatched = |process: &Process| process.process.is_none();
-        let unwatched = self.places.iter().filter_map(|place| place.process.as_ref()).any(is_unwatched);
+        let is_unwatched = |process: &EdgeProcess| process.process.is_none();
+        let unwatched = self.entries.iter().filter_map(|entry| entry.process.as_ref()).any(is_unwatched);
         let look = unwatched.then_some(super::LOOK_FOR_ENDED);
-        let next = match &self.stage {
-            Stage::Serving if self.places.iter().any(|place| place.process.is_none()) => Some(self.pace.wait(now)),
-            Stage::Serving => None,
-            Stage::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
-            Stage::Draining { deadline, closing, .. } => {
-                let next = closing.next_look().map_or(*deadline, |moment| moment.min(*deadline));
+        let next = match &self.phase {
+            EdgesPhase::Serving if self.entries.iter().any(|entry| entry.process.is_none()) => Some(self.pace.wait(now)),
+            EdgesPhase::Serving => None,
+            EdgesPhase::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
+            EdgesPhase::Draining { deadline, closing, .. } => {
+                let next = closing.next_look().map_or(*deadline, |time| time.min(*deadline));
                 Some(next.saturating_duration_since(now))
             }
         };

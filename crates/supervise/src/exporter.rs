@@ -4,7 +4,7 @@
 //! ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages that are sent while no
 //! exporter runs wait for the next one. It ends after all others, so that the last requests are also exported.
 
-use super::helper_process::{Birth, HelperProcess, Life, Orphan};
+use super::helper_process::{ForkedHelper, HelperContext, HelperProcess, OnParentDeath};
 use super::privileges::Privileges;
 use super::signals::Signals;
 use oribi_config::Settings;
@@ -40,8 +40,8 @@ pub(super) struct Exporter {
 }
 
 /// The parameters of a new exporter.
-pub(super) struct Newborn {
-    birth: Birth,
+pub(super) struct ForkedExporter {
+    forked: ForkedHelper,
     receiver: OwnedFd,
 }
 
@@ -58,11 +58,11 @@ impl Exporter {
     }
 
     /// Starts the exporter if it is missing. In the new process it returns the parameters; the caller releases the
-    /// descriptors of the parent, and calls [`Newborn::live`].
-    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
-        let birth = self.helper_process.keep_running(fork)?;
+    /// descriptors of the parent, and calls [`ForkedExporter::run_and_exit`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedExporter> {
+        let forked = self.helper_process.keep_running(fork)?;
         match self.receiver.try_clone() {
-            Ok(receiver) => Some(Newborn { birth, receiver }),
+            Ok(receiver) => Some(ForkedExporter { forked, receiver }),
             Err(error) => {
                 log::error!("the process that exports spans: {error}");
                 oribi_io::process::exit_now(1)
@@ -103,31 +103,31 @@ impl Exporter {
     }
 }
 
-impl Newborn {
+impl ForkedExporter {
     /// Runs the exporter, and ends the process.
-    pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
-        let Self { birth, receiver } = self;
-        birth.live(signals, |life| work(life, &receiver, settings, privileges))
+    pub(super) fn run_and_exit(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
+        let Self { forked, receiver } = self;
+        forked.run_and_exit(signals, |context| work(context, &receiver, settings, privileges))
     }
 }
 
-fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
+fn work(context: &HelperContext, receiver: &OwnedFd, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
     // Before the privileges are dropped, because the file of authorities may be readable for root alone; the thread of the
     // deliverer is started after that, because it keeps the rights that this one has then.
     let prepared = oribi_otlp::Collector::new(&settings.trace_export, environment::variable)?;
     privileges.drop_in_exporter()?;
-    life.follow_parent(Orphan::Finishes)?;
+    context.follow_parent(OnParentDeath::Finish)?;
     let deliverer = Deliverer::start(prepared, resource(settings))?;
     let mut message = vec![0; LARGEST_MESSAGE];
     let mut is_open = true;
     loop {
-        if life.is_to_reopen_log()
+        if context.must_reopen_log()
             && let Err(error) = oribi_log::reopen_error_log(settings)
         {
             log::error!("cannot open the error log again: {error}");
         }
         // Messages sent before the signal to finish are still read.
-        let ends = life.is_to_end();
+        let ends = context.must_end();
         for _ in 0..IN_A_ROW {
             match recv(receiver, message.as_mut_slice(), RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => {
@@ -148,7 +148,7 @@ fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privi
             deliverer.finish(Instant::now() + LAST);
             return Ok(());
         }
-        life.wait(is_open.then(|| receiver.as_fd()), None);
+        context.wait(is_open.then(|| receiver.as_fd()), None);
     }
 }
 

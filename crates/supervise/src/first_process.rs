@@ -10,7 +10,7 @@ mod upgrading;
 mod waiting;
 
 use super::edges::Edges;
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::signals::{self, StopRequests};
 use super::watch;
 use super::workforce::Workforce;
@@ -31,8 +31,8 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         Self { server, workforce, stop_requests: StopRequests::default() }
     }
 
-    /// Serves until told to stop. Returns the exit status for the process: 0, or 1 if it could not start or requests had to be
-    /// cut off.
+    /// Serves until a signal or an order stops it. Returns the exit status for the process: 0, or 1 if it could not start or
+    /// requests had to be cut off.
     pub(super) fn serve(mut self) -> i32 {
         self.keep_scale();
         let status = self.run();
@@ -50,21 +50,21 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         loop {
             self.server.signals.rearm();
             self.workforce.rearm();
-            self.obey_signals();
-            self.go_on_with_drain_period();
+            self.handle_signals();
+            self.advance_drain_period();
             self.reap();
             self.workforce.step(&mut self.server);
-            self.obey_edges();
+            self.handle_edge_requests();
             self.keep_watchdog();
-            self.go_on_with_upgrade();
+            self.advance_upgrade();
             if self.server.succession.has_yielded() {
                 // The other server displays them.
-                self.enter_counts();
+                self.add_counts();
             }
-            if self.server.stage != Stage::Failed {
+            if self.server.phase != Phase::Failed {
                 self.keep_exporter();
             }
-            if self.server.stage != Stage::Serving {
+            if self.server.phase != Phase::Serving {
                 self.end_certifier();
             }
             if let Some(status) = self.act() {
@@ -78,64 +78,64 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         }
     }
 
-    /// Does what the stage demands, and then what the next one does if that begins. Returns the exit status if everything has
+    /// Acts for the current phase, and for the next one if that begins. Returns the exit status if everything has
     /// ended.
     fn act(&mut self) -> Option<i32> {
         loop {
-            let stage = self.server.stage;
-            let status = self.act_in(stage);
-            if status.is_some() || self.server.stage == stage {
+            let phase = self.server.phase;
+            let status = self.act_in(phase);
+            if status.is_some() || self.server.phase == phase {
                 return status;
             }
         }
     }
 
-    fn act_in(&mut self, stage: Stage) -> Option<i32> {
-        match stage {
-            Stage::Serving => {
+    fn act_in(&mut self, phase: Phase) -> Option<i32> {
+        match phase {
+            Phase::Serving => {
                 self.keep_edges();
                 self.keep_certifier();
                 self.workforce.keep_running(&mut self.server);
             }
-            Stage::Draining => {
+            Phase::Draining => {
                 self.workforce.keep_running(&mut self.server);
                 self.drain_edges();
             }
-            Stage::Leaving { .. } => {
+            Phase::Leaving { .. } => {
                 if self.workforce.let_next_leave(&mut self.server) {
                     self.stop();
                 }
             }
-            Stage::Stopping { .. } => return self.finish_up(),
-            Stage::Failed => return (self.workforce.is_gone() && self.server.is_alone()).then_some(1),
+            Phase::Stopping { .. } => return self.finish_up(),
+            Phase::Failed => return (self.workforce.is_gone() && self.server.is_alone()).then_some(1),
         }
         None
     }
 
-    fn obey_signals(&mut self) {
+    fn handle_signals(&mut self) {
         let server = &mut self.server;
         if server.succession.pass_signals_on() {
             return;
         }
-        self.obey_stops();
+        self.handle_stop_signals();
         let server = &mut self.server;
-        let told = signals::take(Signal::HUP) > 0;
-        let touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
-        let changed = watch::look(server.watch.as_mut());
-        let renewed = server.certificates.have_changed(Instant::now());
+        let hup_arrived = signals::take(Signal::HUP) > 0;
+        let file_touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
+        let app_changed = watch::look(server.watch.as_mut());
+        let certificates_changed = server.certificates.have_changed(Instant::now());
         // Workers without an edge are given certificates when they start.
-        let renews = renewed && server.edges.is_none();
+        let replaces_workers = certificates_changed && server.edges.is_none();
         if server.stays() {
-            if told || touched || changed || renews {
+            if hup_arrived || file_touched || app_changed || replaces_workers {
                 self.reload();
-            } else if renewed {
+            } else if certificates_changed {
                 server.renew_certificates();
             }
         }
         if signals::take(Signal::USR1) > 0 && !self.leave_slowly() {
             self.reopen_logs();
         }
-        self.obey_signals_for_upgrade();
+        self.handle_upgrade_signals();
     }
 
     /// Loads the app again, or replaces the workers; returns the number of the reload.
@@ -150,15 +150,15 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
     }
 
     /// Adds the counters of all processes since the last time to the totals.
-    fn enter_counts(&self) {
-        self.server.enter_counts();
-        self.workforce.enter_counts(&self.server.totals, !self.server.has_edges());
+    fn add_counts(&self) {
+        self.server.add_counts();
+        self.workforce.add_counts(&self.server.totals, !self.server.has_edges());
     }
 
     /// Reports to the service manager that this server is alive, while its edges and its app are there.
     fn keep_watchdog(&mut self) {
-        let Self { server: Server { notifier, edges, stage, .. }, workforce, .. } = self;
-        let alive = || *stage != Stage::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_turning);
+        let Self { server: Server { notifier, edges, phase, .. }, workforce, .. } = self;
+        let alive = || *phase != Phase::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_live);
         notifier.keep_watchdog(Instant::now(), alive);
     }
 }

@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The channel of the report, until the server serves.
-static REPORT: Mutex<Option<Report>> = Mutex::new(None);
+static REPORT: Mutex<Option<ReportChannel>> = Mutex::new(None);
 
-enum Report {
+enum ReportChannel {
     /// In the background: the pipe to the process in the foreground, which waits.
     Foreground(OwnedFd),
     /// The standard error before a log file replaced it, and the line for a failed start.
@@ -22,14 +22,14 @@ const SERVES: &[u8] = b"1";
 
 /// Returns the exit status of the process in the foreground.
 pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
-    let mut told = [0; 1];
+    let mut message = [0; 1];
     let size = loop {
-        match read(outcome, &mut told) {
+        match read(outcome, &mut message) {
             Err(Errno::INTR) => {}
             size => break size.unwrap_or(0),
         }
     };
-    if told[..size] == *SERVES {
+    if message[..size] == *SERVES {
         return 0;
     }
     // If standard error is closed, only the exit status is left.
@@ -50,7 +50,7 @@ fn failed_start(error_log: &LogTarget) -> String {
 
 /// In the background: stores the pipe for the report.
 pub(super) fn report_to(report: OwnedFd) {
-    keep(Some(Report::Foreground(report)));
+    keep(Some(ReportChannel::Foreground(report)));
 }
 
 /// Stores standard error for [`report_failed_start`], if the error log goes elsewhere and no process waits in the foreground.
@@ -63,7 +63,7 @@ pub fn keep_standard_error(settings: &Settings) -> io::Result<()> {
         return Ok(());
     }
     match fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3) {
-        Ok(copy) => keep(Some(Report::StandardError(copy, failed_start(&settings.error_log)))),
+        Ok(copy) => keep(Some(ReportChannel::StandardError(copy, failed_start(&settings.error_log)))),
         // It is closed.
         Err(Errno::BADF) => {}
         Err(error) => return Err(error.into()),
@@ -74,7 +74,7 @@ pub fn keep_standard_error(settings: &Settings) -> io::Result<()> {
 /// Prints on the original standard error that the server could not start, and where the reason is. Returns `false`, and
 /// prints nothing, if the server has served, or if [`keep_standard_error`] stored nothing.
 pub fn report_failed_start() -> bool {
-    let Some(Report::StandardError(standard_error, line)) = report().take() else { return false };
+    let Some(ReportChannel::StandardError(standard_error, line)) = report().take() else { return false };
     // If standard error has lost its reader, the log has the reason.
     let _ = write(&standard_error, line.as_bytes());
     true
@@ -82,7 +82,7 @@ pub fn report_failed_start() -> bool {
 
 /// Reports to a waiting process that the server serves.
 pub(super) fn report_serving() {
-    if let Some(Report::Foreground(foreground)) = report().take() {
+    if let Some(ReportChannel::Foreground(foreground)) = report().take() {
         // It fails if the waiting process has gone.
         let _ = write(&foreground, SERVES);
     }
@@ -93,10 +93,10 @@ pub(super) fn leave_report() {
     keep(None);
 }
 
-fn keep(way: Option<Report>) {
-    *report() = way;
+fn keep(new: Option<ReportChannel>) {
+    *report() = new;
 }
 
-fn report() -> MutexGuard<'static, Option<Report>> {
+fn report() -> MutexGuard<'static, Option<ReportChannel>> {
     REPORT.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -27,36 +27,36 @@ const END: Signal = Signal::ALARM;
 #[derive(Debug)]
 pub(super) struct HelperProcess {
     /// A description for the log: "the process that ...".
-    what: &'static str,
-    process: Option<Process>,
+    description: &'static str,
+    process: Option<RunningProcess>,
     pace: Pace,
 }
 
 /// A process that has not been waited for yet.
 #[derive(Debug)]
-struct Process {
+struct RunningProcess {
     pid: Pid,
     /// Readable when it has ended. `None` on systems without pidfds.
     descriptor: Option<OwnedFd>,
-    born: Instant,
+    started_at: Instant,
 }
 
 /// The parameters of a new helper.
-pub(super) struct Birth {
-    what: &'static str,
+pub(super) struct ForkedHelper {
+    description: &'static str,
     parent: Pid,
     heirs: Heirs,
 }
 
 impl HelperProcess {
     /// `pause`: the time before the next start after a failure.
-    pub(super) const fn new(what: &'static str, pause: Duration) -> Self {
-        Self { what, process: None, pace: Pace::new(Duration::ZERO, pause) }
+    pub(super) const fn new(description: &'static str, pause: Duration) -> Self {
+        Self { description, process: None, pace: Pace::new(Duration::ZERO, pause) }
     }
 
     /// Starts the helper if it is missing. In the new process it returns the parameters; the caller releases the descriptors
-    /// of the parent, and calls [`Birth::live`].
-    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
+    /// of the parent, and calls [`ForkedHelper::run_and_exit`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedHelper> {
         if self.process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
             return None;
         }
@@ -64,16 +64,16 @@ impl HelperProcess {
         match fork() {
             Ok(Fork::Parent(pid)) => {
                 let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
-                self.process = Some(Process { pid, descriptor, born: Instant::now() });
-                log::debug!("{} started (pid {pid})", self.what);
+                self.process = Some(RunningProcess { pid, descriptor, started_at: Instant::now() });
+                log::debug!("{} started (pid {pid})", self.description);
                 None
             }
             Ok(Fork::Child) => {
                 leave_report();
-                Some(Birth { what: self.what, parent, heirs })
+                Some(ForkedHelper { description: self.description, parent, heirs })
             }
             Err(error) => {
-                log::error!("cannot start {}: {error}", self.what);
+                log::error!("cannot start {}: {error}", self.description);
                 self.pace.failed(Instant::now(), Duration::ZERO);
                 None
             }
@@ -95,9 +95,9 @@ impl HelperProcess {
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
         let Some(process) = self.process.take_if(|process| process.pid == pid) else { return false };
         let now = Instant::now();
-        let pause = self.pace.failed(now, now - process.born).unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
+        let pause = self.pace.failed(now, now - process.started_at).unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
         let end = status.map_or_else(|| "ended".to_owned(), describe_end);
-        log::error!("{} (pid {pid}) {end}; another one starts in {pause:.1} s", self.what);
+        log::error!("{} (pid {pid}) {end}; another one starts in {pause:.1} s", self.description);
         true
     }
 
@@ -111,7 +111,7 @@ impl HelperProcess {
 
     /// Kills the helper.
     pub(super) fn end(self) {
-        if let Some(Process { pid, .. }) = self.process {
+        if let Some(RunningProcess { pid, .. }) = self.process {
             let _ = kill_process(pid, Signal::KILL);
             let _ = waitpid(Some(pid), WaitOptions::empty());
         }
@@ -119,13 +119,13 @@ impl HelperProcess {
 
     /// Sends the helper the signal to finish, and waits up to `patience` for its end.
     pub(super) fn finish(self, patience: Duration) {
-        let Some(Process { pid, descriptor, .. }) = &self.process else { return };
+        let Some(RunningProcess { pid, descriptor, .. }) = &self.process else { return };
         let _ = kill_process(*pid, END);
         let end_by = Instant::now() + patience;
         while let Ok(None) | Err(rustix::io::Errno::INTR) = waitpid(Some(*pid), WaitOptions::NOHANG) {
             let left = end_by.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                log::error!("{} (pid {pid}) does not end, and is killed", self.what);
+                log::error!("{} (pid {pid}) does not end, and is killed", self.description);
                 return self.end();
             }
             match descriptor {
@@ -153,7 +153,7 @@ impl HelperProcess {
 }
 
 /// The signals that are meant for its parent, which ends it.
-const PARENTS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU];
+const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
@@ -166,34 +166,34 @@ static ENDS: AtomicU32 = AtomicU32::new(0);
 
 /// The reaction of a helper to the death of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Orphan {
+pub(super) enum OnParentDeath {
     /// It ends at once, because it has nothing to finish.
-    Ends,
+    Kill,
     /// It finishes its work.
-    Finishes,
+    Finish,
 }
 
 /// The state of a helper, in its own process.
-pub(super) struct Life {
+pub(super) struct HelperContext {
     parent: Pid,
     /// Readable after a signal.
     wake: OwnedFd,
     _watches: Vec<Watch>,
 }
 
-impl Birth {
+impl ForkedHelper {
     /// Does the `work` of the helper, and ends the process, with status 0 if that returns without an error.
-    pub(super) fn live(self, signals: &mut Signals, work: impl FnOnce(&Life) -> Result<(), String>) -> ! {
-        let Self { what, parent, heirs } = self;
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(&Life::begin(parent, signals, heirs)?)));
+    pub(super) fn run_and_exit(self, signals: &mut Signals, work: impl FnOnce(&HelperContext) -> Result<(), String>) -> ! {
+        let Self { description, parent, heirs } = self;
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&HelperContext::begin(parent, signals, heirs)?)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(why)) => {
-                log::error!("{what}: {why}");
+                log::error!("{description}: {why}");
                 1
             }
             Err(_) => {
-                log::error!("{what}: panic");
+                log::error!("{description}: panic");
                 1
             }
         };
@@ -202,9 +202,9 @@ impl Birth {
     }
 }
 
-impl Life {
+impl HelperContext {
     fn begin(parent: Pid, signals: &mut Signals, heirs: Heirs) -> Result<Self, String> {
-        let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let failed = |act: &str, error: io::Error| format!("cannot {act}: {error}");
         let (wake, waker) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
         let watches = take_over_signals(waker, signals, heirs).map_err(|error| failed("watch signals", error))?;
@@ -215,10 +215,10 @@ impl Life {
     ///
     /// # Errors
     /// The parent has died already, or the system refuses.
-    pub(super) fn follow_parent(&self, orphan: Orphan) -> Result<(), String> {
-        let signal = match orphan {
-            Orphan::Ends => Signal::KILL,
-            Orphan::Finishes => END,
+    pub(super) fn follow_parent(&self, reaction: OnParentDeath) -> Result<(), String> {
+        let signal = match reaction {
+            OnParentDeath::Kill => Signal::KILL,
+            OnParentDeath::Finish => END,
         };
         rustix::process::set_parent_process_death_signal(Some(signal))
             .map_err(|error| format!("cannot ask for a signal when the parent dies: {}", io::Error::from(error)))?;
@@ -226,19 +226,19 @@ impl Life {
     }
 
     /// Whether there was a signal to reopen the log since the last call.
-    pub(super) fn is_to_reopen_log(&self) -> bool {
+    pub(super) fn must_reopen_log(&self) -> bool {
         REOPENINGS.swap(0, SeqCst) > 0
     }
 
     /// Whether there was a signal to finish.
-    pub(super) fn is_to_end(&self) -> bool {
+    pub(super) fn must_end(&self) -> bool {
         ENDS.load(SeqCst) > 0
     }
 
     /// Waits for input or a signal, at most for `time`.
     pub(super) fn wait(&self, input: Option<BorrowedFd<'_>>, time: Option<Duration>) {
         signals::empty(&self.wake);
-        if REOPENINGS.load(SeqCst) > 0 || self.is_to_end() {
+        if REOPENINGS.load(SeqCst) > 0 || self.must_end() {
             return;
         }
         let mut polled = vec![PollFd::new(&self.wake, PollFlags::IN)];
@@ -253,7 +253,7 @@ fn take_over_signals(waker: OwnedFd, signals: &mut Signals, heirs: Heirs) -> io:
     let mut watches = signals::survive_failing_writes()?;
     watches.push(watch(END, &ENDS, Effect::Count, vec![waker.try_clone()?], None)?);
     watches.push(watch(Signal::USR1, &REOPENINGS, Effect::Count, vec![waker], None)?);
-    for signal in PARENTS {
+    for signal in OF_PARENT {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     signals.release();

@@ -18,8 +18,8 @@
 //! They are read once and hidden from the app before it is loaded (see [`OWN`]). They are used only if the socket exists and
 //! its other end was made by the process that they name.
 
-use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
+use super::described::{ListenerEntry, parse};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use oribi_admin::metrics::MetricsClient;
 use oribi_edge::parent_link::WorkerRequest;
@@ -46,7 +46,7 @@ pub(super) const TOTALS: &str = "ORIBI_TOTALS";
 /// Names the file with its totals by route.
 pub(super) const ROUTE_TOTALS: &str = "ORIBI_ROUTE_TOTALS";
 /// Names the file with its app metrics.
-pub(super) const FIGURES: &str = "ORIBI_FIGURES";
+pub(super) const APP_METRICS: &str = "ORIBI_FIGURES";
 /// Names the metrics listeners of that server: their address, a space, and the same as in [`LISTENERS`].
 pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
 /// Names the file with the history of that server's dashboard.
@@ -61,7 +61,7 @@ pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 /// Names the socket for spans.
 pub(super) const SPANS: &str = "ORIBI_SPANS";
 /// Names the socket for inquiries.
-pub(super) const INQUIRIES: &str = "ORIBI_INQUIRIES";
+pub(super) const METRICS_REQUESTS: &str = "ORIBI_INQUIRIES";
 /// Names the number of workers that was set while the previous server served: see [`super::scaled`].
 pub(super) const SCALED: &str = "ORIBI_SCALED";
 
@@ -75,7 +75,7 @@ pub(super) const OWN: [&str; 18] = [
     POOLS,
     TOTALS,
     ROUTE_TOTALS,
-    FIGURES,
+    APP_METRICS,
     METRICS,
     HISTORY,
     GENERATION,
@@ -83,7 +83,7 @@ pub(super) const OWN: [&str; 18] = [
     VAULT,
     PROOF,
     SPANS,
-    INQUIRIES,
+    METRICS_REQUESTS,
     SCALED,
     // A service manager's information about the process that it has started.
     "WATCHDOG_PID",
@@ -92,7 +92,7 @@ pub(super) const OWN: [&str; 18] = [
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// Mold to master: the app is loaded, and workers are started.
     Loaded = b'm',
     /// Mold to master: this generation serves; it may replace the previous one.
@@ -117,26 +117,26 @@ pub(super) enum Word {
     Incomplete = b'i',
     /// Mold to master: this process was asked by a signal to end, and there are edges. The master replaces it, or is stopping
     /// anyway.
-    Told = b't',
+    TerminationRequested = b't',
 }
 
-const WORDS: [Word; 12] = [
-    Word::Own,
-    Word::Complete,
-    Word::Loaded,
-    Word::Ready,
-    Word::Stop,
-    Word::Announce,
-    Word::Part,
-    Word::Quit,
-    Word::Retire,
-    Word::Reopen,
-    Word::Incomplete,
-    Word::Told,
+const MESSAGES: [Message; 12] = [
+    Message::Own,
+    Message::Complete,
+    Message::Loaded,
+    Message::Ready,
+    Message::Stop,
+    Message::Announce,
+    Message::Part,
+    Message::Quit,
+    Message::Retire,
+    Message::Reopen,
+    Message::Incomplete,
+    Message::TerminationRequested,
 ];
 
 /// The first byte of a message that names a process, which follows.
-const PLEA: u8 = b'e';
+const WORKER_REQUEST: u8 = b'e';
 /// The first byte of a message with a number of workers and the number of this order, which follow.
 const SCALE: u8 = b'n';
 /// The first byte of a message with the number of the order that was carried out, which follows.
@@ -144,36 +144,36 @@ const SETTLED: u8 = b'=';
 
 /// The first byte of a message with the reason why a generation cannot serve. Two bytes with the length of the text follow,
 /// least significant first, and the text.
-const TROUBLE: u8 = b'w';
+const FAILURE: u8 = b'w';
 
 /// The longest text of such a message in bytes: enough for an error with its backtrace.
-const LONGEST_TROUBLE: usize = 16 << 10;
+const LONGEST_FAILURE: usize = 16 << 10;
 
 /// Encodes the reason why a generation cannot serve.
-fn trouble(text: &str) -> Vec<u8> {
-    let mut end = text.len().min(LONGEST_TROUBLE);
+fn failure(text: &str) -> Vec<u8> {
+    let mut end = text.len().min(LONGEST_FAILURE);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let mut bytes = vec![TROUBLE];
+    let mut bytes = vec![FAILURE];
     bytes.extend_from_slice(&(end as u16).to_le_bytes());
     bytes.extend_from_slice(&text.as_bytes()[..end]);
     bytes
 }
 
 /// The first byte of a message with a time, which follows as this number of decimal digits, in milliseconds. No digit is a
-/// word, so a mold of another version that does not know the message skips all of it.
+/// [`Message`], so a mold of another version that does not know the message skips all of it.
 const TIME: u8 = b'd';
 const DIGITS: usize = 12;
 
 /// The result of reading from the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    Word(Word),
+pub(super) enum Received {
+    Message(Message),
     /// Master to mold: the request of an edge about this process, which may be one of the mold's workers.
     WorkerRequest(WorkerRequest),
     /// Mold to master: the reason why this generation cannot serve.
-    Trouble(String),
+    Failure(String),
     /// Master to mold: the time left for the stop that follows.
     TimeLeft(Duration),
     /// Master to mold: the target number of workers. Each of these orders has a number of its own.
@@ -197,66 +197,66 @@ pub(super) struct Link(pub(super) OwnedFd);
 
 impl Link {
     /// Returns the next message. Skips unknown ones, because the other process may be of a later version.
-    pub(super) fn hear(&self) -> News {
+    pub(super) fn receive(&self) -> Received {
         loop {
             let mut byte = [0];
-            let word = match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return News::End,
+            let first = match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Received::End,
                 Ok(_) => byte[0],
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(rustix::io::Errno::AGAIN) => return News::None,
-                Err(_) => return News::End,
+                Err(rustix::io::Errno::AGAIN) => return Received::None,
+                Err(_) => return Received::End,
             };
-            if word == PLEA {
+            if first == WORKER_REQUEST {
                 let mut bytes = [0; WorkerRequest::SIZE];
                 // It was sent together with the byte before.
                 match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| WorkerRequest::from_bytes(bytes)) {
-                    Ok(Some(request)) => return News::WorkerRequest(request),
+                    Ok(Some(request)) => return Received::WorkerRequest(request),
                     Ok(None) | Err(_) => continue,
                 }
             }
-            if word == SCALE {
-                match (self.hear_number(), self.hear_number()) {
-                    (Some(workers), Some(order)) => return News::Scale { workers, order },
+            if first == SCALE {
+                match (self.receive_number(), self.receive_number()) {
+                    (Some(workers), Some(order)) => return Received::Scale { workers, order },
                     _ => continue,
                 }
             }
-            if word == SETTLED {
-                match self.hear_number() {
-                    Some(order) => return News::Settled { order },
+            if first == SETTLED {
+                match self.receive_number() {
+                    Some(order) => return Received::Settled { order },
                     None => continue,
                 }
             }
-            if word == TROUBLE {
-                match self.hear_trouble() {
-                    Some(text) => return News::Trouble(text),
+            if first == FAILURE {
+                match self.receive_failure() {
+                    Some(text) => return Received::Failure(text),
                     None => continue,
                 }
             }
-            if word == TIME {
+            if first == TIME {
                 let mut digits = [0; DIGITS];
                 let read = recv(&self.0, &mut digits, RecvFlags::DONTWAIT);
                 let time = read.ok().and_then(|_| std::str::from_utf8(&digits).ok()?.parse().ok());
                 match time {
-                    Some(milliseconds) => return News::TimeLeft(Duration::from_millis(milliseconds)),
+                    Some(milliseconds) => return Received::TimeLeft(Duration::from_millis(milliseconds)),
                     None => continue,
                 }
             }
-            if let Some(word) = WORDS.into_iter().find(|known| *known as u8 == word) {
-                return News::Word(word);
+            if let Some(message) = MESSAGES.into_iter().find(|known| *known as u8 == first) {
+                return Received::Message(message);
             }
         }
     }
 
     /// Reads a number that was sent together with the first byte of its message.
-    fn hear_number(&self) -> Option<u32> {
+    fn receive_number(&self) -> Option<u32> {
         let mut bytes = [0; 4];
         recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).ok()?;
         Some(u32::from_ne_bytes(bytes))
     }
 
     /// Reads the rest of such a message, which was sent together with its first byte.
-    fn hear_trouble(&self) -> Option<String> {
+    fn receive_failure(&self) -> Option<String> {
         let mut length = [0; 2];
         recv(&self.0, &mut length, RecvFlags::DONTWAIT).ok()?;
         let mut text = vec![0; usize::from(u16::from_le_bytes(length))];
@@ -266,13 +266,13 @@ impl Link {
     }
 
     /// Sends the reason why this generation cannot serve.
-    pub(super) fn tell_trouble(&self, text: &str) {
-        let _ = send(&self.0, &trouble(text), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    pub(super) fn send_failure(&self, text: &str) {
+        let _ = send(&self.0, &failure(text), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Passes on the request of an edge.
     pub(super) fn pass_on(&self, request: WorkerRequest) {
-        let mut bytes = [PLEA; 1 + WorkerRequest::SIZE];
+        let mut bytes = [WORKER_REQUEST; 1 + WorkerRequest::SIZE];
         bytes[1..].copy_from_slice(&request.to_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
@@ -280,7 +280,7 @@ impl Link {
     /// Commands a mold to stop, and sends the time left.
     pub(super) fn stop_within(&self, left: Duration) {
         let most = 10_u128.pow(DIGITS as u32) - 1;
-        let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Word::Stop as u8 as char);
+        let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Message::Stop as u8 as char);
         let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
@@ -293,15 +293,15 @@ impl Link {
     }
 
     /// Reports that there are as many workers as this order has set.
-    pub(super) fn say_settled(&self, order: u32) {
+    pub(super) fn send_settled(&self, order: u32) {
         let mut bytes = [SETTLED; 5];
         bytes[1..].copy_from_slice(&order.to_ne_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Sends a message. Reading shows whether the other process has ended.
-    pub(super) fn say(&self, word: Word) {
-        let _ = send(&self.0, &[word as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    pub(super) fn send(&self, message: Message) {
+        let _ = send(&self.0, &[message as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
 
@@ -356,10 +356,10 @@ fn claim_descriptors() -> bool {
     let board = number_of_board().filter(|_| master.is_some());
     let vault = number_of_vault();
     let proof = number_of_proof().filter(|_| master.is_some());
-    let lines = [SPANS, INQUIRIES].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
+    let lines = [SPANS, METRICS_REQUESTS].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let file = |name: &str| variable(name).and_then(|value| value.parse().ok()).filter(|_| before.is_some());
-    let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
+    let totals = [TOTALS, ROUTE_TOTALS, APP_METRICS].into_iter().filter_map(file);
     let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
     let values = variable(LISTENERS).into_iter().chain(metrics);
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();
@@ -402,7 +402,7 @@ fn number_of_generation() -> u64 {
 pub fn report_load_failure(text: &str) {
     if let Some(number) = variable(MASTER).and_then(|value| number_of_master(&value)) {
         // The log has the text as well.
-        let _ = tell(number, &trouble(text.trim_end()));
+        let _ = tell(number, &failure(text.trim_end()));
     }
 }
 
@@ -421,11 +421,11 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let proof = number_of_proof().and_then(|number| adopt(number).ok());
     let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
     line(SPANS).into_iter().for_each(SpanSender::adopt);
-    line(INQUIRIES).into_iter().for_each(MetricsClient::adopt);
+    line(METRICS_REQUESTS).into_iter().for_each(MetricsClient::adopt);
     // The app is loaded. From now on the end of the socket shows that the master has died, and running requests are finished
     // then.
     let _ = set_parent_process_death_signal(None);
-    master.say(Word::Loaded);
+    master.send(Message::Loaded);
     Ok(Some(Inheritance { master, listeners, pools, board, vault, proof, generation }))
 }
 
@@ -452,7 +452,7 @@ fn metrics_left() -> Option<(String, String)> {
 
 fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
+    for ListenerEntry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -541,37 +541,37 @@ mod tests {
     }
 
     #[test]
-    fn words_pass_and_the_end_is_seen() {
+    fn messages_pass_and_the_end_is_noticed() {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         let (one, other) = (Link(one), Link(other));
-        assert_eq!(other.hear(), News::None);
-        one.say(Word::Stop);
+        assert_eq!(other.receive(), Received::None);
+        one.send(Message::Stop);
         send(&one.0, b"?", SendFlags::NOSIGNAL).expect("the other end is open");
-        one.say(Word::Quit);
-        assert_eq!(other.hear(), News::Word(Word::Stop));
-        assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
+        one.send(Message::Quit);
+        assert_eq!(other.receive(), Received::Message(Message::Stop));
+        assert_eq!(other.receive(), Received::Message(Message::Quit), "behind a message that is not known");
         let request = WorkerRequest { process: 0x7273_7871, reason: Reason::Broken };
         one.pass_on(request);
-        one.tell_trouble("syntax error\nnear é");
-        one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
+        one.send_failure("syntax error\nnear é");
+        one.send_failure(&"é".repeat(LONGEST_FAILURE));
         one.scale(0x6e6e_6e65, 0x6e6e_6e3d);
-        one.say_settled(0x6e6e_6e3d);
-        one.say(Word::Told);
-        assert_eq!(other.hear(), News::WorkerRequest(request));
-        assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
-        assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
-        assert_eq!(other.hear(), News::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });
-        assert_eq!(other.hear(), News::Settled { order: 0x6e6e_6e3d });
-        assert_eq!(other.hear(), News::Word(Word::Told));
+        one.send_settled(0x6e6e_6e3d);
+        one.send(Message::TerminationRequested);
+        assert_eq!(other.receive(), Received::WorkerRequest(request));
+        assert_eq!(other.receive(), Received::Failure("syntax error\nnear é".to_owned()));
+        assert_eq!(other.receive(), Received::Failure("é".repeat(LONGEST_FAILURE / 2)), "as much as fits");
+        assert_eq!(other.receive(), Received::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });
+        assert_eq!(other.receive(), Received::Settled { order: 0x6e6e_6e3d });
+        assert_eq!(other.receive(), Received::Message(Message::TerminationRequested));
         for (left, heard) in [(1500, 1500), (0, 0), (u64::MAX, 999_999_999_999)] {
             one.stop_within(Duration::from_millis(left));
-            assert_eq!(other.hear(), News::TimeLeft(Duration::from_millis(heard)));
-            assert_eq!(other.hear(), News::Word(Word::Stop));
+            assert_eq!(other.receive(), Received::TimeLeft(Duration::from_millis(heard)));
+            assert_eq!(other.receive(), Received::Message(Message::Stop));
         }
         drop(one);
-        assert_eq!(other.hear(), News::End);
-        other.say(Word::Ready);
+        assert_eq!(other.receive(), Received::End);
+        other.send(Message::Ready);
     }
 
     #[test]

@@ -35,6 +35,6 @@ fn start(settings: &Settings, mut mold: Command, lanes: usize) -> Result<FirstPr
     let server = Server::open(settings, None, Role::Master, true, lanes)?;
     server.privileges.drop_in(&mut mold);
     inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
-    server.entitle("loading");
+    server.set_title("loading");
     Ok(FirstProcess::new(server, Molds::new(settings, mold, lanes)))
 }

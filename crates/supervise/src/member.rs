@@ -18,14 +18,14 @@ pub(super) struct Member {
     /// Its number, counted from 1.
     pub(super) number: usize,
     pub(super) pid: Pid,
-    /// The number of its seat.
-    pub(super) seat: usize,
+    /// The number of its shard.
+    pub(super) shard: usize,
     pub(super) waker: OwnedFd,
     /// Whether its program has ended or was replaced by another one: then `waker` has no reader.
     pub(super) left: bool,
     /// Readable when the process has ended. `None` on systems without pidfds.
     pub(super) process: Option<OwnedFd>,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// The reason for its end, if that was decided here.
     pub(super) cause: Option<Counter>,
     /// Whether a replacement of all workers includes this one.
@@ -35,14 +35,14 @@ pub(super) struct Member {
     /// The time when it is old enough to be replaced.
     pub(super) due: Option<Instant>,
     /// The time of the next look at its memory.
-    pub(super) next_weighing: Instant,
+    pub(super) next_measurement: Instant,
     /// Its resident and its own memory at the last exact measurement, and the time until which that is valid if it has not
     /// grown.
-    pub(super) weighed: Option<(Instant, u64, u64)>,
+    pub(super) last_measurement: Option<(Instant, u64, u64)>,
     /// Whether it was killed because it took too long to start.
     pub(super) late: bool,
     /// The last observations of its threads.
-    pub(super) sightings: Vec<ProgressWatch>,
+    pub(super) progress: Vec<ProgressWatch>,
     /// The number of stuck threads: if there is any, the worker ends when the others have finished.
     pub(super) stuck: usize,
 }
@@ -52,29 +52,29 @@ impl Member {
         slot: WorkerSlot,
         number: usize,
         pid: Pid,
-        seat: usize,
+        shard: usize,
         waker: OwnedFd,
         process: Option<OwnedFd>,
-        born: Instant,
+        started_at: Instant,
     ) -> Self {
-        let sightings = vec![ProgressWatch::default(); slot.running.len()];
+        let progress = vec![ProgressWatch::default(); slot.running.len()];
         Self {
             slot,
             number,
             pid,
-            seat,
+            shard,
             waker,
             left: false,
             process,
-            born,
+            started_at,
             cause: None,
             outdated: false,
             end_by: None,
             late: false,
             due: None,
-            next_weighing: born,
-            weighed: None,
-            sightings,
+            next_measurement: started_at,
+            last_measurement: None,
+            progress,
             stuck: 0,
         }
     }
@@ -102,7 +102,7 @@ impl Member {
     }
 
     /// Gives the worker a command and wakes it.
-    pub(super) fn tell(&self, command: WorkerCommand) {
+    pub(super) fn send_command(&self, command: WorkerCommand) {
         self.slot.set_command(command);
         self.wake();
     }
@@ -116,7 +116,7 @@ impl Member {
     /// Commands it to finish until `end_by`.
     pub(super) fn retire(&mut self, end_by: Instant) {
         self.end_by = Some(end_by);
-        self.tell(WorkerCommand::Retire);
+        self.send_command(WorkerCommand::Retire);
     }
 
     /// Stops a worker with a stuck thread: the others get a moment to finish, but no longer than `graceful`.
@@ -124,7 +124,7 @@ impl Member {
         let end_by = now + OTHERS_MAY_FINISH.min(graceful);
         self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
         if self.serving().is_some() {
-            self.tell(WorkerCommand::Retire);
+            self.send_command(WorkerCommand::Retire);
         }
     }
 

@@ -1,8 +1,8 @@
 //! A mold: the process that has loaded the app for a master. It leads workers as a first process without molds does, but takes
 //! its orders from the master.
 
-use super::inheritance::{News, Word};
-use super::server::{Server, Stage};
+use super::inheritance::{Message, Received};
+use super::server::{Phase, Server};
 use super::signals::{self, StopRequest, StopRequests};
 use super::wait::{until, wake_by};
 use super::workers::Workers;
@@ -33,36 +33,36 @@ impl<'a> Mold<'a> {
         loop {
             server.signals.rearm();
             workers.rearm();
-            obey_signals(server, workers, stop_requests);
-            obey_master(server, workers);
+            handle_signals(server, workers, stop_requests);
+            handle_master_messages(server, workers);
             workers.reap(server);
             workers.step(server);
-            match server.stage {
-                Stage::Serving => workers.keep_running(server),
-                Stage::Stopping { .. } => {
+            match server.phase {
+                Phase::Serving => workers.keep_running(server),
+                Phase::Stopping { .. } => {
                     if workers.finish_up(server) {
                         break;
                     }
                 }
-                Stage::Failed if workers.is_gone() => break,
-                Stage::Failed | Stage::Draining | Stage::Leaving { .. } => {}
+                Phase::Failed if workers.is_gone() => break,
+                Phase::Failed | Phase::Draining | Phase::Leaving { .. } => {}
             }
             sleep(server, workers);
         }
-        i32::from(!matches!(server.stage, Stage::Stopping { cut: false, .. }))
+        i32::from(!matches!(server.phase, Phase::Stopping { cut: false, .. }))
     }
 }
 
 /// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all: the master also
 /// gets them, and knows how often they were sent. USR2, TTIN and TTOU are only for the master.
-fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_requests: &mut StopRequests) {
+fn handle_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_requests: &mut StopRequests) {
     let [term, quit, interrupt] = [Signal::TERM, Signal::QUIT, Signal::INT].map(signals::take);
     for signal in [Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU] {
         signals::take(signal);
     }
     if workers.master.is_none() {
         // It stops already, and a second signal ends it at once, as it would end a first process.
-        if stop_requests.heard(term + interrupt, server.is_stopping(), Instant::now()) == StopRequest::EndNow {
+        if stop_requests.evaluate(term + interrupt, server.is_stopping(), Instant::now()) == StopRequest::EndNow {
             workers.end_now(server, "told to stop a second time");
         }
     } else if term + quit > 0 {
@@ -70,7 +70,7 @@ fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_request
         // ended, requests wait for the workers here. The master may also be in its drain period.
         let waits = server.has_edges() || !server.settings.timeouts.shutdown_delay.is_zero();
         match workers.master.as_ref().filter(|_| waits) {
-            Some(master) => master.say(Word::Told),
+            Some(master) => master.send(Message::TerminationRequested),
             None => workers.stop_workers(server, WorkerCommand::Retire),
         }
     }
@@ -85,29 +85,31 @@ fn reopen_logs(server: &Server<'_>, workers: &Workers<'_>) {
 }
 
 /// Handles the messages of the master.
-fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
+fn handle_master_messages(server: &mut Server<'_>, workers: &mut Workers<'_>) {
     while let Some(master) = &workers.master {
-        match master.hear() {
-            News::Word(Word::Stop) => workers.stop_workers(server, WorkerCommand::Drain),
-            News::Word(Word::Retire) => {
+        match master.receive() {
+            Received::Message(Message::Stop) => workers.stop_workers(server, WorkerCommand::Drain),
+            Received::Message(Message::Retire) => {
                 workers.ends_for = Counter::EndedByReload;
                 workers.stop_workers(server, WorkerCommand::Retire);
             }
-            News::Word(Word::Announce) => workers.set_drain_state(DrainState::Announced),
-            News::Word(Word::Part) => workers.set_drain_state(DrainState::Closing),
-            News::Word(Word::Complete) => workers.is_to_be_complete = true,
-            News::Word(Word::Quit) => workers.end_now(server, "told to end at once"),
-            News::Word(Word::Reopen) => reopen_logs(server, workers),
-            News::Word(Word::Own) => server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false),
+            Received::Message(Message::Announce) => workers.set_drain_state(DrainState::Announced),
+            Received::Message(Message::Part) => workers.set_drain_state(DrainState::Closing),
+            Received::Message(Message::Complete) => workers.is_to_be_complete = true,
+            Received::Message(Message::Quit) => workers.end_now(server, "told to end at once"),
+            Received::Message(Message::Reopen) => reopen_logs(server, workers),
+            Received::Message(Message::Own) => {
+                server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false);
+            }
             // These are messages of molds to their master.
-            News::Word(Word::Loaded | Word::Ready | Word::Incomplete | Word::Told)
-            | News::Settled { .. }
-            | News::Trouble(_) => {}
-            News::WorkerRequest(request) => workers.handle_request(server, request),
-            News::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
-            News::Scale { workers: wanted, order } => workers.obey_scale(server, wanted, order),
-            News::None => return,
-            News::End => {
+            Received::Message(Message::Loaded | Message::Ready | Message::Incomplete | Message::TerminationRequested)
+            | Received::Settled { .. }
+            | Received::Failure(_) => {}
+            Received::WorkerRequest(request) => workers.handle_request(server, request),
+            Received::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
+            Received::Scale { workers: wanted, order } => workers.handle_scale(server, wanted, order),
+            Received::None => return,
+            Received::End => {
                 log::error!("the master has died");
                 workers.master = None;
                 workers.stop_workers(server, WorkerCommand::Drain);
@@ -119,12 +121,12 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
 /// Sleeps until an event or the next deadline.
 fn sleep(server: &Server<'_>, workers: &Workers<'_>) {
     let now = Instant::now();
-    let stage = match server.stage {
-        Stage::Stopping { deadline, .. } => Some(deadline.saturating_duration_since(now)),
-        Stage::Serving | Stage::Leaving { .. } | Stage::Draining | Stage::Failed => None,
+    let phase = match server.phase {
+        Phase::Stopping { deadline, .. } => Some(deadline.saturating_duration_since(now)),
+        Phase::Serving | Phase::Leaving { .. } | Phase::Draining | Phase::Failed => None,
     };
     let mut polled = Vec::new();
     wake_by(&mut polled, server.signals.arrival());
     workers.polled(&mut polled);
-    until(&mut polled, stage.into_iter().chain(workers.patience(server, now)).min());
+    until(&mut polled, phase.into_iter().chain(workers.patience(server, now)).min());
 }

@@ -11,10 +11,10 @@ mod rolling;
 mod stopping;
 mod taking_over;
 
-use super::inheritance::Word;
+use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::workforce::{Finish, Workforce};
@@ -94,7 +94,7 @@ impl Workforce for Molds<'_> {
         // Ended molds have been recorded by now, with their last messages.
         self.listen_to_molds(server);
         self.roll(server);
-        self.go_on_with_change();
+        self.advance_change();
         self.end_overdue();
         self.end_late_loads();
     }
@@ -168,8 +168,8 @@ impl Workforce for Molds<'_> {
     }
 
     fn end_now(&mut self, server: &mut Server<'_>, _: &str) {
-        self.say(Word::Quit);
-        server.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
+        self.send_all(Message::Quit);
+        server.phase = Phase::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
     }
 
     fn give_up(&mut self) {
@@ -182,7 +182,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn set_drain_state(&self, drain_state: DrainState) {
-        self.generations.iter().for_each(|generation| generation.foretell(drain_state));
+        self.generations.iter().for_each(|generation| generation.announce_drain_state(drain_state));
     }
 
     /// Forwards it to all molds. Each ignores requests about workers of others.
@@ -191,16 +191,16 @@ impl Workforce for Molds<'_> {
     }
 
     fn reopen_logs(&self) {
-        self.say(Word::Reopen);
+        self.send_all(Message::Reopen);
     }
 
     fn own_listeners(&self) {
-        self.say(Word::Own);
+        self.send_all(Message::Own);
     }
 
-    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
-        self.generations.iter().for_each(|generation| generation.enter_counts(totals, own_connections));
-        totals.enter_orphaned();
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        self.generations.iter().for_each(|generation| generation.add_counts(totals, own_connections));
+        totals.add_orphaned();
     }
 
     fn release(&mut self) {
@@ -208,7 +208,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
-        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
+        let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         let start = (serves && !self.is_alive()).then(|| self.pace.wait(now));
         let ends = self.generations.iter().filter_map(|generation| generation.end_by);
         let end = ends.map(|end_by| end_by.saturating_duration_since(now)).min();
@@ -246,8 +246,8 @@ impl Workforce for Molds<'_> {
 }
 
 impl Molds<'_> {
-    fn say(&self, word: Word) {
-        self.generations.iter().for_each(|generation| generation.link.say(word));
+    fn send_all(&self, message: Message) {
+        self.generations.iter().for_each(|generation| generation.link.send(message));
     }
 
     fn generation(&self, number: u64) -> Option<&Generation> {

@@ -50,7 +50,7 @@ impl Notifier {
         Self { channel: Some(channel), watchdog, ..Self::default() }
     }
 
-    fn say(&self, message: &str) {
+    fn send_status(&self, message: &str) {
         if let Some(channel) = &self.channel {
             channel.send(message, None);
         }
@@ -58,14 +58,14 @@ impl Notifier {
 
     /// Reports that the app is being loaded for the first time.
     pub(super) fn loading(&self) {
-        self.say("STATUS=loading the app");
+        self.send_status("STATUS=loading the app");
     }
 
     /// Reports that this process serves, for the first time or again after a reload with this `outcome`.
     pub(super) fn ready(&mut self, outcome: &str) {
         self.reloading = false;
         self.served = true;
-        self.say(&format!("READY=1\nMAINPID={}\nSTATUS={}", std::process::id(), one_line(outcome)));
+        self.send_status(&format!("READY=1\nMAINPID={}\nSTATUS={}", std::process::id(), one_line(outcome)));
     }
 
     /// Whether a service manager expects notifications.
@@ -75,7 +75,7 @@ impl Notifier {
 
     /// Reports that another process serves from now on, which sends all further messages.
     pub(super) fn yields_to(&mut self, pid: Pid) {
-        self.say(&format!("READY=1\nMAINPID={pid}\nSTATUS=serving"));
+        self.send_status(&format!("READY=1\nMAINPID={pid}\nSTATUS=serving"));
         *self = Self::default();
     }
 
@@ -90,20 +90,20 @@ impl Notifier {
     pub(super) fn reloading(&mut self) {
         if self.served {
             self.reloading = true;
-            self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading the app", monotonic_microseconds()));
+            self.send_status(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading the app", monotonic_microseconds()));
         }
     }
 
     /// Reports that the server begins to stop.
     pub(super) fn stopping(&self) {
-        self.say("STOPPING=1\nSTATUS=finishing what has begun");
+        self.send_status("STOPPING=1\nSTATUS=finishing what has begun");
     }
 
     /// Reports that the server is alive, when it is time for that. `alive` returns whether everything that the server needs
     /// runs; if not, nothing is sent, and the service manager restarts the server after too long a silence.
     pub(super) fn keep_watchdog(&mut self, now: Instant, alive: impl FnOnce() -> bool) {
         if self.watchdog.as_mut().is_some_and(|watchdog| watchdog.is_due(now)) && alive() {
-            self.say("WATCHDOG=1");
+            self.send_status("WATCHDOG=1");
         }
     }
 

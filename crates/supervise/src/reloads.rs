@@ -7,7 +7,7 @@ const REMEMBERED: usize = 32;
 
 /// The outcome of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ReloadOutcome {
     /// The new generation is loading or starting.
     UnderWay,
     /// The new generation serves.
@@ -20,27 +20,28 @@ pub(super) enum Outcome {
 
 /// The last reloads, each with the number of its generation.
 #[derive(Debug, Default)]
-pub(super) struct Reloads(VecDeque<(u64, Outcome)>);
+pub(super) struct Reloads(VecDeque<(u64, ReloadOutcome)>);
 
 impl Reloads {
     /// Records that generation `number` was started to replace the current one.
     pub(super) fn begin(&mut self, number: u64) {
-        self.0.push_back((number, Outcome::UnderWay));
+        self.0.push_back((number, ReloadOutcome::UnderWay));
         let excess = self.0.len().saturating_sub(REMEMBERED);
         self.0.drain(..excess);
     }
 
     /// Records the outcome for this generation; only the first one counts. Does nothing if the generation does not belong to
     /// a reload.
-    pub(super) fn end(&mut self, number: u64, result: Outcome) {
-        if let Some((_, outcome)) = self.0.iter_mut().find(|(known, outcome)| *known == number && *outcome == Outcome::UnderWay)
+    pub(super) fn end(&mut self, number: u64, result: ReloadOutcome) {
+        if let Some((_, outcome)) =
+            self.0.iter_mut().find(|(known, outcome)| *known == number && *outcome == ReloadOutcome::UnderWay)
         {
             *outcome = result;
         }
     }
 
     /// Returns the outcome for this generation; `None` if it does not belong to a reload, or is forgotten already.
-    pub(super) fn outcome(&self, number: u64) -> Option<&Outcome> {
+    pub(super) fn outcome(&self, number: u64) -> Option<&ReloadOutcome> {
         self.0.iter().find(|(known, _)| *known == number).map(|(_, outcome)| outcome)
     }
 }
@@ -52,15 +53,15 @@ mod tests {
     #[test]
     fn the_first_result_counts() {
         let mut reloads = Reloads::default();
-        reloads.end(1, Outcome::TakenOver);
+        reloads.end(1, ReloadOutcome::TakenOver);
         assert_eq!(reloads.outcome(1), None, "no reload");
         reloads.begin(2);
-        assert_eq!(reloads.outcome(2), Some(&Outcome::UnderWay));
-        let failed = Outcome::Failed("syntax error".to_owned());
+        assert_eq!(reloads.outcome(2), Some(&ReloadOutcome::UnderWay));
+        let failed = ReloadOutcome::Failed("syntax error".to_owned());
         reloads.end(2, failed.clone());
-        reloads.end(2, Outcome::TakenOver);
+        reloads.end(2, ReloadOutcome::TakenOver);
         assert_eq!(reloads.outcome(2), Some(&failed));
         (3..100).for_each(|number| reloads.begin(number));
-        assert_eq!((reloads.outcome(2), reloads.outcome(99)), (None, Some(&Outcome::UnderWay)));
+        assert_eq!((reloads.outcome(2), reloads.outcome(99)), (None, Some(&ReloadOutcome::UnderWay)));
     }
 }

@@ -15,11 +15,11 @@ use std::io;
 use std::time::Duration;
 
 /// The error if the requests cannot be listed, because apps are not watched.
-const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
-                       --request-warning: each worker would have to publish each request";
+const UNKNOWN: &str = "the requests in a server are only known with edges (--edge on) or with a deadline for apps, such as \
+                       --request-warning: otherwise each worker would have to publish each request";
 
 /// The number of bytes of a request that are copied at first. The heads of most requests are shorter.
-const FIRST_LOOK: usize = 4096;
+const FIRST_READ: usize = 4096;
 
 /// Returns the requests in the pools of all edges, of workers among `processes`.
 ///
@@ -27,24 +27,24 @@ const FIRST_LOOK: usize = 4096;
 /// The system refuses.
 pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
     let failed = |error: io::Error| format!("the memory of an edge cannot be read: {error}");
-    let mut seen = Vec::new();
+    let mut found = Vec::new();
     for (edge, memory) in pools.iter().enumerate() {
-        seen.extend(memory.inspect().map_err(failed)?.into_iter().map(|sighting| (edge, sighting)));
+        found.extend(memory.inspect().map_err(failed)?.into_iter().map(|pooled| (edge, pooled)));
     }
-    seen.sort_by_key(|(_, sighting)| (sighting.since, position(sighting)));
+    found.sort_by_key(|(_, pooled)| (pooled.since, position(pooled)));
     let now = clock();
     let (mut listed, mut ended) = (Vec::new(), 0);
-    for (edge, sighting) in &seen {
+    for (edge, pooled) in &found {
         if listed.len() == MOST_REQUESTS {
             break;
         }
-        match about(&pools[*edge], sighting).map_err(failed)? {
-            Some(about) => listed.push(report(sighting, *edge, about, settings, processes, now)),
+        match about(&pools[*edge], pooled).map_err(failed)? {
+            Some(about) => listed.push(report(pooled, *edge, about, settings, processes, now)),
             // It has ended in the meantime, or the memory contains no valid request.
             None => ended += 1,
         }
     }
-    let more = seen.len() - listed.len() - ended;
+    let more = found.len() - listed.len() - ended;
     Ok(Requests { requests: listed, more })
 }
 
@@ -64,13 +64,13 @@ pub(super) fn in_workers(
     running.sort_by_key(|listed| std::cmp::Reverse(listed.age));
     let all = AppDeadlines::of(settings);
     let report = |listed: &&RunningRequest| {
-        let asked = match listed.deadline {
+        let deadlines = match listed.deadline {
             OwnDeadline::None => all,
             OwnDeadline::Never => all.moved(None),
             OwnDeadline::After(time) => all.moved(Some(time)),
         };
-        let interrupted = listed.quiet.is_some_and(|quiet| quiet >= asked.timeout);
-        let next = if interrupted { asked.kill } else { asked.timeout };
+        let interrupted = listed.quiet.is_some_and(|quiet| quiet >= deadlines.timeout);
+        let next = if interrupted { deadlines.kill } else { deadlines.timeout };
         let state = match (listed.quiet, interrupted) {
             (None, _) => "sending",
             (Some(_), true) => "interrupted",
@@ -101,10 +101,10 @@ pub(super) fn in_workers(
 /// Returns the number of requests in the pools of all edges. Pools that cannot be read are not counted.
 pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
     let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
-    for sighting in pools.iter().filter_map(|memory| memory.inspect().ok()).flatten() {
-        if matches!(sighting.stage, RequestState::Queued(_)) {
+    for pooled in pools.iter().filter_map(|memory| memory.inspect().ok()).flatten() {
+        if matches!(pooled.state, RequestState::Queued(_)) {
             queued += 1;
-            oldest = Some(oldest.map_or(sighting.since, |before| before.min(sighting.since)));
+            oldest = Some(oldest.map_or(pooled.since, |before| before.min(pooled.since)));
         } else {
             running += 1;
         }
@@ -124,15 +124,15 @@ fn clock() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-fn position(sighting: &PooledRequest) -> Option<usize> {
-    if let RequestState::Queued(before) = sighting.stage { Some(before + 1) } else { None }
+fn position(pooled: &PooledRequest) -> Option<usize> {
+    if let RequestState::Queued(before) = pooled.state { Some(before + 1) } else { None }
 }
 
 /// Returns the summary of a request. `None` if it has ended.
-fn about(memory: &Memory, sighting: &PooledRequest) -> io::Result<Option<About>> {
-    let Some(mut bytes) = memory.look_at(sighting, FIRST_LOOK)? else { return Ok(None) };
+fn about(memory: &Memory, pooled: &PooledRequest) -> io::Result<Option<About>> {
+    let Some(mut bytes) = memory.look_at(pooled, FIRST_READ)? else { return Ok(None) };
     match size_for_summary(&bytes) {
-        Ok(size) if size > bytes.len() => match memory.look_at(sighting, size)? {
+        Ok(size) if size > bytes.len() => match memory.look_at(pooled, size)? {
             Some(more) => bytes = more,
             None => return Ok(None),
         },
@@ -143,18 +143,18 @@ fn about(memory: &Memory, sighting: &PooledRequest) -> io::Result<Option<About>>
 }
 
 fn report(
-    sighting: &PooledRequest,
+    pooled: &PooledRequest,
     edge: usize,
     about: About,
     settings: &Settings,
     processes: &[ProcessReport],
     now: Duration,
 ) -> Request {
-    let age = now.saturating_sub(sighting.since);
-    let (state, pid) = match sighting.stage {
+    let age = now.saturating_sub(pooled.since);
+    let (state, pid) = match pooled.state {
         RequestState::Queued(_) => ("queued", None),
         RequestState::Taken { process, begun, paused, .. } => {
-            let state = match (sighting.orders.gone, sighting.orders.interrupted, paused, begun) {
+            let state = match (pooled.orders.gone, pooled.orders.interrupted, paused, begun) {
                 (true, ..) => "abandoned",
                 (_, true, ..) => "interrupted",
                 (_, _, true, _) => "sending",
@@ -164,17 +164,17 @@ fn report(
             (state, process)
         }
     };
-    let taken = matches!(sighting.stage, RequestState::Taken { .. });
-    let quiet = taken.then(|| now.saturating_sub(sighting.progress.unwrap_or(sighting.since)).min(age));
+    let taken = matches!(pooled.state, RequestState::Taken { .. });
+    let quiet = taken.then(|| now.saturating_sub(pooled.progress.unwrap_or(pooled.since)).min(age));
     let deadline = match state {
         "queued" => after(settings.queue_timeout, age),
         // The time of waiting for a client does not count.
         "sending" => None,
         _ => {
             let all = AppDeadlines::of(settings);
-            let AppDeadlines { timeout, kill, .. } = sighting.asked.map_or(all, |asked| all.moved(asked));
+            let AppDeadlines { timeout, kill, .. } = pooled.own_deadline.map_or(all, |own_deadline| all.moved(own_deadline));
             // The edge counts from the moment when it saw that a worker has the request.
-            let passed = sighting.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress));
+            let passed = pooled.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress));
             after(if state == "interrupted" { kill } else { timeout }, passed)
         }
     };
@@ -183,7 +183,7 @@ fn report(
     Request {
         state: state.into(),
         edge: Some(edge + 1),
-        position: position(sighting),
+        position: position(pooled),
         method,
         target,
         client,
@@ -240,9 +240,9 @@ mod tests {
         let _ = edge.submit(reserved, size);
     }
 
-    fn tell_time(edge: &mut Edge) {
+    fn set_time(edge: &mut Edge) {
         let now = clock_gettime(ClockId::Monotonic);
-        edge.tell_time(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
+        edge.set_time(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         let mut edge = Edge::new(&memory).expect("memory");
         let mut taker = Worker::attach(&memory, 1).expect("a place");
         edge.arrivals();
-        tell_time(&mut edge);
+        set_time(&mut edge);
         // The end of a long head is found at its place.
         submit(&mut edge, "/long", 10_000);
         let taken = taker.take().expect("it waits");
@@ -291,7 +291,7 @@ mod tests {
             let found = in_pools(&pools, settings, &[]).expect("it can be read");
             found.requests[0].deadline.map(|left| left.0.ceil() as u64 / 100 * 100)
         };
-        tell_time(&mut edge);
+        set_time(&mut edge);
         submit(&mut edge, "/", 1);
         assert!(left(&settings).is_some_and(|left| (400..=500).contains(&left)));
         let mut taken = worker.take().expect("it waits");

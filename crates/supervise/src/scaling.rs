@@ -21,7 +21,7 @@ pub(super) fn room(workers: usize) -> usize {
 /// Returns the number of places in the memory of each edge, for workers with `lanes` each, of which each needs a place: as
 /// many as the scoreboard has room for, but no more than `descriptors` permit, of which a place needs [`DESCRIPTORS`]; in any
 /// case enough for a few more workers than at the start, and for their replacements.
-pub(super) fn places(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
+pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
     let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
     let least = workers.saturating_mul(4).saturating_add(16).saturating_mul(lanes);
     let all = room(workers).saturating_mul(lanes);
@@ -35,11 +35,11 @@ pub(super) fn places(settings: &Settings, lanes: usize, descriptors: Option<u64>
 /// The number of descriptors of a place in the memory of an edge.
 const DESCRIPTORS: usize = 3;
 
-/// Returns the highest number of workers if the memory of an edge has this number of `places`, of which a worker needs
+/// Returns the highest number of workers if the memory of an edge has this number of `pool_capacity`, of which a worker needs
 /// `lanes`: when all workers are replaced, there are temporarily twice as many.
-pub(super) fn most_with(settings: &Settings, places: Option<usize>, lanes: usize) -> usize {
+pub(super) fn most_with(settings: &Settings, capacity: Option<usize>, lanes: usize) -> usize {
     let most = most(settings.workers);
-    places.map_or(most, |places| most.min(places / lanes.max(1) / 2).max(settings.workers).max(1))
+    capacity.map_or(most, |capacity| most.min(capacity / lanes.max(1) / 2).max(settings.workers).max(1))
 }
 
 /// Returns the target number of workers after signals for `more` and `fewer`: from `present`, at least 1, up to `most`.
@@ -54,10 +54,10 @@ pub(super) fn changed(most: usize, present: usize, more: usize, fewer: usize) ->
 pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<usize, String> {
     if settings.edges_wanted() == 0 && settings.sockets_of_address() > 1 {
         let opened = settings.workers;
-        return Err(format!("the number of workers stays: the sockets are opened for {opened} of them (--accept)"));
+        return Err(format!("the number of workers cannot change: the sockets are opened for {opened} of them (--accept)"));
     }
     match workers {
-        0 => Err("there must be a worker".to_owned()),
+        0 => Err("there must be at least one worker".to_owned()),
         _ if workers > most => Err(format!(
             "there can be at most {most} workers, because the server was started with {}: start it with more (--workers)",
             settings.workers
@@ -68,15 +68,15 @@ pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<
 
 /// The last change of the number of workers that a client waits for.
 #[derive(Debug, Default)]
-pub(super) struct Change {
+pub(super) struct WorkerCountChange {
     number: u64,
-    outcome: Outcome,
+    outcome: ChangeOutcome,
     /// The workers that were leaving when the target number was reached for the first time.
     awaited: Option<Vec<Pid>>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Outcome {
+enum ChangeOutcome {
     #[default]
     Done,
     /// Workers are starting or finishing.
@@ -85,10 +85,10 @@ enum Outcome {
     Failed(String),
 }
 
-impl Change {
+impl WorkerCountChange {
     /// Begins a change of the number of workers; returns the number of this change.
     pub(super) fn begin(&mut self) -> u64 {
-        (self.number, self.outcome) = (self.number + 1, Outcome::UnderWay);
+        (self.number, self.outcome) = (self.number + 1, ChangeOutcome::UnderWay);
         self.awaited = None;
         self.number
     }
@@ -106,20 +106,20 @@ impl Change {
 
     /// Whether the change is incomplete.
     pub(super) fn is_under_way(&self) -> bool {
-        self.outcome == Outcome::UnderWay
+        self.outcome == ChangeOutcome::UnderWay
     }
 
     /// Records that the target number is reached.
     pub(super) fn end(&mut self) {
         if self.is_under_way() {
-            self.outcome = Outcome::Done;
+            self.outcome = ChangeOutcome::Done;
         }
     }
 
     /// Records that a worker could not start. Others are tried, but clients should not wait for that.
     pub(super) fn fail(&mut self, why: &str) {
         if self.is_under_way() {
-            self.outcome = Outcome::Failed(why.to_owned());
+            self.outcome = ChangeOutcome::Failed(why.to_owned());
         }
     }
 
@@ -129,9 +129,9 @@ impl Change {
             _ if number != self.number => {
                 Progress::Failed(format!("the number of workers has been changed again meanwhile, to {workers}"))
             }
-            Outcome::UnderWay => Progress::Pending,
-            Outcome::Done => Progress::Done(String::new()),
-            Outcome::Failed(why) => {
+            ChangeOutcome::UnderWay => Progress::Pending,
+            ChangeOutcome::Done => Progress::Done(String::new()),
+            ChangeOutcome::Failed(why) => {
                 Progress::Failed(format!("{why}; the server keeps trying to start {workers}, unless another number is set"))
             }
         }
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn places_are_for_twice_as_many_workers_as_far_as_descriptors_allow() {
         let settings = Settings { workers: 4, ..Settings::default() };
-        assert_eq!(places(&settings, 1, None), 132);
-        assert_eq!(places(&settings, 8, None), 132 * 8);
-        assert_eq!(places(&settings, 1, Some(1 << 20)), 132);
-        assert_eq!(places(&settings, 1, Some(1024)), 85);
-        assert_eq!(places(&settings, 8, Some(1024)), 256, "at least for a few more");
+        assert_eq!(pool_capacity(&settings, 1, None), 132);
+        assert_eq!(pool_capacity(&settings, 8, None), 132 * 8);
+        assert_eq!(pool_capacity(&settings, 1, Some(1 << 20)), 132);
+        assert_eq!(pool_capacity(&settings, 1, Some(1024)), 85);
+        assert_eq!(pool_capacity(&settings, 8, Some(1024)), 256, "at least for a few more");
         assert_eq!(most_with(&settings, Some(132), 1), 64);
         assert_eq!(most_with(&settings, Some(85), 1), 42);
         assert_eq!(most_with(&settings, Some(256), 8), 16);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_change_awaits_those_who_are_leaving_when_the_number_is_right_and_not_those_who_leave_later() {
-        let mut change = Change::default();
+        let mut change = WorkerCountChange::default();
         let [first, second] = [1, 2].map(|number| Pid::from_raw(number).expect("a number"));
         change.begin();
         assert!(!change.awaits_end_of(first));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_change_learns_what_becomes_of_it() {
-        let mut change = Change::default();
+        let mut change = WorkerCountChange::default();
         let first = change.begin();
         assert_eq!(change.progress(first, 3), Progress::Pending);
         let second = change.begin();

@@ -29,7 +29,7 @@ use std::time::Instant;
 
 /// The phase of a server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Phase {
     Serving,
     /// Workers get the command to finish one after the other, the next one at `next`; none is replaced.
     Leaving {
@@ -82,12 +82,12 @@ pub(super) struct Server<'a> {
     /// The language. `None` in a master, which runs no app.
     pub(super) runtime: Option<&'a dyn Runtime>,
     pub(super) role: Role,
-    pub(super) stage: Stage,
+    pub(super) phase: Phase,
     /// The drain period, during which the server still serves. A mold has none: its master announces the period.
     pub(super) drain_period: Option<DrainPeriod>,
     /// The deadline of the stop, set when the edges begin to finish, or received from the master.
     pub(super) stop_by: Option<Instant>,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// Empty in a mold of a server with edges.
     pub(super) listeners: Vec<Listener>,
     /// The edges, if this process forks them: `None` in a mold and without edges.
@@ -115,18 +115,18 @@ pub(super) struct Server<'a> {
 
 impl Server<'_> {
     /// Sets the title of this process.
-    pub(super) fn entitle(&self, state: &str) {
+    pub(super) fn set_title(&self, state: &str) {
         Title { role: self.role.name(), generation: self.role.generation(), state }.show(self.settings, self.runtime);
     }
 
     /// Whether it serves and is not about to stop. Otherwise it refuses reloads and upgrades.
     pub(super) fn stays(&self) -> bool {
-        self.stage == Stage::Serving && self.drain_period.is_none()
+        self.phase == Phase::Serving && self.drain_period.is_none()
     }
 
     /// Whether its edges or its workforce have begun to finish, or it cannot serve. Not while workers leave slowly.
     pub(super) fn is_stopping(&self) -> bool {
-        !matches!(self.stage, Stage::Serving | Stage::Leaving { .. })
+        !matches!(self.phase, Phase::Serving | Phase::Leaving { .. })
     }
 
     /// Whether edges have the connections.
@@ -183,14 +183,14 @@ impl Server<'_> {
     }
 
     /// Adds the counters of edges and helpers since the last time to the totals.
-    pub(super) fn enter_counts(&self) {
-        self.totals.enter_edges(self.edges.as_ref());
-        self.totals.enter_certifier(self.certifier.as_ref());
+    pub(super) fn add_counts(&self) {
+        self.totals.add_edges(self.edges.as_ref());
+        self.totals.add_certifier(self.certifier.as_ref());
     }
 
     /// Makes the server fail, and kills the edges, because no process can answer their requests.
     pub(super) fn fail(&mut self) {
-        self.stage = Stage::Failed;
+        self.phase = Phase::Failed;
         self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
     }
 
@@ -201,7 +201,7 @@ impl Server<'_> {
 
     /// While stopping: records that requests were cut off.
     pub(super) fn note_cut(&mut self, requests_cut: bool) {
-        if let Stage::Stopping { cut, .. } = &mut self.stage {
+        if let Phase::Stopping { cut, .. } = &mut self.phase {
             *cut |= requests_cut;
         }
     }

@@ -4,12 +4,12 @@ use super::certifier::Certifier;
 use super::edges::Edges;
 use oribi_stats::app_metrics::{self, AppMetricTotals, AppMetrics, Contexts};
 use oribi_stats::scoreboard::{Board, Scoreboard};
-use oribi_stats::totals::{Counter, Counts, SeenCounts, Totals};
+use oribi_stats::totals::{Counter, Counts, FoldedCounts, Totals};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// The interval at which a server that hands over updates the totals, which the next one displays.
-pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
+pub(super) const ADDS_EVERY: Duration = Duration::from_millis(200);
 
 /// The number of killed molds whose workers are still counted, at most.
 const MOST_ORPHANED: usize = 8;
@@ -18,8 +18,8 @@ const MOST_ORPHANED: usize = 8;
 #[derive(Debug)]
 struct Orphaned {
     board: Board,
-    seen: SeenCounts,
-    seen_figures: app_metrics::SeenMetrics,
+    counted: FoldedCounts,
+    counted_metrics: app_metrics::FoldedMetrics,
     /// Whether they have connections, and thus the counters that edges would have otherwise.
     own_connections: bool,
     /// The time when they have ended at the latest. `None` if it is too far away to compute.
@@ -32,10 +32,10 @@ pub(super) struct ServerTotals {
     totals: Totals,
     /// The totals of app metrics. `None` if metrics are off, and in a mold.
     app_metrics: Option<AppMetricTotals>,
-    of_edges: SeenCounts,
-    of_workers: SeenCounts,
-    of_certifier: SeenCounts,
-    figures_of_workers: app_metrics::SeenMetrics,
+    of_edges: FoldedCounts,
+    of_workers: FoldedCounts,
+    of_certifier: FoldedCounts,
+    metrics_of_workers: app_metrics::FoldedMetrics,
     orphaned: RefCell<Vec<Orphaned>>,
 }
 
@@ -44,10 +44,10 @@ impl ServerTotals {
         Self {
             totals,
             app_metrics,
-            of_edges: SeenCounts::default(),
-            of_workers: SeenCounts::default(),
-            of_certifier: SeenCounts::default(),
-            figures_of_workers: app_metrics::SeenMetrics::default(),
+            of_edges: FoldedCounts::default(),
+            of_workers: FoldedCounts::default(),
+            of_certifier: FoldedCounts::default(),
+            metrics_of_workers: app_metrics::FoldedMetrics::default(),
             orphaned: RefCell::default(),
         }
     }
@@ -58,7 +58,7 @@ impl ServerTotals {
     }
 
     /// Returns the totals of app metrics, for a process that continues with them.
-    pub(super) fn figure_totals(&self) -> Option<&AppMetricTotals> {
+    pub(super) fn app_metric_totals(&self) -> Option<&AppMetricTotals> {
         self.app_metrics.as_ref()
     }
 
@@ -68,36 +68,36 @@ impl ServerTotals {
     }
 
     /// Adds the counters of the edges.
-    pub(super) fn enter_edges(&self, edges: Option<&Edges<'_>>) {
+    pub(super) fn add_edges(&self, edges: Option<&Edges<'_>>) {
         if let Some(edges) = edges {
             self.totals.fold(&self.of_edges, &edges.counts());
         }
     }
 
     /// Adds the counters of the certifier.
-    pub(super) fn enter_certifier(&self, certifier: Option<&Certifier>) {
+    pub(super) fn add_certifier(&self, certifier: Option<&Certifier>) {
         if let Some(certifier) = certifier {
             self.totals.fold(&self.of_certifier, &certifier.counts());
         }
     }
 
     /// Adds the counters of all workers of this process.
-    pub(super) fn enter_workers(&self, counts: &Counts, scoreboard: &Scoreboard) {
+    pub(super) fn add_workers(&self, counts: &Counts, scoreboard: &Scoreboard) {
         self.totals.fold(&self.of_workers, counts);
         if let Some(app_metrics) = &self.app_metrics {
-            app_metrics.fold(&self.figures_of_workers, scoreboard.app_metrics());
+            app_metrics.fold(&self.metrics_of_workers, scoreboard.app_metrics());
         }
     }
 
-    /// Adds the counters of some workers, of which `seen` have been added before.
-    pub(super) fn enter(&self, seen: &SeenCounts, counts: &Counts) {
-        self.totals.fold(seen, counts);
+    /// Adds the counters of some workers, of which `counted` have been added before.
+    pub(super) fn add(&self, counted: &FoldedCounts, counts: &Counts) {
+        self.totals.fold(counted, counts);
     }
 
-    /// Adds the app metrics of a generation, of which `seen` have been added before.
-    pub(super) fn enter_figures(&self, seen: &app_metrics::SeenMetrics, board: &Board) {
+    /// Adds the app metrics of a generation, of which `counted` have been added before.
+    pub(super) fn add_app_metrics(&self, counted: &app_metrics::FoldedMetrics, board: &Board) {
         if let Some(app_metrics) = &self.app_metrics {
-            app_metrics.fold(seen, board.app_metrics());
+            app_metrics.fold(counted, board.app_metrics());
         }
     }
 
@@ -106,26 +106,26 @@ impl ServerTotals {
     pub(super) fn keep_orphaned(
         &self,
         board: Board,
-        (seen, seen_figures): (SeenCounts, app_metrics::SeenMetrics),
+        (counted, counted_metrics): (FoldedCounts, app_metrics::FoldedMetrics),
         own_connections: bool,
         patience: Duration,
     ) {
         // The counts of the oldest so far must not be lost with their removal.
-        self.enter_orphaned();
+        self.add_orphaned();
         let mut orphaned = self.orphaned.borrow_mut();
         if orphaned.len() == MOST_ORPHANED {
             orphaned.remove(0);
         }
         let until = Instant::now().checked_add(patience);
-        orphaned.push(Orphaned { board, seen, seen_figures, own_connections, until });
+        orphaned.push(Orphaned { board, counted, counted_metrics, own_connections, until });
     }
 
     /// Adds the counters of workers without a mold.
-    pub(super) fn enter_orphaned(&self) {
+    pub(super) fn add_orphaned(&self) {
         let now = Instant::now();
         self.orphaned.borrow_mut().retain(|orphaned| {
-            self.enter(&orphaned.seen, &orphaned.board.counts(orphaned.own_connections));
-            self.enter_figures(&orphaned.seen_figures, &orphaned.board);
+            self.add(&orphaned.counted, &orphaned.board.counts(orphaned.own_connections));
+            self.add_app_metrics(&orphaned.counted_metrics, &orphaned.board);
             orphaned.until.is_none_or(|until| now < until)
         });
     }
@@ -145,7 +145,7 @@ impl ServerTotals {
         self.orphaned.borrow_mut().clear();
         let left = self.totals.leave().and(self.app_metrics.take().map_or(Ok(()), |mut app_metrics| app_metrics.leave()));
         if let Err(error) = left {
-            log::error!("this process keeps the memory with the counters of the server, which it does not need: {error}");
+            log::error!("cannot release the memory of the server's counters, which this process does not need: {error}");
         }
     }
 }

@@ -98,12 +98,12 @@ const ECHO: Duration = Duration::from_millis(250);
 
 impl StopRequests {
     /// Marks the first request as handled: another one counts from `now` on.
-    pub(super) fn begin_anew(&mut self, now: Instant) {
+    pub(super) fn restart(&mut self, now: Instant) {
         self.first = Some(now);
     }
 
     /// Evaluates `arrived` signals at the time `now`. `stopping`: whether the process is stopping already, for any reason.
-    pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> StopRequest {
+    pub(super) fn evaluate(&mut self, arrived: u32, stopping: bool, now: Instant) -> StopRequest {
         if arrived == 0 {
             return StopRequest::Nothing;
         }
@@ -146,14 +146,14 @@ mod tests {
     fn an_echo_is_no_second_wish() {
         let mut stop_requests = StopRequests::default();
         let start = Instant::now();
-        assert_eq!(stop_requests.heard(0, false, start), StopRequest::Nothing);
-        assert_eq!(stop_requests.heard(2, false, start), StopRequest::Stop);
-        assert_eq!(stop_requests.heard(1, true, start + ECHO / 2), StopRequest::Nothing);
-        assert_eq!(stop_requests.heard(1, true, start + ECHO), StopRequest::EndNow);
+        assert_eq!(stop_requests.evaluate(0, false, start), StopRequest::Nothing);
+        assert_eq!(stop_requests.evaluate(2, false, start), StopRequest::Stop);
+        assert_eq!(stop_requests.evaluate(1, true, start + ECHO / 2), StopRequest::Nothing);
+        assert_eq!(stop_requests.evaluate(1, true, start + ECHO), StopRequest::EndNow);
     }
 
     #[test]
     fn a_first_wish_while_it_stops_already_is_a_second_one() {
-        assert_eq!(StopRequests::default().heard(1, true, Instant::now()), StopRequest::EndNow);
+        assert_eq!(StopRequests::default().evaluate(1, true, Instant::now()), StopRequest::EndNow);
     }
 }

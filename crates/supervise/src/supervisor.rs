@@ -42,15 +42,15 @@ fn report(status: Result<i32, String>) -> i32 {
 fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i32, String> {
     note_forks().map_err(|error| failed_to("watch for forks", &error))?;
     let io = io_model::explain(settings, runtime)?;
-    let started = Started { settings, io };
+    let start_log = StartLog { settings, io };
     let Some(inherited) = inheritance::inherit()? else {
         let scoreboard = scoreboard(settings, None)?;
         let directory = is_program.then(Directory::current);
         let workers = Workers::new(settings, runtime, scoreboard, (None, 1), directory)?;
         let lanes = lanes_of_worker(settings, runtime);
         let server = Server::open(settings, Some(runtime), Role::Supervisor, is_program, lanes)?;
-        started.describe(&server.listeners);
-        server.entitle("starting");
+        start_log.describe(&server.listeners);
+        server.set_title("starting");
         return Ok(FirstProcess::new(server, workers).serve());
     };
     let Inheritance { master, mut listeners, pools, board, vault, proof, generation } = inherited;
@@ -60,21 +60,21 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
     }
     let server = Server::of_mold(settings, runtime, generation, listeners, pools)?;
     if generation == 1 {
-        started.describe(&server.listeners);
+        start_log.describe(&server.listeners);
     }
     let workers = Workers::new(settings, runtime, scoreboard(settings, board)?, (Some(master), generation), None)?;
-    server.entitle("starting");
+    server.set_title("starting");
     Ok(Mold::new(server, workers).serve())
 }
 
 /// The lines for the log about a server that starts. A mold logs them for the first load only.
-struct Started<'a> {
+struct StartLog<'a> {
     settings: &'a Settings,
     /// The I/O model of workers, and the reason for it.
     io: String,
 }
 
-impl Started<'_> {
+impl StartLog<'_> {
     fn describe(&self, listeners: &[Listener]) {
         match self.settings.io {
             IoModel::Auto => log::debug!("{}", self.io),
@@ -83,19 +83,19 @@ impl Started<'_> {
         if let Some(shortage) = descriptor_shortage(raise_descriptor_limit(), self.settings.limits.connections) {
             log::warn!("{shortage}");
         }
-        say_who_has_sockets(listeners, self.settings);
+        log_socket_owners(listeners, self.settings);
     }
 }
 
 /// Logs how sockets are assigned to lanes, if each lane has its own.
-fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
+fn log_socket_owners(listeners: &[Listener], settings: &Settings) {
     let owners = settings.sockets_of_address();
     if owners > 1 {
         for listener in listeners {
             let alone = listener.sockets().count() > 1;
-            let what = if alone { "a socket for each" } else { "one socket, as there can be no more, for all" };
-            let who = if settings.edges_wanted() > 0 { "edges" } else { "lanes" };
-            log::info!("{} has {what} of {owners} {who}", listener.display);
+            let socket_count = if alone { "a socket for each" } else { "one socket, as there can be no more, for all" };
+            let owner = if settings.edges_wanted() > 0 { "edges" } else { "lanes" };
+            log::info!("{} has {socket_count} of {owners} {owner}", listener.display);
         }
     }
 }

@@ -25,8 +25,8 @@ mod succession;
 mod successor;
 
 pub(super) use predecessor::{app_metrics, metrics, totals};
-pub(super) use succession::{Ended, Succession, exit_status};
-pub(super) use successor::Progress;
+pub(super) use succession::{EndedProcess, Succession, exit_status};
+pub(super) use successor::SuccessorProgress;
 
 use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;
@@ -41,14 +41,14 @@ const SIZE: usize = 8 + 2 + 1;
 /// The kinds of messages of the new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum MessageKind {
     /// Connections may be sent to the descriptor that accompanies this message.
     Edge = b'e',
     /// The new server serves.
     Ready = b'r',
 }
 
-fn say(link: &OwnedFd, kind: Kind, edge: Option<&Sender>) -> io::Result<()> {
+fn send(link: &OwnedFd, kind: MessageKind, edge: Option<&Sender>) -> io::Result<()> {
     let mut bytes = [0; SIZE];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -58,7 +58,7 @@ fn say(link: &OwnedFd, kind: Kind, edge: Option<&Sender>) -> io::Result<()> {
 
 /// A message of the new server.
 #[derive(Debug)]
-enum Heard {
+enum Received {
     Edge(Sender),
     Ready,
     /// A message that this version does not know. An edge of another version takes no connections from this one.
@@ -67,24 +67,24 @@ enum Heard {
     End,
 }
 
-fn hear(link: &OwnedFd) -> Heard {
+fn receive(link: &OwnedFd) -> Received {
     let mut bytes = [0; SIZE + 1];
     let (size, descriptor) = match receive_with_descriptor(link, &mut bytes) {
         Ok(received) => received,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
-        Err(_) => return Heard::End,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Received::Nothing,
+        Err(_) => return Received::End,
     };
     if size == 0 {
-        return Heard::End;
+        return Received::End;
     }
     if size != SIZE || bytes[..8] != MAGIC {
-        return Heard::Unknown;
+        return Received::Unknown;
     }
     let same = bytes[8..10] == VERSION.to_le_bytes();
     match (bytes[10], descriptor) {
-        (b'r', _) => Heard::Ready,
-        (b'e', Some(descriptor)) if same => Heard::Edge(Sender::new(descriptor)),
-        _ => Heard::Unknown,
+        (b'r', _) => Received::Ready,
+        (b'e', Some(descriptor)) if same => Received::Edge(Sender::new(descriptor)),
+        _ => Received::Unknown,
     }
 }
 
@@ -99,27 +99,27 @@ mod tests {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         let (edge, _receiver) = pair().expect("sockets are to be had");
-        assert!(matches!(hear(&other), Heard::Nothing));
-        say(&one, Kind::Edge, Some(&edge)).expect("there is room");
-        assert!(matches!(hear(&other), Heard::Edge(_)));
-        say(&one, Kind::Edge, None).expect("there is room");
-        assert!(matches!(hear(&other), Heard::Unknown), "without a descriptor");
-        say(&one, Kind::Ready, None).expect("there is room");
-        assert!(matches!(hear(&other), Heard::Ready));
+        assert!(matches!(receive(&other), Received::Nothing));
+        super::send(&one, MessageKind::Edge, Some(&edge)).expect("there is room");
+        assert!(matches!(receive(&other), Received::Edge(_)));
+        super::send(&one, MessageKind::Edge, None).expect("there is room");
+        assert!(matches!(receive(&other), Received::Unknown), "without a descriptor");
+        super::send(&one, MessageKind::Ready, None).expect("there is room");
+        assert!(matches!(receive(&other), Received::Ready));
         let mut good = [0; SIZE];
         good[..8].copy_from_slice(&MAGIC);
-        (good[8], good[10]) = (VERSION as u8, Kind::Edge as u8);
+        (good[8], good[10]) = (VERSION as u8, MessageKind::Edge as u8);
         for size in 1..SIZE {
             send(&one, &good[..size], SendFlags::NOSIGNAL).expect("there is room");
-            assert!(matches!(hear(&other), Heard::Unknown), "{size} bytes");
+            assert!(matches!(receive(&other), Received::Unknown), "{size} bytes");
         }
         for (place, byte) in [(0, b'x'), (8, VERSION as u8 + 1), (10, b'?')] {
             let mut bytes = good;
             bytes[place] = byte;
             send_with_descriptor(&one, &bytes, Some(edge.as_fd())).expect("there is room");
-            assert!(matches!(hear(&other), Heard::Unknown), "byte {place}");
+            assert!(matches!(receive(&other), Received::Unknown), "byte {place}");
         }
         drop(one);
-        assert!(matches!(hear(&other), Heard::End));
+        assert!(matches!(receive(&other), Received::End));
     }
 }

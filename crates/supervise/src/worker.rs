@@ -1,17 +1,17 @@
 //! A worker: the process that runs lanes.
 
-use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
-use super::crew::SharedLane;
+use super::contexts::{ContextPool, PooledContexts, RETIRING, Reporter, SingleContext};
+use super::edge_pools::EdgePools;
 use super::failure_pipe::FailurePipe;
-use super::places::Pools;
 use super::privileges::Privileges;
+use super::shared_lane::SharedLane;
 use super::signals;
 use super::title::Title;
 use oribi_config::{Settings, Timeouts};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
 use oribi_io::{BackendVisitor, KernelBackend};
-use oribi_listen::{Door, Listener, Seat, doors};
+use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets};
 use oribi_pool::Worker;
 use oribi_stats::app_metrics;
 use oribi_stats::backtrace;
@@ -31,18 +31,18 @@ use std::sync::{Mutex, PoisonError};
 const LANE_STACK: usize = 8 << 20;
 
 /// The parameters of a worker that the supervisor forks.
-pub(super) struct Post<'a> {
+pub(super) struct WorkerSetup<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
     /// Empty if there are edges.
     pub(super) listeners: &'a [Listener],
     /// The memory that the worker shares with each edge. Empty if it has connections of its own.
-    pub(super) pools: Pools,
+    pub(super) pools: EdgePools,
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
     pub(super) generation: Option<u64>,
-    /// The worker's seat among all workers.
-    pub(super) seat: Seat,
+    /// The worker's shard among all workers.
+    pub(super) shard: Shard,
     pub(super) slot: WorkerSlot,
     /// The number of the worker, counted from 1.
     pub(super) number: usize,
@@ -57,191 +57,205 @@ pub(super) struct Post<'a> {
     pub(super) supervisor: Pid,
 }
 
-impl Post<'_> {
+impl WorkerSetup<'_> {
     /// Whether TERM only makes the worker ask for its replacement: a TERM that is sent to all processes must not stop it while
     /// the server continues to serve, for its edges or in its drain period.
-    fn stays_when_told(&self) -> bool {
+    fn survives_term(&self) -> bool {
         !self.pools.is_empty() || !self.settings.timeouts.shutdown_delay.is_zero()
     }
 
     /// Sets the title of this process. See [`Runtime::set_title`] for the thread that may call this.
-    pub(super) fn entitle(&self, state: &str) {
+    pub(super) fn set_title(&self, state: &str) {
         let role = format!("worker {}", self.number);
         Title { role: &role, generation: self.generation, state }.show(self.settings, Some(self.runtime));
     }
 }
 
 /// Runs the worker and ends the process.
-pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> ! {
+pub(super) fn run_and_exit(worker: &WorkerSetup<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> ! {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let outcome = serve(post, supervisor_signals, heirs);
+        let outcome = serve(worker, supervisor_signals, heirs);
         if let Err(message) = &outcome {
-            log::error!("worker {}: {message}", post.number);
-            post.failure_pipe.leave(std::process::id(), message);
+            log::error!("worker {}: {message}", worker.number);
+            worker.failure_pipe.leave(std::process::id(), message);
         }
         let status = i32::from(outcome.is_err());
-        end(post, status);
+        end(worker, status);
         status
     }));
     exit_now(outcome.unwrap_or_else(|panic| {
-        log::error!("worker {}: panic: {}", post.number, panic_message(panic.as_ref()));
+        log::error!("worker {}: panic: {}", worker.number, panic_message(panic.as_ref()));
         1
     }))
 }
 
 /// Lets the language end the process. The app's exit handlers may hang, and the supervisor may not expect this end, or may have
 /// died, so a timer limits them.
-fn end(post: &Post<'_>, status: i32) {
-    let graceful = post.settings.timeouts.graceful;
+fn end(worker: &WorkerSetup<'_>, status: i32) {
+    let graceful = worker.settings.timeouts.graceful;
     if graceful < Timeouts::NEVER {
         match LastResort::new(graceful) {
             Ok(last_resort) => last_resort.start(),
-            Err(error) => log::error!("worker {}: nothing will end it if its end hangs: {error}", post.number),
+            Err(error) => log::error!("worker {}: its exit has no time limit: {error}", worker.number),
         }
     }
-    post.runtime.end(status);
+    worker.runtime.end(status);
 }
 
-fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
+fn serve(worker: &WorkerSetup<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
     let _watches =
-        take_over_signals(post, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
+        take_over_signals(worker, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
     // The app must not run as root.
-    post.privileges.drop_here()?;
-    follow_supervisor(post)?;
-    if post.settings.tells_metrics() {
-        app_metrics::begin(post.slot.app_metrics);
+    worker.privileges.drop_here()?;
+    follow_supervisor(worker)?;
+    if worker.settings.serves_metrics() {
+        app_metrics::begin(worker.slot.app_metrics);
     }
-    post.runtime.worker_started(post.number);
+    worker.runtime.worker_started(worker.number);
     // A hook may have changed the user, and then the system cancels the signal (prctl(2), PR_SET_PDEATHSIG).
-    follow_supervisor(post)?;
-    let outcome = match post.runtime.global_lock() {
-        Some(lock) => run_crew(post, lock),
-        None if post.settings.threads > 1 => run_lanes(post),
-        None => run_lane(post),
+    follow_supervisor(worker)?;
+    let outcome = match worker.runtime.global_lock() {
+        Some(lock) => run_shared_lane(worker, lock),
+        None if worker.settings.threads > 1 => run_lanes(worker),
+        None => run_lane(worker),
     };
     // The app's hooks and handlers may take long.
-    post.entitle("ending");
-    post.runtime.worker_stopping(post.number);
+    worker.set_title("ending");
+    worker.runtime.worker_stopping(worker.number);
     outcome
 }
 
 /// Makes the worker stop when its supervisor dies.
-fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
+fn follow_supervisor(worker: &WorkerSetup<'_>) -> Result<(), String> {
     // Without its supervisor no process would replace or stop this worker. It cannot leave the queue of the listeners to other
     // workers, which are also stopping. Hence QUIT and not TERM.
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
-    if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
+    if rustix::process::getppid() == Some(worker.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
 }
 
 /// The signals that a terminal or a service manager sends to all processes. They do nothing in a worker, because the
 /// supervisor decides. A child that the app forks has the default actions.
-const SUPERVISORS: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+const OF_SUPERVISOR: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
 /// Replaces the supervisor's signal handlers by a worker's: TERM retires it, QUIT drains it.
-fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> io::Result<Vec<Watch>> {
+fn take_over_signals(
+    worker: &WorkerSetup<'_>,
+    supervisor_signals: &mut signals::Signals,
+    heirs: Heirs,
+) -> io::Result<Vec<Watch>> {
     let handle = |signal, command: WorkerCommand, last_resort| {
         let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: command as u32 };
-        let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
-        watch(signal, post.slot.command, effect, wake, last_resort)
+        let wake = vec![worker.waker.try_clone()?, worker.notice.try_clone()?];
+        watch(signal, worker.slot.command, effect, wake, last_resort)
     };
     // No process may be left to kill a worker whose app is stuck.
-    let graceful = post.settings.timeouts.graceful;
+    let graceful = worker.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
-    let (terminate, orphaned) = if post.stays_when_told() {
+    let (terminate, orphaned) = if worker.survives_term() {
         // Requests may wait for this worker, even if TERM is sent to all processes to stop the server. So it serves until
         // another one has taken its place, or until the edges have ended.
         let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
-        let terminate = watch(Signal::TERM, post.slot.state, effect, vec![post.notice.try_clone()?], None)?;
+        let terminate = watch(Signal::TERM, worker.slot.state, effect, vec![worker.notice.try_clone()?], None)?;
         // If its mold dies, the waiting requests are for the workers of the next one.
-        let behind = !post.pools.is_empty() && post.generation.is_some();
+        let behind = !worker.pools.is_empty() && worker.generation.is_some();
         let command = if behind { WorkerCommand::Retire } else { WorkerCommand::Drain };
         (terminate, command)
     } else {
         (handle(Signal::TERM, WorkerCommand::Retire, None)?, WorkerCommand::Drain)
     };
     let mut watches = vec![terminate, handle(Signal::QUIT, orphaned, last_resort)?];
-    for signal in SUPERVISORS {
+    for signal in OF_SUPERVISOR {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     watches.extend(signals::survive_failing_writes()?);
-    if post.settings.has_app_deadlines() {
+    if worker.settings.has_app_deadlines() {
         orders::receive_orders()?;
     }
-    backtrace::hear(post.slot.backtraces, post.runtime.tracing(), post.settings.threads == 1)?;
+    backtrace::answer_questions(worker.slot.backtraces, worker.runtime.tracing(), worker.settings.threads == 1)?;
     supervisor_signals.release();
     // The supervisor's handlers have counted the signals between the fork and here.
-    let told = signals::take(Signal::TERM) > 0 && !post.stays_when_told();
-    if signals::take(Signal::QUIT) > 0 || told {
-        post.slot.retire_if_serving();
+    let term_arrived = signals::take(Signal::TERM) > 0 && !worker.survives_term();
+    if signals::take(Signal::QUIT) > 0 || term_arrived {
+        worker.slot.retire_if_serving();
     }
     drop(heirs);
     Ok(watches)
 }
 
-/// Returns the setup of a lane that accepts at `doors` and whose threads are watched on `running`.
-fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [RunningLine]) -> LaneSetup<'a> {
-    let Post { settings, listeners, slot, wake, must_log, .. } = post;
-    LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd(), must_log: *must_log }
+/// Returns the setup of a lane that accepts at `listen_sockets` and whose threads are watched on `running`.
+fn lane_setup<'a>(
+    worker: &'a WorkerSetup<'_>,
+    listen_sockets: &'a [ListenSocket<'a>],
+    running: &'static [RunningLine],
+) -> LaneSetup<'a> {
+    let WorkerSetup { settings, listeners, slot, wake, must_log, .. } = worker;
+    LaneSetup { settings, listeners, listen_sockets, slot, running, wake: wake.as_fd(), must_log: *must_log }
 }
 
-fn run_lane(post: &Post<'_>) -> Result<(), String> {
-    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
-    let mut supply = Single::new(post.settings, post.runtime, reporter, boot(post)?);
-    run(post, post.seat, post.slot.running, &mut supply)
+fn run_lane(worker: &WorkerSetup<'_>) -> Result<(), String> {
+    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
+    let mut supply = SingleContext::new(worker.settings, worker.runtime, reporter, boot(worker)?);
+    run(worker, worker.shard, worker.slot.running, &mut supply)
 }
 
 /// Runs a lane with connections of its own or behind edges.
-fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mut dyn ContextSupply) -> Result<(), String> {
-    let outcome = if post.pools.is_empty() {
-        lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
+fn run(
+    worker: &WorkerSetup<'_>,
+    shard: Shard,
+    running: &'static [RunningLine],
+    supply: &mut dyn ContextSupply,
+) -> Result<(), String> {
+    let outcome = if worker.pools.is_empty() {
+        lane::run(&lane_setup(worker, &listen_sockets(worker.listeners, shard), running), supply)
     } else {
         // The edges enforce the deadlines of apps until these have answered; after that, the supervisor does.
-        let Some(places) = places(post)? else { return Ok(()) };
-        lane::run_behind(&setup(post, &[], running), places, supply)
+        let Some(attachments) = attachments(worker)? else { return Ok(()) };
+        lane::run_behind(&lane_setup(worker, &[], running), attachments, supply)
     };
     outcome.map_err(|error| oribi_engine::shortage::explain(&error))
 }
 
 /// Returns the request that each lane answers before all others, if the settings have one.
-fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
-    Boot::new(post.settings, &post.slot, post.wake.as_fd()).map_err(|error| format!("cannot prepare the boot request: {error}"))
+fn boot<'a>(worker: &'a WorkerSetup<'_>) -> Result<Option<Boot<'a>>, String> {
+    Boot::new(worker.settings, &worker.slot, worker.wake.as_fd())
+        .map_err(|error| format!("cannot prepare the boot request: {error}"))
 }
 
 /// Takes a place in the pool of each edge. `None` if the worker got a command to end while it waited for one.
-fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
-    let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
-    if post.settings.has_app_deadlines() {
+fn attachments(worker: &WorkerSetup<'_>) -> Result<Option<Vec<Worker>>, String> {
+    let attachments = worker.pools.attach(|| worker.slot.command() == WorkerCommand::Serve)?;
+    if worker.settings.has_app_deadlines() {
         // The edge signals on this socket when an app takes too long.
-        for place in places.iter().flatten() {
-            orders::signal_on_input(place.line())
+        for attachment in attachments.iter().flatten() {
+            orders::signal_on_input(attachment.line())
                 .map_err(|error| format!("cannot report an app that takes too long: {error}"))?;
         }
     }
-    Ok(places)
+    Ok(attachments)
 }
 
 /// Makes the threads of a language with one lock share one lane.
-fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
-    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
-    let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
-    let setup = setup(post, &doors, post.slot.running);
+fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
+    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
+    let listen_sockets = if worker.pools.is_empty() { listen_sockets(worker.listeners, worker.shard) } else { Vec::new() };
+    let lane_setup = lane_setup(worker, &listen_sockets, worker.slot.running);
     let failed = |error: io::Error| error.to_string();
-    if post.pools.is_empty() {
-        let lane = SharedLaneVisitor { post, setup: &setup, lock, reporter };
-        post.settings.io.model().open_for_threads(lane).map_err(failed)?
+    if worker.pools.is_empty() {
+        let lane = SharedLaneVisitor { worker, setup: &lane_setup, lock, reporter };
+        worker.settings.io.model().open_for_threads(lane).map_err(failed)?
     } else {
-        let Some(places) = places(post)? else { return Ok(()) };
-        SharedLane::behind(&setup, places, lock, reporter).map_err(failed)?.work(boot(post)?)
+        let Some(attachments) = attachments(worker)? else { return Ok(()) };
+        SharedLane::behind(&lane_setup, attachments, lock, reporter).map_err(failed)?.work(boot(worker)?)
     }
 }
 
 /// Runs a shared lane with connections of its own over the backend.
 struct SharedLaneVisitor<'a> {
-    post: &'a Post<'a>,
+    worker: &'a WorkerSetup<'a>,
     setup: &'a LaneSetup<'a>,
     lock: &'a dyn GlobalLock,
     reporter: Reporter<'a>,
@@ -252,35 +266,35 @@ impl BackendVisitor for SharedLaneVisitor<'_> {
 
     fn visit<B: KernelBackend>(self, backend: B) -> Result<(), String> {
         let lane = SharedLane::new(backend, self.setup, self.lock, self.reporter).map_err(|error| error.to_string())?;
-        lane.work(boot(self.post)?)
+        lane.work(boot(self.worker)?)
     }
 }
 
-/// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the
+/// Runs each lane in a thread of its own, and makes their contexts in this thread, which loaded the app and which the
 /// kernel prefers for signals.
-fn run_lanes(post: &Post<'_>) -> Result<(), String> {
-    let pool = Pool::new(post.settings.threads);
-    let spares = usize::from(post.settings.max_requests.is_some());
+fn run_lanes(worker: &WorkerSetup<'_>) -> Result<(), String> {
+    let pool = ContextPool::new(worker.settings.threads);
+    let spares = usize::from(worker.settings.max_requests.is_some());
     let failed = Mutex::new(None);
     std::thread::scope(|scope| {
-        for index in 0..post.settings.threads {
+        for index in 0..worker.settings.threads {
             let (pool, failed) = (&pool, &failed);
             let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
             let spawned = thread.spawn_scoped(scope, move || {
-                if let Err(message) = run_one_of_many(post, index, pool) {
-                    log::error!("worker {}, lane {}: {message}", post.number, index + 1);
-                    give_up(post, failed, message);
+                if let Err(message) = run_one_of_many(worker, index, pool) {
+                    log::error!("worker {}, lane {}: {message}", worker.number, index + 1);
+                    give_up(worker, failed, message);
                 }
                 pool.lane_ended();
             });
             if let Err(error) = spawned {
                 let message = format!("cannot start a thread for lane {}: {error}", index + 1);
-                log::error!("worker {}: {message}", post.number);
-                give_up(post, failed, message);
+                log::error!("worker {}: {message}", worker.number);
+                give_up(worker, failed, message);
                 pool.lane_ended();
             }
         }
-        pool.keep(post.runtime, spares, || post.entitle(RETIRING));
+        pool.keep(worker.runtime, spares, || worker.set_title(RETIRING));
     });
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(message) => Err(format!("a lane failed: {message}")),
@@ -288,23 +302,23 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     }
 }
 
-fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
-    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
-    let running = post.slot.running.get(index..=index).unwrap_or_default();
-    let mut supply = Pooled::new(post.settings, pool, reporter, boot(post)?);
-    let seat = post.seat.part(index, post.settings.threads);
-    match catch_unwind(AssertUnwindSafe(|| run(post, seat, running, &mut supply))) {
+fn run_one_of_many(worker: &WorkerSetup<'_>, index: usize, pool: &ContextPool) -> Result<(), String> {
+    let reporter = Reporter { slot: &worker.slot, notice: &worker.notice, set_title: &|state| worker.set_title(state) };
+    let running = worker.slot.running.get(index..=index).unwrap_or_default();
+    let mut supply = PooledContexts::new(worker.settings, pool, reporter, boot(worker)?);
+    let shard = worker.shard.part(index, worker.settings.threads);
+    match catch_unwind(AssertUnwindSafe(|| run(worker, shard, running, &mut supply))) {
         Ok(outcome) => outcome,
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }
 }
 
 /// Handles the failure of a lane: the others finish their requests, and the worker is replaced in the meantime.
-fn give_up(post: &Post<'_>, failed: &Mutex<Option<String>>, message: String) {
+fn give_up(worker: &WorkerSetup<'_>, failed: &Mutex<Option<String>>, message: String) {
     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
-    post.slot.retire_if_serving();
-    let _ = rustix::io::write(&post.waker, &[0]);
-    let _ = rustix::io::write(&post.notice, &[0]);
+    worker.slot.retire_if_serving();
+    let _ = rustix::io::write(&worker.waker, &[0]);
+    let _ = rustix::io::write(&worker.notice, &[0]);
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {

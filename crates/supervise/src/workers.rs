@@ -6,7 +6,7 @@ mod edge_requests;
 mod ends;
 mod executed;
 mod forking;
-mod staffing;
+mod maintaining;
 mod starting;
 mod stopping;
 mod stuck;
@@ -15,7 +15,7 @@ use super::failure_pipe::FailurePipe;
 use super::inheritance::Link;
 use super::member::Member;
 use super::pace::Pace;
-use super::server::{Server, Stage};
+use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::wake_pipe::WakePipe;
@@ -35,7 +35,7 @@ use rustix::process::{Pid, WaitStatus};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use stopping::Ending;
+use stopping::FinalPhase;
 
 /// Returns the number of threads of a worker that take requests by themselves.
 pub(super) fn lanes_of_worker(settings: &Settings, runtime: &dyn Runtime) -> usize {
@@ -60,18 +60,18 @@ pub(super) struct Workers<'a> {
     /// The target number of workers that accept connections.
     wanted: usize,
     /// The last change of that number, for the client that waits for it.
-    change: scaling::Change,
+    change: scaling::WorkerCountChange,
     /// The order of the master that must be reported as done when the target is reached.
     owes_settled: Option<u32>,
     pace: Pace,
     /// The state of the last phase, while stopping.
-    ending: Option<Ending>,
+    final_phase: Option<FinalPhase>,
     /// Whether a replacement of all workers is in progress.
     replacing: bool,
     /// The reason why the last replacement of the workers was given up, if it was.
     replacement_failure: Option<String>,
     /// Whether the memory use of workers is only estimated, because the system refuses exact numbers.
-    weighs_roughly: bool,
+    estimates_memory: bool,
     /// The number of workers that ended before they could serve, until the start has been reported.
     failed_starts: usize,
     /// Whether any worker has become ready.
@@ -108,13 +108,13 @@ impl<'a> Workers<'a> {
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
             wanted: settings.workers.max(1),
-            change: scaling::Change::default(),
+            change: scaling::WorkerCountChange::default(),
             owes_settled: None,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
-            ending: None,
+            final_phase: None,
             replacing: false,
             replacement_failure: None,
-            weighs_roughly: false,
+            estimates_memory: false,
             failed_starts: 0,
             served: false,
             announced: false,
@@ -124,7 +124,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Carries out an order of the master to change the number of workers.
-    pub(super) fn obey_scale(&mut self, server: &Server<'_>, workers: u32, order: u32) {
+    pub(super) fn handle_scale(&mut self, server: &Server<'_>, workers: u32, order: u32) {
         if let Err(why) = self.have_workers(server, workers as usize) {
             log::warn!("{why}");
         }
@@ -133,7 +133,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Announces to the workers whether the server is about to end.
-    fn announce_prospect(&self, drain_state: DrainState) {
+    fn announce_drain_state(&self, drain_state: DrainState) {
         // All slots share this value, so workers that start later also read it.
         if let Some(slot) = self.scoreboard.slots().first() {
             slot.set_drain_state(drain_state);
@@ -161,7 +161,7 @@ impl Workforce for Workers<'_> {
     }
 
     fn keep_running(&mut self, server: &mut Server<'_>) {
-        self.keep_staffed(server);
+        self.maintain_number(server);
     }
 
     fn reap(&mut self, server: &mut Server<'_>) {
@@ -252,11 +252,11 @@ impl Workforce for Workers<'_> {
     }
 
     fn set_drain_state(&self, drain_state: DrainState) {
-        self.announce_prospect(drain_state);
+        self.announce_drain_state(drain_state);
     }
 
     fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
-        self.obey_request(request);
+        self.handle_edge_request(request);
     }
 
     fn reopen_logs(&self) {
@@ -269,8 +269,8 @@ impl Workforce for Workers<'_> {
     /// Does nothing: workers do not know whether listeners are lent.
     fn own_listeners(&self) {}
 
-    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
-        totals.enter_workers(&self.scoreboard.counts(own_connections), &self.scoreboard);
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        totals.add_workers(&self.scoreboard.counts(own_connections), &self.scoreboard);
     }
 
     fn release(&mut self) {
@@ -280,15 +280,15 @@ impl Workforce for Workers<'_> {
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
-        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
+        let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         let has_unwatched = self.members.iter().any(|member| member.process.is_none());
         let watches_apps = self.settings.watched_threads() > 0 && !self.members.is_empty();
-        let looks_for_last = self.members.is_empty() && matches!(server.stage, Stage::Stopping { .. });
-        let moments = self.members.iter().filter_map(|member| member.end_by);
-        let moments = moments.chain(self.ending.as_ref().and_then(Ending::next_look));
+        let looks_for_last = self.members.is_empty() && matches!(server.phase, Phase::Stopping { .. });
+        let times = self.members.iter().filter_map(|member| member.end_by);
+        let times = times.chain(self.final_phase.as_ref().and_then(FinalPhase::next_look));
         let waits = [
             serves.then(|| self.pace.wait(now)).filter(|wait| !wait.is_zero()),
-            moments.min().map(|moment| moment.saturating_duration_since(now)),
+            times.min().map(|time| time.saturating_duration_since(now)),
             looks_for_last.then_some(LOOK_FOR_HANDSHAKES),
             self.next_late_starter(now),
             self.next_aged(now),

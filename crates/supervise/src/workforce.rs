@@ -84,7 +84,7 @@ pub(super) trait Workforce {
     /// While leaving: takes the next step when it is due; returns whether the rest of the server must stop now.
     fn let_next_leave(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// Begins to finish, and sets the stage of the server to `Stopping`.
+    /// Begins to finish, and sets the phase of the server to `Stopping`.
     fn stop(&mut self, server: &mut Server<'_>, finish: Finish);
 
     /// While stopping: kills processes that take too long. Returns whether all have ended and no client waits.
@@ -113,7 +113,7 @@ pub(super) trait Workforce {
 
     /// Adds its counters since the last call to `totals`. `own_connections`: workers have connections, so they also count the
     /// events that edges would count otherwise.
-    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool);
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool);
 
     /// In a new process: closes the descriptors that only the first process may have.
     fn release(&mut self);

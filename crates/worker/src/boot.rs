@@ -1,7 +1,7 @@
 //! The boot request, which a new worker answers to itself before any other: it shows whether the app can answer, and loads
 //! the parts of the app that are loaded with the first request. The answer is not sent anywhere.
 
-use crate::attention::{Attention, Nudge, Sources};
+use crate::event_sources::{EventSources, Interrupter, Poller};
 use oribi_config::{Settings, SocketAddress};
 use oribi_host::{Content, Endpoint, ExchangeId, GlobalLock, Host, Outlet, Piece, Reply, ReplyError, Request, Wait};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
@@ -38,7 +38,7 @@ pub struct Boot<'a> {
     settings: &'a Settings,
     target: &'a str,
     slot: &'a WorkerSlot,
-    attention: Attention,
+    event_sources: EventSources,
     progress: Cell<Progress>,
 }
 
@@ -49,8 +49,8 @@ impl<'a> Boot<'a> {
     /// The operating system refused a call.
     pub fn new(settings: &'a Settings, slot: &'a WorkerSlot, wake: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         let Some(target) = settings.life.boot_request.as_deref() else { return Ok(None) };
-        let attention = Attention::new(wake)?;
-        Ok(Some(Self { settings, target, slot, attention, progress: Cell::new(Progress::Waiting) }))
+        let event_sources = EventSources::new(wake)?;
+        Ok(Some(Self { settings, target, slot, event_sources, progress: Cell::new(Progress::Waiting) }))
     }
 
     /// Makes `host`, which no other thread uses, answer, and waits for the end of the answer; without `lock`, if the
@@ -112,7 +112,7 @@ impl<'a> Boot<'a> {
             if self.slot.command() != WorkerCommand::Serve {
                 return Err("was not answered before the worker was told to stop".to_owned());
             }
-            if self.attention.take() {
+            if self.event_sources.take() {
                 after = host.attend();
                 retire |= after.retire;
             }
@@ -121,13 +121,13 @@ impl<'a> Boot<'a> {
 
     /// Waits until an event occurs.
     fn wait(&self, lock: Option<&dyn GlobalLock>) {
-        let sources = self.attention.sources();
-        let news = News { sources: &sources, nudge: self.attention.nudge() };
+        let poller = self.event_sources.poller();
+        let event_wait = EventWait { poller: &poller, interrupter: self.event_sources.interrupter() };
         match lock {
-            None => news.wait(),
+            None => event_wait.wait(),
             // Other threads of the language may finish the answer.
             Some(lock) => {
-                lock.without_lock(&news);
+                lock.without_lock(&event_wait);
                 lock.see_to_interrupts();
             }
         }
@@ -140,7 +140,7 @@ impl<'a> Boot<'a> {
         self.progress.set(next);
         if matches!(next, Progress::Done(_) | Progress::GivenUp) {
             // Another thread may be waiting for this.
-            self.attention.nudge().nudge();
+            self.event_sources.interrupter().interrupt();
         }
         Ok(())
     }
@@ -151,19 +151,19 @@ impl<'a> Boot<'a> {
 }
 
 /// Waits for the events of a boot request.
-struct News<'a> {
-    sources: &'a Sources,
-    nudge: Nudge,
+struct EventWait<'a> {
+    poller: &'a Poller,
+    interrupter: Interrupter,
 }
 
-impl Wait for News<'_> {
+impl Wait for EventWait<'_> {
     fn wait(&self) {
         // An error would occur again, and the supervisor kills a worker without progress.
-        let _ = self.sources.wait(Some(LONGEST_WAIT));
+        let _ = self.poller.wait(Some(LONGEST_WAIT));
     }
 
     fn interrupt(&self) {
-        self.nudge.nudge();
+        self.interrupter.interrupt();
     }
 }
 
@@ -213,19 +213,19 @@ impl Outlet for Boot<'_> {
     }
 
     fn waker(&self) -> Waker {
-        self.attention.waker()
+        self.event_sources.waker()
     }
 
     fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.watch(descriptor)
+        self.event_sources.watch(descriptor)
     }
 
     fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.unwatch(descriptor)
+        self.event_sources.unwatch(descriptor)
     }
 
     fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
-        self.attention.wake_after(time)
+        self.event_sources.wake_after(time)
     }
 
     fn take_socket(&self, _exchange: ExchangeId) -> io::Result<OwnedFd> {

@@ -3,26 +3,26 @@
 mod app_chunks;
 mod command;
 mod deadlines;
+mod event_wait;
 mod front;
 mod named_files;
-mod news;
 mod outlet;
 
-use crate::attention::{Attention, Nudge};
+use crate::event_sources::{EventSources, Interrupter};
 use crate::intake::Intake;
 use crate::threads::ThreadPool;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
+use event_wait::EventWait;
 use front::Front;
 pub use front::{ProbePage, is_probe};
-use named_files::Named;
-use news::News;
+use named_files::FileResponses;
 use oribi_config::{ProxyProtocol, Settings};
 use oribi_engine::{ConnectionCounts, Engine};
 use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 use oribi_io::{Backend, BackendVisitor, KernelBackend, Restricted};
-use oribi_listen::{Door, Listener};
+use oribi_listen::{ListenSocket, Listener};
 use oribi_log::AccessLog;
 use oribi_message::ResponseHead;
 use oribi_pool::Worker;
@@ -45,8 +45,8 @@ pub struct LaneSetup<'a> {
     pub settings: &'a Settings,
     /// The listeners of all addresses.
     pub listeners: &'a [Listener],
-    /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
-    pub doors: &'a [Door<'a>],
+    /// The sockets from which this lane accepts: the result of [`listen_sockets`](oribi_listen::listen_sockets).
+    pub listen_sockets: &'a [ListenSocket<'a>],
     /// The worker's slot in the scoreboard.
     pub slot: &'a WorkerSlot,
     /// Lines on which the supervisor sees the apps that the threads of the lane run; empty if apps are not watched.
@@ -63,10 +63,10 @@ impl<'a> LaneSetup<'a> {
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
+    pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, EventSources)> {
         let (settings, account) = (self.settings, self.slot.account);
-        let speakers = self.doors.iter().map(|door| {
-            let listener = &self.listeners[door.listener];
+        let speakers = self.listen_sockets.iter().map(|listening| {
+            let listener = &self.listeners[listening.listener];
             let start = if listener.proxy_protocol == ProxyProtocol::Off { Start::AtOnce } else { Start::WhenAsked };
             listener.tls.clone().map(|server| (server, start))
         });
@@ -76,9 +76,9 @@ impl<'a> LaneSetup<'a> {
             Some(target) if self.must_log => Some(AccessLog::open_in_time(target, &settings.access_log_format)?),
             target => target.as_ref().map(|target| AccessLog::open_or_wait(target, &settings.access_log_format)),
         };
-        let attention = Attention::new(self.wake)?;
-        let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
-        let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log)?;
+        let event_sources = EventSources::new(self.wake)?;
+        let (listen_sockets, wake) = (self.listen_sockets.to_vec(), event_sources.descriptor());
+        let mut engine = Engine::with_listen_sockets(backend, settings, self.listeners, listen_sockets, wake, access_log)?;
         engine.take_part_in(ConnectionCounts {
             here: self.slot.connections,
             everywhere: self.slot.all_connections,
@@ -90,17 +90,17 @@ impl<'a> LaneSetup<'a> {
         })?;
         engine.count_in(account, lanes <= settings.workers.max(1));
         engine.report_states_to(self.slot.gauges);
-        Ok((engine, attention))
+        Ok((engine, event_sources))
     }
 
     /// Creates the source for the requests of `pools`, and its event sources.
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
-        let attention = Attention::new(self.wake)?;
-        let intake = Intake::new(self.settings, pools, &attention)?;
-        Ok((intake.watched(self.running, self.settings.request_id.as_ref()), attention))
+    pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, EventSources)> {
+        let event_sources = EventSources::new(self.wake)?;
+        let intake = Intake::new(self.settings, pools, &event_sources)?;
+        Ok((intake.watched(self.running, self.settings.request_id.as_ref()), event_sources))
     }
 }
 
@@ -148,8 +148,8 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 /// # Errors
 /// The same as for [`run`].
 pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let (intake, attention) = setup.intake(pools)?;
-    let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+    let (intake, event_sources) = setup.intake(pools)?;
+    let lane = Lane::new(intake, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
     run_from(&lane.without_front(), setup, supply)
 }
 
@@ -164,8 +164,8 @@ impl BackendVisitor for LaneVisitor<'_> {
 
     fn visit<B: KernelBackend>(self, backend: B) -> io::Result<()> {
         let Self { setup, supply } = self;
-        let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+        let (engine, event_sources) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+        let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
     }
 }
@@ -177,7 +177,7 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
     host.enter();
     host.begin(lane);
     lane.source().expect_prompt_answers(host.is_prompt());
-    lane.obey();
+    lane.handle_command();
     lane.ends_with_context.set(supply.ends_with_context());
     let mut due = supply.due();
     let mut answered = 0;
@@ -188,12 +188,12 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
             let Some(exchange) = lane.answer_in_front(exchange, setup.listeners) else { continue };
             answered += 1;
             lane.answer(exchange, setup.listeners, &mut *host)
-        } else if lane.obey() {
+        } else if lane.handle_command() {
             if serves && lane.stops() {
                 serves = false;
                 supply.retires();
             }
-            lane.attend(&mut *host)
+            lane.call_woken_host(&mut *host)
         } else {
             break;
         };
@@ -229,7 +229,7 @@ pub struct Lane<'a, S: Source> {
     source: RefCell<S>,
     /// The event sources that the source watches; declared after the source. `None` if the source watches the worker's pipe
     /// itself, without a waker.
-    attention: Option<Attention>,
+    event_sources: Option<EventSources>,
     slot: &'a WorkerSlot,
     /// The value of [`WorkerSlot::log_opening`] when the log files were opened; `None` if another process reopens them.
     logs_opened: Cell<Option<u32>>,
@@ -242,13 +242,13 @@ pub struct Lane<'a, S: Source> {
     /// Handlers that answer without the host.
     front: Front<S>,
     /// Files that the app may name in place of content.
-    named: Option<Named>,
+    file_responses: Option<FileResponses>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
     underscores: bool,
     /// See [`Request::chosen_name`](oribi_host::Request::chosen_name).
     chosen_name: bool,
-    /// See [`oribi_host::Outlet::tells_queue_times`].
-    tells_queue_times: bool,
+    /// See [`oribi_host::Outlet::reports_queue_times`].
+    reports_queue_times: bool,
     /// See [`ContextSupply::ends_with_context`].
     ends_with_context: Cell<bool>,
     app_chunks: AppChunks,
@@ -259,7 +259,7 @@ struct Aside<'a, S: Source> {
     /// Locked by the thread that is waiting.
     waiter: Mutex<S::Waiter>,
     thread_pool: ThreadPool<'a>,
-    nudge: Nudge,
+    interrupter: Interrupter,
     /// The number of threads that run an app.
     busy: Cell<usize>,
     /// The exchanges for which the host is being called. Any other exchange was kept, and a thread without a turn answers
@@ -276,17 +276,17 @@ impl<'a, S: Source> Lane<'a, S> {
     pub fn new(source: S, slot: &'a WorkerSlot) -> Self {
         Self {
             source: RefCell::new(source),
-            attention: None,
+            event_sources: None,
             slot,
             logs_opened: Cell::new(Some(slot.inherited_opening())),
             running: None,
             deadlines: None,
             aside: None,
             front: Front::empty(),
-            named: None,
+            file_responses: None,
             underscores: false,
             chosen_name: false,
-            tells_queue_times: false,
+            reports_queue_times: false,
             ends_with_context: Cell::new(false),
             app_chunks: AppChunks::default(),
         }
@@ -299,18 +299,18 @@ impl<'a, S: Source> Lane<'a, S> {
     /// A folder of files cannot be opened.
     pub fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
-        let named = NamedFiles::open(files)?.map(Named::new);
+        let file_responses = NamedFiles::open(files)?.map(FileResponses::new);
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
-        let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
+        let (underscores, reports_queue_times) = (settings.underscore_headers, settings.request_start);
         let chosen_name = settings.server_name.is_some();
         let front = Front::of(settings)?;
-        Ok(Self { front, named, underscores, chosen_name, tells_queue_times, deadlines, ..self })
+        Ok(Self { front, file_responses, underscores, chosen_name, reports_queue_times, deadlines, ..self })
     }
 
     /// Sets the event sources that its source watches.
-    pub fn woken_by(self, attention: Attention) -> Self {
-        Self { attention: Some(attention), ..self }
+    pub fn woken_by(self, event_sources: EventSources) -> Self {
+        Self { event_sources: Some(event_sources), ..self }
     }
 
     /// Shares the lane between `least` and `most` threads of a language with this `lock`.
@@ -318,11 +318,11 @@ impl<'a, S: Source> Lane<'a, S> {
     /// # Errors
     /// The lane has no event sources, or the operating system refused a call.
     pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
-        let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
+        let interrupter = self.event_sources.as_ref().ok_or(io::ErrorKind::InvalidInput)?.interrupter();
         let aside = Aside {
             waiter: Mutex::new(self.source().waiter()?),
-            thread_pool: ThreadPool::new(lock, least, most, nudge.clone()),
-            nudge,
+            thread_pool: ThreadPool::new(lock, least, most, interrupter.clone()),
+            interrupter,
             busy: Cell::new(0),
             called: RefCell::default(),
             held: RefCell::default(),
@@ -338,12 +338,12 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Makes the calling thread, which is idle, wait or rest. `false` if it is no longer needed.
     pub fn idle(&self, timeout: Option<Duration>) -> bool {
-        self.aside.as_ref().is_none_or(|aside| aside.thread_pool.idle(timeout, |timeout| self.news(aside, timeout)))
+        self.aside.as_ref().is_none_or(|aside| aside.thread_pool.idle(timeout, |timeout| self.event_wait(aside, timeout)))
     }
 
-    fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
+    fn event_wait<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> EventWait<'l, S::Waiter> {
         let idle = self.source.borrow().is_idle_while_it_waits().then_some(self.slot.idle);
-        News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
+        EventWait { waiter: &aside.waiter, idle, interrupter: &aside.interrupter, timeout, interrupted: AtomicBool::new(false) }
     }
 
     /// Sets the lines that show the apps that its threads run.
@@ -352,12 +352,12 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Leaves the reopening of log files to other processes.
-    pub fn leave_logs_to_others(&self) {
+    pub fn skip_log_reopening(&self) {
         self.logs_opened.set(None);
     }
 
     /// Returns the source, with the events that a waiting thread has found.
-    pub fn source_with_news(&self) -> RefMut<'_, S> {
+    pub fn source_with_events(&self) -> RefMut<'_, S> {
         let mut source = self.source.borrow_mut();
         self.take_news(&mut source);
         source
@@ -375,9 +375,9 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Makes `host` answer; returns whether it asks for its replacement.
     pub fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
-        if let Some(named) = &self.named {
+        if let Some(file_responses) = &self.file_responses {
             let source = self.source.borrow();
-            named.begin(&mut exchange, |id| source.waiting(id).is_ok());
+            file_responses.begin(&mut exchange, |id| source.waiting(id).is_ok());
         }
         let mut request = exchange.request(listeners);
         request.underscores = self.underscores;
@@ -410,8 +410,8 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Calls `host` if the lane was woken for it; returns whether the host asks for its replacement.
-    pub fn attend(&self, host: &mut dyn Host) -> bool {
-        if !self.attention.as_ref().is_some_and(Attention::take) {
+    pub fn call_woken_host(&self, host: &mut dyn Host) -> bool {
+        if !self.event_sources.as_ref().is_some_and(EventSources::take) {
             return false;
         }
         self.count_busy(1);
@@ -422,13 +422,13 @@ impl<'a, S: Source> Lane<'a, S> {
 
     fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
         self.source.borrow_mut().submit();
-        self.summon_another();
+        self.wake_another_thread();
         after.retire | host.run_deferred().retire
     }
 
     /// Wakes another thread if there is more work, or if a deadline is earlier than the waiting thread expects. Called before
     /// an app is called, and while it waits.
-    pub fn summon_another(&self) {
+    pub fn wake_another_thread(&self) {
         let Some(aside) = &self.aside else { return };
         let source = self.source.borrow();
         let sooner = || source.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
@@ -452,8 +452,8 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Returns the event sources beside connections.
-    pub fn attention(&self) -> Option<&Attention> {
-        self.attention.as_ref()
+    pub fn event_sources(&self) -> Option<&EventSources> {
+        self.event_sources.as_ref()
     }
 
     /// Whether the lane has stopped accepting connections.
@@ -473,7 +473,7 @@ impl<'a, S: Source> Lane<'a, S> {
         if let Some(aside) = &self.aside {
             aside.called.borrow_mut().push(exchange);
             self.count_busy(1);
-            aside.thread_pool.leave_the_lane();
+            aside.thread_pool.release_lane();
         }
     }
 
@@ -481,8 +481,8 @@ impl<'a, S: Source> Lane<'a, S> {
     fn leave_app(&self, exchange: ExchangeId) {
         if let Some(aside) = &self.aside {
             let mut called = aside.called.borrow_mut();
-            if let Some(place) = called.iter().rposition(|id| *id == exchange) {
-                called.swap_remove(place);
+            if let Some(index) = called.iter().rposition(|id| *id == exchange) {
+                called.swap_remove(index);
             }
             self.count_busy(-1);
         }
@@ -520,21 +520,21 @@ impl<'a, S: Source> Lane<'a, S> {
             source.leave_line();
         }
         self.take_news(&mut source);
-        let timeout = source.attend()?;
+        let timeout = source.do_pending_work()?;
         // Handling the events may have sent all output that was waiting.
         let released = source.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(source);
         self.resume_held_apps();
         if released {
-            self.summon_another();
+            self.wake_another_thread();
         }
         if released || timeout == Some(Duration::ZERO) {
             return Ok(Some(self.source()));
         }
         self.note_next_due();
-        self.summon_another();
+        self.wake_another_thread();
         aside.held.borrow_mut().push(exchange);
-        let go_on = aside.thread_pool.pause(timeout, |timeout| self.news(aside, timeout));
+        let go_on = aside.thread_pool.pause(timeout, |timeout| self.event_wait(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);
         Ok(go_on.then(|| self.source()))
     }
@@ -569,7 +569,7 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Sends the file that the head of a response names; `None` without such a file.
     #[inline]
     fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
-        self.named.as_ref()?.respond(self, exchange, head)
+        self.file_responses.as_ref()?.respond(self, exchange, head)
     }
 
     /// Returns the source, for a response that begins. The app may have taken a long time, and a command may have arrived

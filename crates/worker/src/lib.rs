@@ -2,8 +2,8 @@
 //! share.
 #![forbid(unsafe_code)]
 
-pub mod attention;
 pub mod boot;
+pub mod event_sources;
 pub mod intake;
 pub mod lane;
 pub mod threads;

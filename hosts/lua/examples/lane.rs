@@ -4,7 +4,7 @@ use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaRuntime, LuaSettings};
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::listen::{Seat, doors, open};
+use oribi_server::listen::{Shard, listen_sockets, open};
 use oribi_server::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 
@@ -37,7 +37,7 @@ fn main() -> std::io::Result<()> {
     let setup = LaneSetup {
         settings: &settings,
         listeners: &listeners,
-        doors: &doors(&listeners, Seat::ONLY),
+        listen_sockets: &listen_sockets(&listeners, Shard::ONLY),
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),

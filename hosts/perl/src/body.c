@@ -100,7 +100,7 @@ static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, co
     return TRUE;
 }
 
-static const char *said(pTHX_ const char *what, const char *why) {
+static const char *error_text(pTHX_ const char *what, const char *why) {
     return SvPVX_const(sv_2mortal(newSVpvf("%s%s%s", what, *why ? ": " : "", why)));
 }
 
@@ -147,7 +147,7 @@ static const char *complaint_of(pTHX_ SV *body, bool empty) {
     av_push(arguments, newSVsv(body));
     av_push(arguments, newSViv(empty));
     text = protected_call(aTHX_ (SV *)code, sv_2mortal(newRV_inc((SV *)arguments)));
-    return text && text_bytes(aTHX_ text, &bytes) == TEXT_OK ? said(aTHX_ SvPVX_const(text), "") : NULL;
+    return text && text_bytes(aTHX_ text, &bytes) == TEXT_OK ? error_text(aTHX_ SvPVX_const(text), "") : NULL;
 }
 
 static oribi_result start_lines(const Target *target, const Head *head) {
@@ -243,12 +243,12 @@ const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
     bool is_object = sv_isobject(body);
     if (is_object && !is_handle(body) && !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "getline", FALSE)) {
         if (!send_path(aTHX_ target, head, body, &wrong))
-            wrong = said(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
+            wrong = error_text(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
     } else if (is_of_mojolicious(aTHX_ body) && (wrong = complaint_of(aTHX_ body, FALSE)) != NULL) {
         close_body(aTHX_ target, body);
         return wrong;
     } else if (!is_object && !is_handle(body)) {
-        return said(aTHX_ "the body must be an array reference, a file handle or an object with getline",
+        return error_text(aTHX_ "the body must be an array reference, a file handle or an object with getline",
                     text_describe(aTHX_ body));
     } else if (!send_plain_file(aTHX_ target, head, body, &wrong) && !send_path(aTHX_ target, head, body, &wrong)) {
         ENTER;

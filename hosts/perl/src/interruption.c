@@ -74,7 +74,7 @@ static SV *call_class(pTHX_ Context *context, const char *function, uint64_t mil
     dSP;
     SV *result = NULL;
     dSAVE_ERRNO;
-    context->telling = TRUE;
+    context->locating = TRUE;
     PUSHSTACKi(PERLSI_SIGNAL);
     PUSHMARK(SP);
     EXTEND(SP, 3);
@@ -88,12 +88,12 @@ static SV *call_class(pTHX_ Context *context, const char *function, uint64_t mil
         PUTBACK;
     }
     POPSTACK;
-    context->telling = FALSE;
+    context->locating = FALSE;
     RESTORE_ERRNO;
     return result;
 }
 
-static void log_place(pTHX_ Context *context, uint64_t milliseconds, const char *what) {
+static void log_position(pTHX_ Context *context, uint64_t milliseconds, const char *what) {
     SV *text;
     ENTER;
     SAVETMPS;
@@ -107,15 +107,15 @@ static void log_place(pTHX_ Context *context, uint64_t milliseconds, const char 
 }
 
 /* Logs the position of the app, if that was ordered. */
-static void obey_warning(pTHX_ Context *context) {
+static void handle_warning(pTHX_ Context *context) {
     const uint64_t after = context->warn_after;
     context->warn_after = 0;
     if (after && !context->interrupt_after)
-        log_place(aTHX_ context, after, "goes on");
+        log_position(aTHX_ context, after, "goes on");
 }
 
 /* Dies, if that was ordered. */
-static void obey_interruption(pTHX_ Context *context) {
+static void handle_interruption(pTHX_ Context *context) {
     const uint64_t after = context->interrupt_after;
     SV *exception;
     if (!after || PL_curstackinfo == context->outside)
@@ -128,9 +128,9 @@ static void obey_interruption(pTHX_ Context *context) {
     } else {
         context->interrupt_after = 0;
     }
-    if (!context->said) {
-        context->said = TRUE;
-        log_place(aTHX_ context, after, "is interrupted");
+    if (!context->position_logged) {
+        context->position_logged = TRUE;
+        log_position(aTHX_ context, after, "is interrupted");
     }
     exception = call_class(aTHX_ context, "Oribi::RequestTimeout::new", after);
     PL_sig_pending = 1;
@@ -143,16 +143,16 @@ static despatch_signals_proc_t perl_hook;
 
 static void hook(pTHX) {
     Context *context = own_context(aTHX);
-    if (context && context->question && !context->telling)
-        tracing_tell(aTHX_ context);
+    if (context && context->question && !context->locating)
+        tracing_answer(aTHX_ context);
     if (context && !context->answering)
         context = NULL;
     if (context) {
         /* An order that arrives while this file's own Perl code runs must not be raised in there. */
-        if (context->telling)
+        if (context->locating)
             return;
-        obey_warning(aTHX_ context);
-        obey_interruption(aTHX_ context);
+        handle_warning(aTHX_ context);
+        handle_interruption(aTHX_ context);
     }
     perl_hook(aTHX);
     /* An order that cannot be raised yet stays. */
@@ -194,7 +194,7 @@ static OP *patient_sleep(pTHX) {
         time(&start);
         while (nanosleep(&left, &left) != 0 && errno == EINTR && !context->interrupt_after && !has_signal(aTHX)) {
             PUTBACK;
-            obey_warning(aTHX_ context);
+            handle_warning(aTHX_ context);
             SPAGAIN;
         }
         XPUSHi((IV)(time(NULL) - start));

@@ -160,8 +160,8 @@ typedef struct Context {
     volatile uint32_t question;  /* the question of a requested backtrace; 0 without one; see tracing.c */
     oribi_waker *volatile waker; /* of its lane; or NULL */
     volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
-    bool telling;            /* Perl code of Oribi runs that determines the position of the app */
-    bool said;               /* the position at which the app was interrupted is in the log */
+    bool locating;            /* Perl code of Oribi runs that determines the position of the app */
+    bool position_logged;               /* the position at which the app was interrupted is in the log */
     bool left_destructor;    /* the order was raised in a destructor, and must be raised again */
     PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
     HV *present;             /* the environment of the request that is being answered */
@@ -493,7 +493,7 @@ void interruption_order(void *context, oribi_exchange exchange, oribi_order orde
 /* Marks the beginning or the end of an answer: no order of one request reaches another. */
 static inline void interruption_begin(pTHX_ Context *context, HV *environment) {
     context->warn_after = context->interrupt_after = 0;
-    context->said = context->left_destructor = FALSE;
+    context->position_logged = context->left_destructor = FALSE;
     context->outside = PL_curstackinfo;
     context->present = environment;
     context->answering = TRUE;
@@ -516,7 +516,7 @@ void tracing_ask(void *data, uint32_t question);
 void tracing_enter(Context *context);
 void tracing_leave(Context *context);
 /* Reports the position of the app for the question of the context; called between two operations. */
-void tracing_tell(pTHX_ Context *context);
+void tracing_answer(pTHX_ Context *context);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 

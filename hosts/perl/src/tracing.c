@@ -140,7 +140,7 @@ static void walk(pTHX_ const Context *context, Frames *frames) {
         add(aTHX_ frames, place, NULL, FALSE);
 }
 
-void tracing_tell(pTHX_ Context *context) {
+void tracing_answer(pTHX_ Context *context) {
     const uint32_t question = context->question;
     const oribi_bytes nothing = {"", 0};
     context->question = 0;

@@ -93,7 +93,7 @@ enum EndpointState {
 impl Metrics {
     /// Returns `None` if metrics are off.
     fn at(settings: &Settings, stage: EndpointState) -> Result<Option<Self>, String> {
-        if !settings.tells_metrics() {
+        if !settings.serves_metrics() {
             return Ok(None);
         }
         let address = settings.metrics.clone();

@@ -1,7 +1,7 @@
 //! Writes the app metrics, and those of language runtimes.
 
 use super::text::{Kind, Text};
-use oribi_stats::app_metrics::{self, AppMetric, AppMetrics, bounds, told};
+use oribi_stats::app_metrics::{self, AppMetric, AppMetrics, bounds, exported_name};
 use std::time::Duration;
 
 /// Writes the metrics of apps and of language runtimes.
@@ -20,7 +20,7 @@ pub(super) fn write(text: &mut Text, app_metrics: &AppMetrics) {
     text.family(Kind::Gauge, "oribi_perl_interpreters", "Interpreters of Perl that answer requests, in all workers.");
     text.sample(&[], contexts.perl_interpreters);
     for (name, (kind, app_metrics)) in families {
-        let name = told(name);
+        let name = exported_name(name);
         match kind {
             app_metrics::Kind::Counter => text.family(Kind::Counter, &name, "Counted by the app."),
             app_metrics::Kind::Histogram => text.family(Kind::Histogram, &name, "Observed by the app."),

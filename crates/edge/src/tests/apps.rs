@@ -13,8 +13,8 @@ fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> S
 
 impl Site {
     /// Simulates the end of the process of the worker in a place.
-    pub(super) fn bury(&mut self, place: u32) {
-        self.edge.pool.bury(place);
+    pub(super) fn report_death(&mut self, place: u32) {
+        self.edge.pool.report_death(place);
         self.run();
     }
 }
@@ -188,7 +188,7 @@ fn requests_inside_a_worker_that_dies_get_a_502_and_others_go_to_the_next() {
     app.worker.content(&mut half, b"half");
     app.worker.flush(&half);
     site.run();
-    site.bury(0);
+    site.report_death(0);
     assert_response(&site.received(&inside), "502", "Bad Gateway\n");
     assert!(begun.saw_reset(), "half of a response must not look like one");
     site.exchange(&inside, &get("/4"));
@@ -205,7 +205,7 @@ fn what_a_dead_worker_had_finished_is_sent() {
     let mut app = site.worker();
     let client = site.asking(GET);
     app.echo();
-    site.edge.pool.bury(0);
+    site.edge.pool.report_death(0);
     assert_response(&site.received(&client), "200", "GET / ");
 }
 
@@ -218,7 +218,7 @@ fn the_edge_notices_that_a_process_has_ended() {
     let _deadline = oribi_test_support::waits_for("the end of another process");
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it can be started");
     // The worker of this test is in the process of the test, so the edge gets the id of another process.
-    site.edge.watch(oribi_pool::Arrival { place: 0, process: other.id() });
+    site.edge.watch(oribi_pool::Arrival { worker: 0, process: other.id() });
     site.advance(SECOND);
     assert_eq!(site.received(&client), "");
     other.kill().expect("it runs");
@@ -235,7 +235,7 @@ fn an_idempotent_request_may_be_tried_again_once() {
         let mut app = site.worker();
         let _lost = app.take();
         site.run();
-        site.bury(0);
+        site.report_death(0);
         let mut next = site.worker();
         if !tried {
             assert_response(&site.received(&client), "502", "Bad Gateway\n");
@@ -245,7 +245,7 @@ fn an_idempotent_request_may_be_tried_again_once() {
         let _lost = next.take();
         assert_eq!(next.seen(), "GET / ");
         site.run();
-        site.bury(0);
+        site.report_death(0);
         assert_response(&site.received(&client), "502", "Bad Gateway\n");
         site.exchange(&client, GET);
         site.worker().echo();
@@ -263,9 +263,9 @@ fn content_in_a_file_is_there_for_another_try() {
     for last in [false, true] {
         let mut app = site.worker();
         let mut taken = app.take();
-        app.worker.wish(&mut taken, oribi_pool::DescriptorRequest::Content).expect("it has room");
+        app.worker.request_descriptor(&mut taken, oribi_pool::DescriptorRequest::Content).expect("it has room");
         site.run();
-        let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+        let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
         let mut read = Vec::new();
         std::io::Read::read_to_end(&mut std::fs::File::from(file), &mut read).expect("it can be read");
         assert!(read == content, "it is read from its start");
@@ -273,7 +273,7 @@ fn content_in_a_file_is_there_for_another_try() {
             app.answer(taken, "read");
         } else {
             site.run();
-            site.bury(0);
+            site.report_death(0);
         }
     }
     assert_response(&site.received(&client), "200", "read");

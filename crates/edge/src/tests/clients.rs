@@ -221,7 +221,7 @@ fn an_edge_that_drains_does_not_sleep_when_its_last_client_is_served() {
             "an answer" => app.echo(),
             "the end of its worker" => {
                 let _lost = app.take();
-                site.edge.pool.bury(0);
+                site.edge.pool.report_death(0);
             }
             _ => site.world.advance(SECOND * 2),
         }

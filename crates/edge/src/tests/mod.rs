@@ -13,7 +13,7 @@ use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
 use oribi_io::{Client, Sim, World};
 use oribi_ipc::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
-use oribi_listen::{Door, Listener, Seat, doors, open};
+use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets, open};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Memory, Taken, Worker};
 use oribi_stats::scoreboard::WorkerSlot;
@@ -55,11 +55,12 @@ impl Site {
         let pool = oribi_pool::Edge::new(&memory).expect("memory is to be had");
         let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(settings, &pool)));
         let listeners = listeners(settings.protocol);
-        let doors: &'static [Door<'static>] = Vec::leak(doors(listeners, Seat::ONLY));
+        let listen_sockets: &'static [ListenSocket<'static>] = Vec::leak(listen_sockets(listeners, Shard::ONLY));
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
-        let lane_setup = LaneSetup { settings, listeners, doors, slot, running: &[], wake: wake().as_fd(), must_log: true };
-        let (engine, attention) = lane_setup.engine(Sim::new(&world), 1).expect("nothing can refuse");
-        let lane = Lane::new(engine, slot).woken_by(attention).with_settings(settings).expect("its directories exist");
+        let lane_setup =
+            LaneSetup { settings, listeners, listen_sockets, slot, running: &[], wake: wake().as_fd(), must_log: true };
+        let (engine, event_sources) = lane_setup.engine(Sim::new(&world), 1).expect("nothing can refuse");
+        let lane = Lane::new(engine, slot).woken_by(event_sources).with_settings(settings).expect("its directories exist");
         let (edge_link, parent_link) = parent_link::socket().expect("a socket");
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
         let edge = EdgeLoop::new(lane, &lane_setup, pool).expect("nothing can refuse").with_parent(parent_link);

@@ -63,9 +63,9 @@ fn content_that_is_larger_than_a_slot_comes_in_a_file() {
         let client = site.asking(&request);
         let mut taken = app.take();
         assert!(app.stored.has_content_file());
-        app.worker.wish(&mut taken, DescriptorRequest::Content).expect("it has room");
+        app.worker.request_descriptor(&mut taken, DescriptorRequest::Content).expect("it has room");
         site.run();
-        let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+        let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
         assert!(read(file, content.len()) == content);
         app.answer(taken, "read");
         assert_response(&site.received(&client), "200", "read");
@@ -82,9 +82,9 @@ fn small_content_needs_no_disk() {
         let client = site.asking(&post("/", &content));
         let mut taken = app.take();
         if app.stored.has_content_file() {
-            app.worker.wish(&mut taken, DescriptorRequest::Content).expect("it has room");
+            app.worker.request_descriptor(&mut taken, DescriptorRequest::Content).expect("it has room");
             site.run();
-            let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+            let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
             assert!(read(file, size) == content);
         }
         app.answer(taken, "read");
@@ -324,12 +324,12 @@ fn files_in_front_of_the_app_need_no_worker() {
 #[test]
 fn an_app_whose_wish_cannot_be_granted_is_told_so() {
     // The simulation has no socket to pass on, and the request has no content in a file.
-    for wish in [DescriptorRequest::Socket, DescriptorRequest::Content, DescriptorRequest::Data] {
+    for request in [DescriptorRequest::Socket, DescriptorRequest::Content, DescriptorRequest::Data] {
         let mut site = Site::standard();
         let mut app = site.worker();
         let client = site.asking(GET);
         let mut taken = app.take();
-        app.worker.wish(&mut taken, wish).expect("it has room");
+        app.worker.request_descriptor(&mut taken, request).expect("it has room");
         assert_response(&site.received(&client), "500", "Internal Server Error\n");
         assert!(app.worker.orders(&taken).gone);
         app.answer(taken, "");

@@ -270,7 +270,7 @@ fn all_of_them_are_seen_to_wait() {
     let sightings = site.memory.inspect().expect("it can be read");
     let mut places: Vec<usize> = sightings
         .iter()
-        .filter_map(|one| if let oribi_pool::RequestState::Queued(place) = one.stage { Some(place) } else { None })
+        .filter_map(|one| if let oribi_pool::RequestState::Queued(place) = one.state { Some(place) } else { None })
         .collect();
     places.sort_unstable();
     assert_eq!(places, (0..usize::from(MANY)).collect::<Vec<_>>());
@@ -284,7 +284,7 @@ fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
     let _lost = take(&mut app, "a1");
     let other = site.asking(&get("/b"));
     site.run();
-    site.bury(0);
+    site.report_death(0);
     let mut app = site.worker();
     take_all(&mut site, &mut app, ["b"]);
     assert_response(&site.received(&other), "200", "b");
@@ -295,7 +295,7 @@ fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
         if name == "a7" && !answered.contains(&name) {
             // The next worker also dies while another client waits.
             let third = site.asking(&get("/c"));
-            site.bury(0);
+            site.report_death(0);
             app = site.worker();
             take_all(&mut site, &mut app, ["c"]);
             assert_response(&site.received(&third), "200", "c");

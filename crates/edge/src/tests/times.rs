@@ -41,7 +41,7 @@ fn counted(site: &Site) -> [(u64, u128); 4] {
 impl App {
     /// Takes the next request at the current time.
     fn take_now(&mut self, site: &Site) -> Taken {
-        self.worker.tell_time(site.edge.now().as_nanos() as u64);
+        self.worker.set_time(site.edge.now().as_nanos() as u64);
         self.take()
     }
 }

@@ -2,12 +2,12 @@
 
 use super::accepting::Accepting;
 use super::{ConnectionCounts, EarlyReceive, SharedAccept};
-use oribi_listen::Door;
+use oribi_listen::ListenSocket;
 
 /// The sources of connections, and whether they are accepted now.
 pub(crate) struct Acceptance<'a> {
     /// The sockets from which this lane accepts.
-    pub(crate) doors: Vec<Door<'a>>,
+    pub(crate) listen_sockets: Vec<ListenSocket<'a>>,
     /// The counts of open connections.
     pub(crate) counts: Option<ConnectionCounts<'a>>,
     pub(crate) accepting: Accepting,
@@ -17,9 +17,9 @@ pub(crate) struct Acceptance<'a> {
 
 impl<'a> Acceptance<'a> {
     /// Accepts at these sockets.
-    pub(crate) fn at(doors: Vec<Door<'a>>) -> Self {
+    pub(crate) fn at(listen_sockets: Vec<ListenSocket<'a>>) -> Self {
         Self {
-            doors,
+            listen_sockets,
             counts: None,
             accepting: Accepting::Yes,
             line: SharedAccept::default(),

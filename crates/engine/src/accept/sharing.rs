@@ -7,7 +7,7 @@ use super::accepting::Accepting;
 use super::policy::{Decision, Situation, Work};
 use super::{Deadline, Engine};
 use oribi_io::{Backend, Event};
-use oribi_listen::Door;
+use oribi_listen::ListenSocket;
 use oribi_stats::scoreboard::Presence;
 use oribi_stats::scoreboard::SharedDoorbell;
 use std::io;
@@ -64,26 +64,26 @@ impl ConnectionCounts<'_> {
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
-    /// Handles the event that a client waits at a door, or that another lane has rung the doorbell.
-    pub(crate) fn handle_connection_event(&mut self, door: usize) {
+    /// Handles the event that a client waits at a socket, or that another lane has rung the doorbell.
+    pub(crate) fn handle_connection_event(&mut self, socket_number: usize) {
         self.note_connections_told_of();
-        let rung = door >= self.acceptance.doors.len();
+        let rung = socket_number >= self.acceptance.listen_sockets.len();
         if self.acceptance.accepting != Accepting::Yes {
-            // This lane has left the line since then, and rang for the clients that waited at its doors.
+            // This lane has left the line since then, and rang for the clients that waited at its sockets.
             if rung {
                 self.ring();
             }
             return;
         }
         if !rung {
-            if !self.shares(door) || self.is_mine() {
-                self.accept(door);
+            if !self.shares(socket_number) || self.is_mine() {
+                self.accept(socket_number);
             }
         } else if let Some(doorbell) = self.doorbell() {
             doorbell.answer();
-            for door in 0..self.acceptance.doors.len() {
-                if self.acceptance.accepting == Accepting::Yes && self.shares(door) && self.is_mine() {
-                    self.accept(door);
+            for socket_number in 0..self.acceptance.listen_sockets.len() {
+                if self.acceptance.accepting == Accepting::Yes && self.shares(socket_number) && self.is_mine() {
+                    self.accept(socket_number);
                 }
             }
         }
@@ -164,8 +164,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn connection_waits(&self) -> bool {
-        let mut doors = self.acceptance.doors.iter().enumerate().filter(|(number, _)| self.shares(*number));
-        doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
+        let mut listen_sockets = self.acceptance.listen_sockets.iter().enumerate().filter(|(number, _)| self.shares(*number));
+        listen_sockets.any(|(number, listening)| self.backend.is_waited_at(number, listening.socket))
     }
 
     /// Notifies the next lane of waiting clients that may have been reported to this lane, which will not accept them.
@@ -180,7 +180,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Also waits for the doorbell.
     pub(crate) fn watch_doorbell(&mut self) -> io::Result<()> {
         match self.doorbell() {
-            Some(doorbell) => self.backend.listen(self.acceptance.doors.len(), doorbell.as_fd()),
+            Some(doorbell) => self.backend.listen(self.acceptance.listen_sockets.len(), doorbell.as_fd()),
             None => Ok(()),
         }
     }
@@ -259,29 +259,31 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.acceptance.counts.is_some_and(|counts| counts.lanes > 1)
     }
 
-    /// Whether other lanes take connections at the same door.
-    pub(crate) fn shares(&self, door: usize) -> bool {
-        self.acceptance.doors[door].shared && self.has_company()
+    /// Whether other lanes take connections at the same socket.
+    pub(crate) fn shares(&self, socket_number: usize) -> bool {
+        self.acceptance.listen_sockets[socket_number].shared && self.has_company()
     }
 
     /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest,
     /// which would always be the same lane under little load. A lane that leaves the line and joins it again is last. If the
     /// kernel wakes all lanes, there is no such order.
-    pub(super) fn rejoin_line_last(&mut self, door: usize) {
+    pub(super) fn rejoin_line_last(&mut self, socket_number: usize) {
         if !B::TELLS_ONE {
             return;
         }
-        let Door { listener, socket, .. } = self.acceptance.doors[door];
-        let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
+        let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
+        let rejoined = self.backend.unlisten(socket_number, socket).and_then(|()| self.backend.listen(socket_number, socket));
         if let Err(error) = rejoined {
             log::error!("cannot wait for connections on {} again: {error}", self.listeners[listener].display);
         }
     }
 
     /// Leaves new connections to other lanes until the next request is taken, because here they would wait for a blocked
-    /// app. A lane that is alone, or alone at its doors, keeps accepting them.
+    /// app. A lane that is alone, or alone at its sockets, keeps accepting them.
     pub fn leave_line(&mut self) {
-        if self.acceptance.accepting == Accepting::Yes && (0..self.acceptance.doors.len()).any(|door| self.shares(door)) {
+        if self.acceptance.accepting == Accepting::Yes
+            && (0..self.acceptance.listen_sockets.len()).any(|socket_number| self.shares(socket_number))
+        {
             self.unlisten();
             self.ring_if_connection_waits();
             self.acceptance.accepting = Accepting::Left;
@@ -294,9 +296,9 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn listen(&mut self) {
-        for (number, door) in self.acceptance.doors.iter().enumerate() {
-            if let Err(error) = self.backend.listen(number, door.socket) {
-                log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
+        for (number, listening) in self.acceptance.listen_sockets.iter().enumerate() {
+            if let Err(error) = self.backend.listen(number, listening.socket) {
+                log::error!("cannot accept on {} again: {error}", self.listeners[listening.listener].display);
             }
         }
         if let Err(error) = self.watch_doorbell() {
@@ -306,13 +308,13 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     pub(super) fn unlisten(&mut self) {
         self.count_as_idle(false);
-        for (number, door) in self.acceptance.doors.iter().enumerate() {
-            if let Err(error) = self.backend.unlisten(number, door.socket) {
-                log::error!("cannot stop accepting on {}: {error}", self.listeners[door.listener].display);
+        for (number, listening) in self.acceptance.listen_sockets.iter().enumerate() {
+            if let Err(error) = self.backend.unlisten(number, listening.socket) {
+                log::error!("cannot stop accepting on {}: {error}", self.listeners[listening.listener].display);
             }
         }
         if let Some(doorbell) = self.doorbell()
-            && let Err(error) = self.backend.unlisten(self.acceptance.doors.len(), doorbell.as_fd())
+            && let Err(error) = self.backend.unlisten(self.acceptance.listen_sockets.len(), doorbell.as_fd())
         {
             log::error!("cannot stop watching the doorbell of idle lanes: {error}");
         }

@@ -33,7 +33,7 @@ pub enum Room {
 
 /// The result of [`Receiver::next`].
 #[derive(Debug)]
-pub enum Receipt {
+pub enum HandoverEvent {
     /// A connection, with its socket.
     Connection(Record, OwnedFd),
     /// An invalid message, or one without a descriptor.
@@ -85,17 +85,17 @@ impl Sender {
 
 impl Receiver {
     /// Receives the next connection, without waiting.
-    pub fn next(&self) -> Receipt {
+    pub fn next(&self) -> HandoverEvent {
         let mut bytes = vec![0; LARGEST];
         match receive_with_descriptor(&self.0, &mut bytes) {
-            Ok((0, _)) => Receipt::End,
+            Ok((0, _)) => HandoverEvent::End,
             Ok((size, Some(descriptor))) => match Record::decode(&bytes[..size]) {
-                Ok(record) => Receipt::Connection(record, descriptor),
-                Err(_) => Receipt::Nonsense,
+                Ok(record) => HandoverEvent::Connection(record, descriptor),
+                Err(_) => HandoverEvent::Nonsense,
             },
-            Ok((_, None)) => Receipt::Nonsense,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Receipt::Nothing,
-            Err(_) => Receipt::End,
+            Ok((_, None)) => HandoverEvent::Nonsense,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => HandoverEvent::Nothing,
+            Err(_) => HandoverEvent::End,
         }
     }
 }
@@ -183,21 +183,21 @@ mod tests {
         let _deadline = oribi_test_support::waits_for("the end of a connection");
         let (sender, receiver) = pair().expect("sockets");
         let (mut client, server) = UnixStream::pair().expect("sockets");
-        assert!(matches!(receiver.next(), Receipt::Nothing));
+        assert!(matches!(receiver.next(), HandoverEvent::Nothing));
         assert_eq!(sender.room(), Room::Yes);
         sender.send(&record(b"GET"), server.as_fd()).expect("there is room");
         drop(server);
         send_with_descriptor(&sender.0, b"nonsense", Some(client.as_fd())).expect("there is room");
         send_with_descriptor(&sender.0, &record(b"").encode().expect("it is small"), None).expect("there is room");
-        let Receipt::Connection(found, descriptor) = receiver.next() else { panic!("it was sent") };
+        let HandoverEvent::Connection(found, descriptor) = receiver.next() else { panic!("it was sent") };
         assert_eq!(found, record(b"GET"));
         UnixStream::from(descriptor).write_all(b"hello").expect("the client is there");
         let mut text = String::new();
         client.read_to_string(&mut text).expect("nobody else has the connection");
         assert_eq!(text, "hello");
-        assert!(matches!(receiver.next(), Receipt::Nonsense) && matches!(receiver.next(), Receipt::Nonsense));
+        assert!(matches!(receiver.next(), HandoverEvent::Nonsense) && matches!(receiver.next(), HandoverEvent::Nonsense));
         drop(sender);
-        assert!(matches!(receiver.next(), Receipt::End));
+        assert!(matches!(receiver.next(), HandoverEvent::End));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         }
         assert!(sent > 0);
         for _ in 0..sent {
-            assert!(matches!(receiver.next(), Receipt::Connection(..)));
+            assert!(matches!(receiver.next(), HandoverEvent::Connection(..)));
         }
         assert_eq!(sender.room(), Room::Yes);
         drop(receiver);

@@ -7,5 +7,5 @@
 mod line;
 mod record;
 
-pub use line::{Receipt, Receiver, Room, Sender, pair, receive_with_descriptor, send_with_descriptor};
+pub use line::{HandoverEvent, Receiver, Room, Sender, pair, receive_with_descriptor, send_with_descriptor};
 pub use record::{LARGEST_UNREAD, NO_LIMIT, Record, VERSION};

@@ -47,7 +47,7 @@ pub struct Record {
 
 /// An error: the bytes are not a record of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRecord;
+pub(crate) struct InvalidRecord;
 
 impl Record {
     /// Writes the record. `None` if a part is too large.
@@ -76,7 +76,7 @@ impl Record {
     }
 
     /// Reads exactly one record.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, NoRecord> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut rest = bytes;
         let magic: [u8; 8] = take(&mut rest)?;
         let version = u16::from_le_bytes(take(&mut rest)?);
@@ -87,30 +87,30 @@ impl Record {
         let [address, port] = take(&mut rest)?;
         let unread = u32::from_le_bytes(take(&mut rest)?) as usize;
         if magic != MAGIC || version != VERSION || awaits > 1 || listener > LONGEST_NAME || unread > LARGEST_UNREAD {
-            return Err(NoRecord);
+            return Err(InvalidRecord);
         }
         let protocol = match protocol {
             1 => Protocol::Http,
             2 => Protocol::FastCgi,
-            _ => return Err(NoRecord),
+            _ => return Err(InvalidRecord),
         };
         let mut part = |size: usize| {
-            let (part, others) = rest.split_at_checked(size).ok_or(NoRecord)?;
+            let (part, others) = rest.split_at_checked(size).ok_or(InvalidRecord)?;
             rest = others;
             Ok(part.to_vec())
         };
-        let listener = String::from_utf8(part(listener)?).map_err(|_| NoRecord)?;
+        let listener = String::from_utf8(part(listener)?).map_err(|_| InvalidRecord)?;
         let (address, port, unread) = (part(usize::from(address))?, part(usize::from(port))?, part(unread)?);
         if rest.is_empty() {
             Ok(Self { protocol, listener, greeted: awaits == 0, requests, left, address, port, unread })
         } else {
-            Err(NoRecord)
+            Err(InvalidRecord)
         }
     }
 }
 
-fn take<const SIZE: usize>(bytes: &mut &[u8]) -> Result<[u8; SIZE], NoRecord> {
-    let (first, rest) = bytes.split_first_chunk().ok_or(NoRecord)?;
+fn take<const SIZE: usize>(bytes: &mut &[u8]) -> Result<[u8; SIZE], InvalidRecord> {
+    let (first, rest) = bytes.split_first_chunk().ok_or(InvalidRecord)?;
     *bytes = rest;
     Ok(*first)
 }
@@ -157,9 +157,9 @@ mod tests {
     fn every_truncated_or_longer_record_is_refused() {
         let bytes = record(b"GET / HTTP/1.1\r\n").encode().expect("it is small");
         for size in 0..bytes.len() {
-            assert_eq!(Record::decode(&bytes[..size]), Err(NoRecord), "{size} bytes");
+            assert_eq!(Record::decode(&bytes[..size]), Err(InvalidRecord), "{size} bytes");
         }
-        assert_eq!(Record::decode(&[&bytes[..], b"x"].concat()), Err(NoRecord));
+        assert_eq!(Record::decode(&[&bytes[..], b"x"].concat()), Err(InvalidRecord));
     }
 
     #[test]
@@ -178,11 +178,11 @@ mod tests {
             } else if (16 * 8..20 * 8).contains(&bit) {
                 assert!(read.is_ok_and(|record| record.left != 9_500), "bit {bit}");
             } else {
-                assert_eq!(read, Err(NoRecord), "bit {bit}");
+                assert_eq!(read, Err(InvalidRecord), "bit {bit}");
             }
         }
         let mut bytes = good;
         bytes[HEADER_BYTES] = 0xff;
-        assert_eq!(Record::decode(&bytes), Err(NoRecord), "a name that is no text");
+        assert_eq!(Record::decode(&bytes), Err(InvalidRecord), "a name that is no text");
     }
 }

@@ -2,9 +2,9 @@
 
 use super::slot_records::{Record, State};
 use super::{Edge, Ticket};
-use crate::frames::{Circle, HEAD_BYTES, Header, Kind, numbers};
+use crate::frames::{HEAD_BYTES, Header, Kind, RingBuffer, numbers};
 use crate::orders::{DescriptorRequest, NO_DEADLINE};
-use crate::shape::{Layout, NEWS_BITS};
+use crate::shape::{Layout, UNREAD_BITS};
 use crate::words::{Entry, Ownership};
 use std::fs::File;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -27,7 +27,7 @@ pub enum Event {
     File(Ticket, Option<File>, FilePart),
     /// A message for the error log of the client that sent the request.
     Message(Ticket),
-    /// The worker asks for something: see [`Edge::fulfil`].
+    /// The worker asks for something: see [`Edge::send_descriptor`].
     DescriptorRequest(Ticket, DescriptorRequest),
     /// The app wants another deadline: this time from now, or none.
     Deadline(Ticket, Option<Duration>),
@@ -37,8 +37,8 @@ pub enum Event {
     Abandoned(Ticket),
     /// The worker that had the request is dead or broken; the ticket is no longer valid.
     Lost(Ticket),
-    /// This worker wrote invalid frames. Kill it, and [bury](Edge::bury) it when its process has ended. Until then the edge
-    /// reads nothing from it and does not reuse its slots.
+    /// This worker wrote invalid frames. Kill it, and [report its death](Edge::report_death) when its process has ended. Until
+    /// then the edge reads nothing from it and does not reuse its slots.
     Broken(u32),
 }
 
@@ -57,32 +57,32 @@ pub(super) struct Reader {
     pub(super) read: u64,
     /// The edge may read up to here before it loads the published position again; it checked the position when it loaded it.
     limit: u64,
-    pub(super) speaks: Speaks,
+    pub(super) answer_of: AnswerOf,
     paused: bool,
     listed: bool,
 }
 
 impl Reader {
     /// A reader that has read an area up to `read`, in the middle of the answer to an exchange.
-    pub(super) fn at(read: u64, speaks: Speaks) -> Self {
-        Self { read, limit: read, speaks, paused: false, listed: false }
+    pub(super) fn at(read: u64, answer_of: AnswerOf) -> Self {
+        Self { read, limit: read, answer_of, paused: false, listed: false }
     }
 
     /// Skips the rest: nothing is left to read.
     pub(super) fn settle(&mut self) {
-        *self = Self { listed: self.listed, ..Self::at(self.read, Speaks::OfNothing) };
+        *self = Self { listed: self.listed, ..Self::at(self.read, AnswerOf::Nothing) };
     }
 }
 
 /// The exchange to which the next frames of an area belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(super) enum AnswerOf {
     /// No exchange: the next frame must begin one.
     #[default]
-    OfNothing,
-    Of(Entry),
+    Nothing,
+    Exchange(Entry),
     /// An exchange that is no longer in the pool.
-    OfThePast,
+    Past,
 }
 
 /// A violation of the frame format by a worker.
@@ -92,22 +92,22 @@ impl Edge {
     /// Finds the workers that have published something since the last call; returns whether there may be events now. Call
     /// [`Edge::next`] afterwards until it returns nothing.
     pub fn gather(&mut self) -> bool {
-        self.count_places();
-        for worker in 0..self.staffed as u32 {
-            let place = &self.places[worker as usize];
-            let news = &place.answers.words()[Layout::NEWS];
-            if place.broken || news.load(Relaxed) == 0 {
+        self.count_workers();
+        for worker in 0..self.workers_in_use as u32 {
+            let worker_record = &self.workers[worker as usize];
+            let unread = &worker_record.answers.words()[Layout::UNREAD];
+            if worker_record.broken || unread.load(Relaxed) == 0 {
                 continue;
             }
-            let mut news = news.swap(0, AcqRel);
+            let mut unread = unread.swap(0, AcqRel);
             let used = self.used_areas(worker);
-            self.pace.news();
-            while news != 0 {
-                let mut area = news.trailing_zeros();
-                news &= news - 1;
+            self.pace.note_published();
+            while unread != 0 {
+                let mut area = unread.trailing_zeros();
+                unread &= unread - 1;
                 while area < used {
                     self.look_at(worker, area);
-                    area += NEWS_BITS;
+                    area += UNREAD_BITS;
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Edge {
     /// exist.
     #[inline]
     pub(super) fn used_areas(&self, worker: u32) -> u32 {
-        let used = self.places[worker as usize].answers.words()[Layout::USED].load(Acquire);
+        let used = self.workers[worker as usize].answers.words()[Layout::USED].load(Acquire);
         u32::try_from(used).unwrap_or(u32::MAX).min(self.layout.shape.areas)
     }
 
@@ -129,11 +129,11 @@ impl Edge {
     /// Loads the position up to which an area has been written, and checks it.
     #[inline]
     pub(super) fn look_at(&mut self, worker: u32, area: u32) {
-        let written = self.places[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
+        let written = self.workers[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
         let most = self.layout.area_size(area) as u64;
         let reader = self.reader(worker, area);
         if written.wrapping_sub(reader.read) > most {
-            return self.break_with(worker);
+            return self.mark_broken(worker);
         }
         reader.limit = written;
         if !reader.listed && !reader.paused && reader.limit != reader.read {
@@ -161,7 +161,7 @@ impl Edge {
                 return Some(event);
             }
             let Some(&(worker, area)) = self.lively.front() else {
-                if self.conclude_deaths() {
+                if self.release_dead() {
                     continue;
                 }
                 return None;
@@ -171,7 +171,7 @@ impl Edge {
                 Ok(None) => self.unlist(),
                 Err(Breach) => {
                     self.unlist();
-                    self.break_with(worker);
+                    self.mark_broken(worker);
                 }
             }
         }
@@ -181,17 +181,17 @@ impl Edge {
     /// `None` if the frame may be another one; then nothing was changed.
     #[inline]
     fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
-        let place = self.places.get_mut(worker as usize)?;
-        let reader = place.readers.get_mut(area as usize)?;
+        let worker_record = self.workers.get_mut(worker as usize)?;
+        let reader = worker_record.readers.get_mut(area as usize)?;
         let position = reader.read;
         let most = reader.limit.wrapping_sub(position) as usize;
-        if most == 0 || place.broken || reader.paused || reader.speaks != Speaks::OfNothing {
+        if most == 0 || worker_record.broken || reader.paused || reader.answer_of != AnswerOf::Nothing {
             return None;
         }
-        let circle = Circle(&place.answers.words()[self.layout.area(area)]);
-        let header = circle.header(position, most)?;
+        let ring_buffer = RingBuffer(&worker_record.answers.words()[self.layout.area(area)]);
+        let header = ring_buffer.header(position, most)?;
         let length = header.bytes_of_whole()?;
-        let [entry, head] = circle.numbers_of_whole(position);
+        let [entry, head] = ring_buffer.numbers_of_whole(position);
         let (entry, head) = (Entry::from_bits(entry)?, usize::try_from(head).ok().filter(|head| *head <= length)?);
         let record = self.records.get_mut(entry.slot as usize)?;
         let ownership = &self.claims.words()[self.layout.ownership(entry.slot)];
@@ -202,8 +202,8 @@ impl Edge {
         {
             return None;
         }
-        circle.read_parts_of_whole(position, length, bytes);
-        place.read = true;
+        ring_buffer.read_parts_of_whole(position, length, bytes);
+        worker_record.read = true;
         reader.read = position.wrapping_add(header.words() as u64);
         if reader.read == reader.limit {
             // This area, the first of the list, has no more to read.
@@ -215,7 +215,7 @@ impl Edge {
         self.free.push(entry.slot);
         let words = self.requests.words();
         // If the edge dies between these writes, `take_over` repairs this for the next edge.
-        words[self.layout.speaks(worker, area)].store(0, Relaxed);
+        words[self.layout.answer_of(worker, area)].store(0, Relaxed);
         words[self.layout.consumed(worker, area)].store(reader.read, Release);
         self.note_wait(entry.slot, worker);
         Some((entry, head))
@@ -239,7 +239,7 @@ impl Edge {
         let is_complete = self.is_complete(worker, area);
         self.reader(worker, area).paused = true;
         if is_complete {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
         }
         !is_complete
     }
@@ -248,15 +248,15 @@ impl Edge {
     /// counts as ended.
     fn is_complete(&mut self, worker: u32, area: u32) -> bool {
         let mut position = self.reader(worker, area).read;
-        let answers = self.places[worker as usize].answers.words();
+        let answers = self.workers[worker as usize].answers.words();
         let written = answers[Layout::written(area)].load(SeqCst);
-        let circle = Circle(&answers[self.layout.area(area)]);
+        let ring_buffer = RingBuffer(&answers[self.layout.area(area)]);
         let mut left = written.wrapping_sub(position) as usize;
-        if left > circle.0.len() {
+        if left > ring_buffer.0.len() {
             return true;
         }
         while left > 0 {
-            match circle.header(position, left) {
+            match ring_buffer.header(position, left) {
                 Some(header) if !header.kind.ends() => {
                     left -= header.words();
                     position = position.wrapping_add(header.words() as u64);
@@ -272,24 +272,24 @@ impl Edge {
         if let Some(record) = self.current(ticket.0)
             && let State::Begun(worker, area) = record.state
         {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
             self.note_progress(ticket.0);
         }
     }
 
-    pub(super) fn go_on_reading(&mut self, worker: u32, area: u32) {
+    pub(super) fn resume_reading(&mut self, worker: u32, area: u32) {
         if std::mem::take(&mut self.reader(worker, area).paused) {
             self.requests.words()[self.layout.paused(worker, area)].store(0, SeqCst);
             // A worker that waits for an area can have this one now.
-            self.places[worker as usize].read = true;
-            if !self.places[worker as usize].broken {
+            self.workers[worker as usize].read = true;
+            if !self.workers[worker as usize].broken {
                 self.look_at(worker, area);
             }
         }
     }
 
     pub(super) fn reader(&mut self, worker: u32, area: u32) -> &mut Reader {
-        let readers = &mut self.places[worker as usize].readers;
+        let readers = &mut self.workers[worker as usize].readers;
         if readers.len() <= area as usize {
             readers.resize(area as usize + 1, Reader::default());
             // The next edge begins with as many areas.
@@ -302,20 +302,20 @@ impl Edge {
     fn read(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Result<Option<Event>, Breach> {
         loop {
             let reader = *self.reader(worker, area);
-            let place = &mut self.places[worker as usize];
+            let worker_record = &mut self.workers[worker as usize];
             // At most one area: that was checked when the limit was set.
             let most = reader.limit.wrapping_sub(reader.read) as usize;
-            if place.broken || reader.paused || most == 0 {
+            if worker_record.broken || reader.paused || most == 0 {
                 return Ok(None);
             }
-            let circle = Circle(&place.answers.words()[self.layout.area(area)]);
-            let header = circle.header(reader.read, most).ok_or(Breach)?;
-            place.read = true;
+            let ring_buffer = RingBuffer(&worker_record.answers.words()[self.layout.area(area)]);
+            let header = ring_buffer.header(reader.read, most).ok_or(Breach)?;
+            worker_record.read = true;
             let event = if header.kind == Kind::Whole {
-                let numbers = circle.read_whole(reader.read, header, bytes).ok_or(Breach)?;
+                let numbers = ring_buffer.read_whole(reader.read, header, bytes).ok_or(Breach)?;
                 self.understand_whole(worker, area, numbers, bytes.len())
             } else {
-                circle.read(reader.read, header, bytes);
+                ring_buffer.read(reader.read, header, bytes);
                 if header.kind == Kind::Head && !self.heads.is_empty() {
                     self.complete_head(worker, area, bytes);
                 }
@@ -324,9 +324,9 @@ impl Edge {
             let read = reader.read.wrapping_add(header.words() as u64);
             let reader = self.reader(worker, area);
             reader.read = read;
-            let speaks = if let Speaks::Of(entry) = reader.speaks { entry.bits() } else { 0 };
+            let answer_of = if let AnswerOf::Exchange(entry) = reader.answer_of { entry.bits() } else { 0 };
             // If the edge dies between these two writes, `take_over` repairs this for the next edge.
-            self.requests.words()[self.layout.speaks(worker, area)].store(speaks, Relaxed);
+            self.requests.words()[self.layout.answer_of(worker, area)].store(answer_of, Relaxed);
             self.requests.words()[self.layout.consumed(worker, area)].store(read, Release);
             if let Some(event) = event? {
                 return Ok(Some(event));
@@ -343,23 +343,23 @@ impl Edge {
     }
 
     fn understand(&mut self, worker: u32, area: u32, header: Header, bytes: &[u8]) -> Result<Option<Event>, Breach> {
-        let speaks = self.reader(worker, area).speaks;
-        let entry = match (header.kind, speaks) {
+        let answer_of = self.reader(worker, area).answer_of;
+        let entry = match (header.kind, answer_of) {
             (Kind::Begin, _) => {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 let entry = Entry::from_bits(bits).ok_or(Breach)?;
-                match speaks {
+                match answer_of {
                     // The exchange that the previous edge was reading continues; no new one begins.
-                    Speaks::Of(begun) if begun == entry => {}
-                    Speaks::Of(_) => return Err(Breach),
-                    Speaks::OfNothing | Speaks::OfThePast => {
-                        self.reader(worker, area).speaks = self.begin(worker, area, entry)?;
+                    AnswerOf::Exchange(begun) if begun == entry => {}
+                    AnswerOf::Exchange(_) => return Err(Breach),
+                    AnswerOf::Nothing | AnswerOf::Past => {
+                        self.reader(worker, area).answer_of = self.begin(worker, area, entry)?;
                     }
                 }
                 return Ok(None);
             }
-            (_, Speaks::OfNothing) => return Err(Breach),
-            (Kind::MoreHead, Speaks::Of(_)) => {
+            (_, AnswerOf::Nothing) => return Err(Breach),
+            (Kind::MoreHead, AnswerOf::Exchange(_)) => {
                 let head = self.heads.entry((worker, area)).or_default();
                 if head.len() + bytes.len() > HEAD_BYTES {
                     return Err(Breach);
@@ -368,15 +368,15 @@ impl Edge {
                 return Ok(None);
             }
             (Kind::End | Kind::Abandon, _) => {
-                self.reader(worker, area).speaks = Speaks::OfNothing;
+                self.reader(worker, area).answer_of = AnswerOf::Nothing;
                 self.heads.remove(&(worker, area));
-                match speaks {
-                    Speaks::Of(entry) => entry,
+                match answer_of {
+                    AnswerOf::Exchange(entry) => entry,
                     _ => return Ok(None),
                 }
             }
-            (_, Speaks::Of(entry)) => entry,
-            (_, Speaks::OfThePast) => return Ok(None),
+            (_, AnswerOf::Exchange(entry)) => entry,
+            (_, AnswerOf::Past) => return Ok(None),
         };
         let ticket = Ticket(entry);
         let forsaken = self.records[entry.slot as usize].forsaken;
@@ -401,7 +401,7 @@ impl Edge {
             Kind::File => {
                 let [tag, offset, size] = numbers(bytes).ok_or(Breach)?;
                 // The worker sent the descriptor before it published the frame.
-                let file = self.places[worker as usize].line.take(tag).ok().flatten();
+                let file = self.workers[worker as usize].line.take(tag).ok().flatten();
                 Event::File(ticket, file.map(File::from), FilePart { offset, size })
             }
             Kind::End | Kind::Abandon => {
@@ -416,8 +416,8 @@ impl Edge {
     /// Drops the descriptors of a worker whose frames never arrived, once the worker has no request to which they could
     /// belong.
     fn drop_unclaimed(&mut self, worker: u32) {
-        if self.places[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
-            self.places[worker as usize].line.drop_kept();
+        if self.workers[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
+            self.workers[worker as usize].line.drop_kept();
         }
     }
 
@@ -432,35 +432,35 @@ impl Edge {
     ) -> Result<Option<Event>, Breach> {
         let entry = Entry::from_bits(entry).ok_or(Breach)?;
         let head = usize::try_from(head).ok().filter(|head| *head <= length).ok_or(Breach)?;
-        let speaks = match self.reader(worker, area).speaks {
+        let answer_of = match self.reader(worker, area).answer_of {
             // The worker already sent a part, such as an informational response.
-            speaks @ Speaks::Of(begun) if begun == entry => speaks,
-            Speaks::Of(_) => return Err(Breach),
-            Speaks::OfNothing | Speaks::OfThePast => self.begin(worker, area, entry)?,
+            answer_of @ AnswerOf::Exchange(begun) if begun == entry => answer_of,
+            AnswerOf::Exchange(_) => return Err(Breach),
+            AnswerOf::Nothing | AnswerOf::Past => self.begin(worker, area, entry)?,
         };
-        self.reader(worker, area).speaks = Speaks::OfNothing;
+        self.reader(worker, area).answer_of = AnswerOf::Nothing;
         if !self.heads.is_empty() {
             self.heads.remove(&(worker, area));
         }
-        let Speaks::Of(entry) = speaks else { return Ok(None) };
+        let AnswerOf::Exchange(entry) = answer_of else { return Ok(None) };
         let forsaken = self.records[entry.slot as usize].forsaken;
         self.release(entry);
         Ok((!forsaken).then_some(Event::Whole(Ticket(entry), head)))
     }
 
     /// Begins the answer to a request.
-    fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<Speaks, Breach> {
+    fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<AnswerOf, Breach> {
         let record = self.records.get(entry.slot as usize).ok_or(Breach)?;
         if record.serial != entry.serial || record.state != State::Submitted {
-            return Ok(Speaks::OfThePast);
+            return Ok(AnswerOf::Past);
         }
         let taken = Ownership::Taken(entry.serial, worker);
         match self.owner(entry.slot) {
             owner if owner == taken => {}
-            Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.places.len() => {
+            Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.workers.len() => {
                 // The shared word and the worker contradict each other: `audit` decides.
                 self.records[entry.slot as usize].contested = true;
-                return Ok(Speaks::OfThePast);
+                return Ok(AnswerOf::Past);
             }
             // A stranger has overwritten the word, so only the worker's own statement is left. A worker that takes the
             // request at this moment is too late.
@@ -468,7 +468,7 @@ impl Edge {
         }
         self.records[entry.slot as usize].state = State::Begun(worker, area);
         self.note_wait(entry.slot, worker);
-        Ok(Speaks::Of(entry))
+        Ok(AnswerOf::Exchange(entry))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Reports workers that have taken a place, so that the edge can watch their processes and notice their end.
 //!
 //! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival
-//! in memory that only it can write. No other worker gets a place with a note until its worker was [buried](Edge::bury),
-//! even if the place was overwritten meanwhile.
+//! in memory that only it can write. No other worker gets a place with a note until the death of its worker was
+//! [reported](Edge::report_death), even if the place was overwritten meanwhile.
 //!
 //! A worker may lie about its process id. If it names a process that outlives it, its own end goes unnoticed: its place
 //! stays in use, and the requests that it had taken wait until their deadlines. If it names one that ends earlier, its place
-//! is buried while the worker still runs: its requests are lost, and another worker gets the place while this one still
+//! is released while the worker still runs: its requests are lost, and another worker gets the place while this one still
 //! writes there. Such writes affect only that place, and invalid frames [break](super::Event::Broken) with it. The edge only
 //! watches the process. The process that kills a worker for the edge first checks that it is a worker of this server.
 
@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering::SeqCst;
 /// A worker that has taken a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The number of the place.
-    pub place: u32,
+    /// The index of the worker.
+    pub worker: u32,
     /// The id of the worker's process, as written by the worker.
     pub process: u32,
 }
@@ -26,13 +26,13 @@ pub struct Arrival {
 impl Edge {
     /// The process id written in a place, perhaps before [`Edge::arrivals`] has reported it.
     #[must_use]
-    pub fn occupant(&self, place: u32) -> Option<u32> {
-        let attached = self.places.get(place as usize)?.answers.words()[Layout::ATTACHED].load(SeqCst);
+    pub fn occupant(&self, worker: u32) -> Option<u32> {
+        let attached = self.workers.get(worker as usize)?.answers.words()[Layout::ATTACHED].load(SeqCst);
         u32::try_from(attached).ok().filter(|process| *process > 0)
     }
 
     /// The workers that have taken a place since the last call; after [`Edge::take_over`], all that are present. When one of
-    /// these processes has ended, or had already ended and cannot be watched, [bury](Edge::bury) its place.
+    /// these processes has ended, or had already ended and cannot be watched, [report](Edge::report_death) its death.
     pub fn arrivals(&mut self) -> Vec<Arrival> {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
         if self.arrivals.replace(count) == Some(count) {
@@ -40,46 +40,47 @@ impl Edge {
         }
         let mut found = Vec::new();
         for number in 0..self.layout.shape.workers {
-            let place = &mut self.places[number as usize];
-            let attached = place.answers.words()[Layout::ATTACHED].load(SeqCst);
+            let worker_record = &mut self.workers[number as usize];
+            let attached = worker_record.answers.words()[Layout::ATTACHED].load(SeqCst);
             let note = &self.requests.words()[self.layout.occupant(number)];
             // The note of the previous edge counts, not the current content of the place.
             let occupant = match note.load(SeqCst) {
                 0 => attached,
                 noted => noted,
             };
-            if occupant != 0 && place.answers.words()[Layout::EXECUTED].load(SeqCst) == occupant {
+            if occupant != 0 && worker_record.answers.words()[Layout::EXECUTED].load(SeqCst) == occupant {
                 self.executed.push(number);
             }
-            if occupant == 0 || std::mem::replace(&mut place.known, true) {
+            if occupant == 0 || std::mem::replace(&mut worker_record.known, true) {
                 continue;
             }
             note.store(occupant, SeqCst);
             match u32::try_from(occupant).ok().filter(|process| i32::try_from(*process).is_ok()) {
-                Some(process) => found.push(Arrival { place: number, process }),
+                Some(process) => found.push(Arrival { worker: number, process }),
                 // There is no process to watch.
-                None => self.break_with(number),
+                None => self.mark_broken(number),
             }
         }
         found
     }
 
-    /// The places whose workers' processes now execute other programs, as reported by the process that forked them.
-    /// [Bury](Edge::bury) each of them. A worker that reports itself and continues is treated like one that lies about its
-    /// process.
+    /// The workers whose processes now execute other programs, as reported by the process that forked them.
+    /// [Report](Edge::report_death) the death of each. A worker that reports itself and continues is treated like one that lies
+    /// about its process.
     pub fn take_executed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.executed)
     }
 
     /// Determines which places may have workers, if any has arrived since the last call.
     #[inline]
-    pub(super) fn count_places(&mut self) {
+    pub(super) fn count_workers(&mut self) {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
         if self.counted.replace(count) != Some(count) {
-            let is_staffed =
-                |place: &super::WorkerRecord| place.known || place.answers.words()[Layout::ATTACHED].load(SeqCst) != 0;
-            let last = self.places.iter().rposition(is_staffed).map_or(0, |last| last + 1);
-            self.staffed = self.staffed.max(last);
+            let is_staffed = |worker_record: &super::WorkerRecord| {
+                worker_record.known || worker_record.answers.words()[Layout::ATTACHED].load(SeqCst) != 0
+            };
+            let last = self.workers.iter().rposition(is_staffed).map_or(0, |last| last + 1);
+            self.workers_in_use = self.workers_in_use.max(last);
         }
     }
 }
@@ -91,18 +92,18 @@ mod tests {
 
     const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 3, areas: 2, area_bytes: 512 };
 
-    fn arrival(place: u32) -> Arrival {
-        Arrival { place, process: std::process::id() }
+    fn arrival(worker: u32) -> Arrival {
+        Arrival { worker, process: std::process::id() }
     }
 
-    /// Buries a place, and reads all events that follow.
-    fn bury(edge: &mut Edge, place: u32) {
-        edge.bury(place);
+    /// Reports the death of a worker, and reads all events that follow.
+    fn report_death(edge: &mut Edge, worker: u32) {
+        edge.report_death(worker);
         while edge.next(&mut Vec::new()).is_some() {}
     }
 
-    fn overwrite(memory: &Memory, place: u32, process: u64) {
-        let answers = crate::mapping::Shared::map(rustix::fd::AsFd::as_fd(memory), memory.answers(place)).expect("memory");
+    fn overwrite(memory: &Memory, worker: u32, process: u64) {
+        let answers = crate::mapping::Shared::map(rustix::fd::AsFd::as_fd(memory), memory.answers(worker)).expect("memory");
         answers.words()[Layout::ATTACHED].store(process, SeqCst);
     }
 
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
         drop(first);
         assert!(Worker::attach_free(&memory).is_err(), "its process may still write there");
-        bury(&mut edge, 0);
+        report_death(&mut edge, 0);
         let _fourth = Worker::attach_free(&memory).expect("the place of the first");
         assert_eq!(edge.arrivals(), [arrival(0), arrival(2)]);
     }
@@ -167,7 +168,7 @@ mod tests {
         overwrite(&memory, 2, 77);
         assert_eq!(edge.arrivals(), []);
         edge.audit();
-        assert_eq!(edge.arrivals(), [Arrival { place: 2, process: 77 }]);
+        assert_eq!(edge.arrivals(), [Arrival { worker: 2, process: 77 }]);
     }
 
     #[test]

@@ -23,8 +23,8 @@ impl Edge {
     /// for all of them, from the oldest position on. The tickets of the removed requests are appended to `left`.
     pub fn set_aside(&mut self, mut leaves: impl FnMut(Ticket) -> bool, left: &mut Vec<Ticket>) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain(|place| {
-            let entry = place.entry;
+        waiting.retain(|waiting| {
+            let entry = waiting.entry;
             let (queued, aside) = (Ownership::Queued(entry.serial), Ownership::Aside(entry.serial));
             if self.owner(entry.slot) != queued {
                 return false;
@@ -34,7 +34,7 @@ impl Edge {
             }
             if self.swap(entry.slot, queued, aside) {
                 // Otherwise workers would find it at this position after it was put back after others.
-                self.requests.words()[self.layout.entry(place.position)].store(0, Release);
+                self.requests.words()[self.layout.entry(waiting.position)].store(0, Release);
                 self.records[entry.slot as usize].state = State::Aside;
                 left.push(Ticket(entry));
             }
@@ -54,7 +54,7 @@ impl Edge {
 
     /// The requests in the queue, and perhaps some that workers have just taken, from the oldest position on.
     pub fn waiting(&self) -> impl Iterator<Item = Ticket> {
-        self.waiting.iter().map(|place| Ticket(place.entry))
+        self.waiting.iter().map(|waiting| Ticket(waiting.entry))
     }
 
     /// Whether a request is in the queue, and no worker has taken it.
@@ -161,7 +161,7 @@ mod tests {
         let memory = Memory::new(SHAPE).expect("memory");
         let mut edge = Edge::new(&memory).expect("memory");
         let aside = submit(&mut edge, b'a', true);
-        edge.bury(0);
+        edge.report_death(0);
         read_all(&mut edge);
         assert!(edge.waits(aside));
     }

@@ -46,7 +46,7 @@ impl Ticket {
 
 /// The numbers of workers in a pool, from the words that workers write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Staff {
+pub struct WorkerCounts {
     /// The workers that are attached.
     pub attached: u32,
     /// The workers that wait for a request.
@@ -114,7 +114,7 @@ pub struct Edge {
     claims: Shared,
     notes: Shared,
     doorbell: Arc<Doorbell>,
-    places: Vec<WorkerRecord>,
+    workers: Vec<WorkerRecord>,
     /// Heads of responses of which only a part has arrived, by place and area.
     heads: HashMap<(u32, u32), Vec<u8>>,
     records: Vec<Record>,
@@ -127,23 +127,23 @@ pub struct Edge {
     executed: Vec<u32>,
     /// The count of arrivals at the last look; `None` to look in any case.
     arrivals: Option<u64>,
-    /// The count of arrivals at which `staffed` was determined.
+    /// The count of arrivals at which `workers_in_use` was determined.
     counted: Option<u64>,
     /// The first place that has never had a worker; the edge skips it and all later ones, because workers take the first
     /// free place.
-    staffed: usize,
+    workers_in_use: usize,
     /// A dead worker's last frames are still being read at some place.
     any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
-    /// A worker was woken since the last call of [`Edge::take_rung`].
+    /// A worker was woken since the last call of [`Edge::take_woken`].
     rung: bool,
     /// The areas that have something to read, with their places.
     lively: VecDeque<(u32, u32)>,
     /// Events that do not come from frames.
     found: VecDeque<Event>,
     pace: Pace,
-    /// The time: see [`Edge::tell_time`].
+    /// The time: see [`Edge::set_time`].
     now: u64,
     /// The time that requests have waited for workers, in nanoseconds: the sum, and the longest wait.
     waits: (u64, u64),
@@ -166,10 +166,10 @@ impl Edge {
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
         let notes = memory.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let places = memory.places.iter().zip(0..).map(|(place, number)| {
+        let workers = memory.workers.iter().zip(0..).map(|(worker_record, number)| {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-            let edge_end = place.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            let (doorbell, line) = (Arc::clone(&place.doorbell), DescriptorChannel::new(Arc::clone(edge_end)));
+            let edge_end = worker_record.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            let (doorbell, line) = (Arc::clone(&worker_record.doorbell), DescriptorChannel::new(Arc::clone(edge_end)));
             let (rung, readers) = (Sleep::AWAKE, Vec::new());
             let (broken, known, dying, read, ordered) = (false, false, false, false, false);
             Ok(WorkerRecord { answers, doorbell, line, rung, broken, known, dying, read, ordered, readers })
@@ -183,7 +183,7 @@ impl Edge {
             claims: Shared::map(memory.as_fd(), layout.claims())?,
             notes: Shared::map(notes.as_fd(), 0..layout.notes_size())?,
             doorbell: Arc::clone(&memory.edge_doorbell),
-            places: places.collect::<io::Result<_>>()?,
+            workers: workers.collect::<io::Result<_>>()?,
             heads: HashMap::new(),
             records: vec![Record::default(); shape.slots as usize],
             free: (0..shape.slots).rev().collect(),
@@ -194,7 +194,7 @@ impl Edge {
             executed: Vec::new(),
             arrivals: None,
             counted: None,
-            staffed: 0,
+            workers_in_use: 0,
             any_dying: false,
             unannounced: 0,
             rung: false,
@@ -328,18 +328,18 @@ impl Edge {
 
     /// The numbers of attached and of waiting workers.
     #[must_use]
-    pub fn staff(&self) -> Staff {
-        let mut staff = Staff::default();
-        for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
-            let words = place.answers.words();
+    pub fn worker_counts(&self) -> WorkerCounts {
+        let mut worker_counts = WorkerCounts::default();
+        for worker_record in self.workers.iter().filter(|worker_record| !worker_record.broken && !worker_record.dying) {
+            let words = worker_record.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
             // The threads of a crew do not remove the announcement of a sleep when they were rung for and have work.
             let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
-            let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
-            staff.attached += u32::from(attached);
-            staff.waiting += u32::from(attached && waits);
+            let waits = sleep.waits.for_work() && sleep.is_to_be_woken(worker_record.rung);
+            worker_counts.attached += u32::from(attached);
+            worker_counts.waiting += u32::from(attached && waits);
         }
-        staff
+        worker_counts
     }
 
     /// Withdraws a request, because its client has disconnected or it has waited too long. If a worker already runs it,
@@ -394,9 +394,9 @@ impl Edge {
         }
         self.order(ticket.0, orders);
         if let Some(worker) = self.holder(ticket)
-            && let Some(place) = self.places.get(worker as usize)
+            && let Some(worker_record) = self.workers.get(worker as usize)
         {
-            place.line.call(ticket.0.bits());
+            worker_record.line.call(ticket.0.bits());
         }
     }
 
@@ -418,10 +418,10 @@ impl Edge {
     ///
     /// # Errors
     /// No worker has the request, or the operating system refuses to send the descriptor.
-    pub fn fulfil(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn send_descriptor(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
-        let place = self.places.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
-        place.line.pass(ticket.0.bits(), descriptor)
+        let worker_record = self.workers.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
+        worker_record.line.pass(ticket.0.bits(), descriptor)
     }
 
     /// The descriptor that becomes readable when a worker publishes something while the edge sleeps. If it is watched
@@ -434,7 +434,7 @@ impl Edge {
     /// Whether there are descriptors that no frame has named yet.
     #[cfg(test)]
     pub(crate) fn keeps_descriptors(&self) -> bool {
-        self.places.iter().any(|place| place.line.keeps())
+        self.workers.iter().any(|worker_record| worker_record.line.keeps())
     }
 
     fn order(&mut self, entry: Entry, orders: Orders) {
@@ -443,9 +443,9 @@ impl Edge {
         word.store(all.bits(entry.serial), SeqCst);
         // A sleeping worker would not see the order, and would keep the area of a client that has disconnected.
         if let Some(worker) = self.holder(Ticket(entry))
-            && let Some(place) = self.places.get_mut(worker as usize)
+            && let Some(worker_record) = self.workers.get_mut(worker as usize)
         {
-            (place.read, place.ordered) = (true, true);
+            (worker_record.read, worker_record.ordered) = (true, true);
         }
     }
 
@@ -454,7 +454,7 @@ impl Edge {
         let record = &mut self.records[entry.slot as usize];
         record.forsaken = true;
         if let State::Begun(worker, area) = record.state {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
         }
     }
 

@@ -11,7 +11,7 @@ impl Edge {
     /// Sets the time, on a clock that all processes share and that is never set back. Until the next call, arrivals of
     /// requests and progress of workers are noted with this time.
     #[inline]
-    pub fn tell_time(&mut self, now: Duration) {
+    pub fn set_time(&mut self, now: Duration) {
         self.now = nanoseconds(now);
     }
 
@@ -34,7 +34,7 @@ impl Edge {
 
     /// Notes another deadline that the app asked for, counted from now on.
     pub(super) fn note_deadline(&mut self, entry: Entry, time: Option<Duration>) {
-        self.note(entry, |progress_note, _| progress_note.asked = Some(time));
+        self.note(entry, |progress_note, _| progress_note.own_deadline = Some(time));
     }
 
     /// Notes the wait of a request whose answer has begun. The worker reports when it took the request; only a time between
@@ -70,10 +70,10 @@ impl Edge {
     fn wait_without_answer(&self, ticket: Ticket) -> u64 {
         let slot = ticket.0.slot;
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
-        let said = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
+        let claimed = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
         // An earlier time belongs to the former request of the slot; a worker that has just taken this request has already
         // written the time.
-        let taken = if self.holder(ticket).is_some() && said >= since { said.min(self.now) } else { self.now };
+        let taken = if self.holder(ticket).is_some() && claimed >= since { claimed.min(self.now) } else { self.now };
         taken.saturating_sub(since)
     }
 
@@ -116,10 +116,10 @@ mod tests {
         let memory = Memory::new(SHAPE).expect("memory");
         let (mut edge, mut worker) =
             (Edge::new(&memory).expect("memory"), Worker::attach_free(&memory).expect("there is a place"));
-        edge.tell_time(Duration::from_secs(1));
+        edge.set_time(Duration::from_secs(1));
         let reserved = edge.reserve().expect("a slot");
         let ticket = edge.submit(reserved, 1);
-        worker.tell_time(taken_after);
+        worker.set_time(taken_after);
         let mut taken = worker.take().expect("a request");
         if whole {
             worker.respond(taken, b"head", &[b"content"]).expect("there is room");
@@ -127,7 +127,7 @@ mod tests {
             worker.head(&mut taken, b"head").expect("there is room");
             worker.finish(taken);
         }
-        edge.tell_time(Duration::from_secs(2));
+        edge.set_time(Duration::from_secs(2));
         edge.gather();
         while edge.next(&mut Vec::new()).is_some() {}
         let waits = edge.take_waits();
@@ -140,13 +140,13 @@ mod tests {
         let memory = Memory::new(Shape { workers: 2, ..SHAPE }).expect("memory");
         let (mut edge, mut worker) =
             (Edge::new(&memory).expect("memory"), Worker::attach(&memory, 1).expect("there is a place"));
-        let tell = |edge: &mut Edge, milliseconds| edge.tell_time(Duration::from_millis(milliseconds));
+        let tell = |edge: &mut Edge, milliseconds| edge.set_time(Duration::from_millis(milliseconds));
         tell(&mut edge, 1000);
         let reserved = edge.reserve().expect("a slot");
         let ticket = edge.submit(reserved, 1);
         tell(&mut edge, 1200);
         assert_eq!((waited(&edge, ticket), edge.worker_of(ticket)), (Duration::from_millis(200), None));
-        worker.tell_time(1_300_000_000);
+        worker.set_time(1_300_000_000);
         let taken = worker.take().expect("a request");
         tell(&mut edge, 1900);
         assert_eq!((waited(&edge, ticket), edge.worker_of(ticket)), (Duration::from_millis(300), Some(1)));
@@ -154,7 +154,7 @@ mod tests {
         worker.respond(taken, b"head", &[]).expect("there is room");
         let reserved = edge.reserve().expect("a slot");
         let next = edge.submit(reserved, 1);
-        worker.tell_time(2_000_000_000);
+        worker.set_time(2_000_000_000);
         let _held = worker.take().expect("a request");
         tell(&mut edge, 2100);
         edge.gather();

@@ -1,6 +1,6 @@
 //! Recovers from the death of a worker or of the previous edge, and from stray writes to shared memory.
 
-use super::answers::{Reader, Speaks};
+use super::answers::{AnswerOf, Reader};
 use super::slot_records::{Record, State};
 use super::{Edge, Event, Ticket};
 use crate::memory::Memory;
@@ -50,15 +50,15 @@ impl Edge {
             let words = edge.requests.words();
             words[layout.paused(worker, area)].store(0, SeqCst);
             let read = words[layout.consumed(worker, area)].load(Acquire);
-            let said = Entry::from_bits(words[layout.speaks(worker, area)].load(Acquire));
-            let speaks = match said.filter(|entry| edge.current(*entry).is_some()) {
+            let noted = Entry::from_bits(words[layout.answer_of(worker, area)].load(Acquire));
+            let answer_of = match noted.filter(|entry| edge.current(*entry).is_some()) {
                 Some(entry) => {
                     edge.records[entry.slot as usize].state = State::Begun(worker, area);
-                    Speaks::Of(entry)
+                    AnswerOf::Exchange(entry)
                 }
-                None => Speaks::OfThePast,
+                None => AnswerOf::Past,
             };
-            *edge.reader(worker, area) = Reader::at(read, speaks);
+            *edge.reader(worker, area) = Reader::at(read, answer_of);
             edge.look_at(worker, area);
         }
         Ok(edge)
@@ -66,26 +66,27 @@ impl Edge {
 
     /// Reports that the process of a worker has ended and can no longer write. [`Edge::next`] first returns the rest of its
     /// published frames, and then its unfinished requests as lost. After that its place is free for another worker.
-    pub fn bury(&mut self, worker: u32) {
-        let Some(place) = self.places.get_mut(worker as usize) else { return };
-        place.dying = true;
+    pub fn report_death(&mut self, worker: u32) {
+        let Some(worker_record) = self.workers.get_mut(worker as usize) else { return };
+        worker_record.dying = true;
         self.any_dying = true;
-        if place.broken {
+        if worker_record.broken {
             return;
         }
-        let looked_at = self.places[worker as usize].readers.len() as u32;
+        let looked_at = self.workers[worker as usize].readers.len() as u32;
         for area in 0..self.used_areas(worker).max(looked_at) {
-            self.go_on_reading(worker, area);
+            self.resume_reading(worker, area);
             self.look_at(worker, area);
         }
     }
 
     /// Cleans up after dead workers whose last frames have been read; returns whether there were any.
-    pub(super) fn conclude_deaths(&mut self) -> bool {
+    pub(super) fn release_dead(&mut self) -> bool {
         if !std::mem::take(&mut self.any_dying) {
             return false;
         }
-        let dead: Vec<u32> = (0..).zip(&self.places).filter(|(_, place)| place.dying).map(|(worker, _)| worker).collect();
+        let dead: Vec<u32> =
+            (0..).zip(&self.workers).filter(|(_, worker_record)| worker_record.dying).map(|(worker, _)| worker).collect();
         for &worker in &dead {
             for entry in self.held_by(worker) {
                 if !self.records[entry.slot as usize].forsaken {
@@ -105,37 +106,38 @@ impl Edge {
     /// Makes a place free for another worker.
     fn clear(&mut self, worker: u32) {
         for area in 0..self.layout.shape.areas {
-            let read = self.places[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
+            let read = self.workers[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
             // Memory that was never written stays untouched.
-            let words = self.places[worker as usize].answers.words();
+            let words = self.workers[worker as usize].answers.words();
             for (word, value) in [(Layout::written(area), read), (self.layout.holding(area), 0)] {
                 if words[word].load(Relaxed) != value {
                     words[word].store(value, Relaxed);
                 }
             }
-            if let Some(reader) = self.places[worker as usize].readers.get_mut(area as usize) {
+            if let Some(reader) = self.workers[worker as usize].readers.get_mut(area as usize) {
                 reader.settle();
                 let words = self.requests.words();
-                words[self.layout.speaks(worker, area)].store(0, Relaxed);
+                words[self.layout.answer_of(worker, area)].store(0, Relaxed);
                 words[self.layout.paused(worker, area)].store(0, Relaxed);
                 words[self.layout.consumed(worker, area)].store(read, Release);
             }
         }
-        self.heads.retain(|(place, _), _| *place != worker);
-        let place = &mut self.places[worker as usize];
-        (place.known, place.dying, place.broken, place.rung) = (false, false, false, Sleep::AWAKE);
-        place.line.clear();
+        self.heads.retain(|(worker_record, _), _| *worker_record != worker);
+        let worker_record = &mut self.workers[worker as usize];
+        (worker_record.known, worker_record.dying, worker_record.broken, worker_record.rung) =
+            (false, false, false, Sleep::AWAKE);
+        worker_record.line.clear();
         self.requests.words()[self.layout.occupant(worker)].store(0, SeqCst);
-        let words = self.places[worker as usize].answers.words();
-        words[Layout::NEWS].store(0, Relaxed);
+        let words = self.workers[worker as usize].answers.words();
+        words[Layout::UNREAD].store(0, Relaxed);
         words[Layout::WORKER_SLEEP].store(Sleep::AWAKE.bits(), Relaxed);
         words[Layout::EXECUTED].store(0, Relaxed);
         words[Layout::ATTACHED].store(0, SeqCst);
     }
 
     /// Stops reading a worker that has written invalid frames.
-    pub(super) fn break_with(&mut self, worker: u32) {
-        if std::mem::replace(&mut self.places[worker as usize].broken, true) {
+    pub(super) fn mark_broken(&mut self, worker: u32) {
+        if std::mem::replace(&mut self.workers[worker as usize].broken, true) {
             return;
         }
         self.found.push_back(Event::Broken(worker));
@@ -167,7 +169,7 @@ impl Edge {
     }
 
     fn says_it_holds(&self, worker: u32, entry: Entry) -> bool {
-        let words = self.places[worker as usize].answers.words();
+        let words = self.workers[worker as usize].answers.words();
         let held = &words[self.layout.holding(0)..self.layout.holding(self.layout.shape.areas)];
         held.iter().any(|word| word.load(SeqCst) == entry.bits())
     }
@@ -214,7 +216,7 @@ impl Edge {
             return;
         }
         let is_sensible = matches!(owner, Ownership::Taken(serial, worker)
-            if serial == entry.serial && (worker as usize) < self.places.len() && self.says_it_holds(worker, entry));
+            if serial == entry.serial && (worker as usize) < self.workers.len() && self.says_it_holds(worker, entry));
         let slot = entry.slot as usize;
         self.records[slot].suspicious = !is_sensible;
         if is_sensible {
@@ -232,7 +234,7 @@ impl Edge {
             None => self.enqueue(entry),
             Some(worker) => {
                 self.ownership(entry.slot).store(Ownership::Taken(entry.serial, worker).bits(), Release);
-                if record.contested || self.places[worker as usize].broken {
+                if record.contested || self.workers[worker as usize].broken {
                     self.lose(entry);
                 }
             }

@@ -51,7 +51,7 @@ pub(super) struct Pace {
 impl Pace {
     /// A worker has published something.
     #[inline]
-    pub(super) const fn news(&mut self) {
+    pub(super) const fn note_published(&mut self) {
         if self.dozed {
             *self = Self { tails: self.tails, dozed: false, without_news: 0, left_out: 0, leaves_out: 0 };
         }
@@ -68,26 +68,26 @@ impl Edge {
 
     /// Wakes `count` sleeping workers for requests, and those that wait for room and now have it.
     fn wake(&mut self, mut count: usize) {
-        self.count_places();
-        for place in &mut self.places[..self.staffed] {
-            if count == 0 && !place.read {
+        self.count_workers();
+        for worker_record in &mut self.workers[..self.workers_in_use] {
+            if count == 0 && !worker_record.read {
                 continue;
             }
-            let (read, ordered) = (std::mem::take(&mut place.read), std::mem::take(&mut place.ordered));
+            let (read, ordered) = (std::mem::take(&mut worker_record.read), std::mem::take(&mut worker_record.ordered));
             if read {
                 // The position up to which the edge has read is written without sequential consistency. Without this fence
                 // the processor could delay that write beyond the read of the sleeper's word, and the worker would repeat
                 // its check too early.
                 fence(SeqCst);
             }
-            let sleep = Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst));
-            if place.broken || place.dying || !sleep.is_to_be_woken(place.rung) {
+            let sleep = Sleep::from_bits(worker_record.answers.words()[Layout::WORKER_SLEEP].load(SeqCst));
+            if worker_record.broken || worker_record.dying || !sleep.is_to_be_woken(worker_record.rung) {
                 continue;
             }
             let for_work = sleep.waits.for_work() && count > 0;
             if for_work || ordered || (read && sleep.waits.for_room()) {
-                place.rung = sleep;
-                place.doorbell.ring();
+                worker_record.rung = sleep;
+                worker_record.doorbell.ring();
                 self.rung = true;
                 count -= usize::from(for_work);
             }
@@ -95,7 +95,7 @@ impl Edge {
     }
 
     /// Whether a worker was woken since the last call.
-    pub const fn take_rung(&mut self) -> bool {
+    pub const fn take_woken(&mut self) -> bool {
         std::mem::replace(&mut self.rung, false)
     }
 
@@ -154,10 +154,12 @@ impl Edge {
         if self.pace.left_out > 0 || self.unannounced == 0 && self.waiting.is_empty() {
             return self.unannounced;
         }
-        let is_awake = |place: &super::WorkerRecord| {
-            Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst)).waits == Waits::No
+        let is_awake = |worker_record: &super::WorkerRecord| {
+            Sleep::from_bits(worker_record.answers.words()[Layout::WORKER_SLEEP].load(SeqCst)).waits == Waits::No
         };
-        let is_active = self.places[..self.staffed].iter().any(|place| place.read && !place.broken && is_awake(place));
+        let is_active = self.workers[..self.workers_in_use]
+            .iter()
+            .any(|worker_record| worker_record.read && !worker_record.broken && is_awake(worker_record));
         self.forget_taken();
         let has_backlog = self.waiting.front().is_some_and(|oldest| oldest.position < self.pace.tails[0]);
         usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
@@ -183,9 +185,12 @@ impl Edge {
         self.sleep = self.sleep.next(waits);
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
         // A worker that arrived after the last count may have answered already.
-        self.count_places();
-        let has_news = |place: &super::WorkerRecord| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
-        let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places[..self.staffed].iter().any(has_news);
+        self.count_workers();
+        let has_unread = |worker_record: &super::WorkerRecord| {
+            !worker_record.broken && worker_record.answers.words()[Layout::UNREAD].load(SeqCst) != 0
+        };
+        let may_sleep =
+            self.lively.is_empty() && self.found.is_empty() && !self.workers[..self.workers_in_use].iter().any(has_unread);
         if !may_sleep {
             self.awake();
         }

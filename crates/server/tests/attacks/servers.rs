@@ -7,7 +7,7 @@ use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::engine::Engine;
 use oribi_server::lane::{self, ContextSupply, Lane, LaneSetup, Renewal};
-use oribi_server::listen::{Listener, Seat, doors, open};
+use oribi_server::listen::{Listener, Shard, listen_sockets, open};
 use oribi_server::scoreboard::{WorkerCommand, WorkerSlot};
 use std::cell::Cell;
 use std::io::{ErrorKind, PipeWriter, Read, Write};
@@ -163,12 +163,12 @@ impl Real {
         let slot = WorkerSlot::unshared();
         let (woken, wake) = std::io::pipe().expect("a pipe");
         let thread = std::thread::spawn(move || {
-            let doors = doors(&listeners, Seat::ONLY);
+            let listen_sockets = listen_sockets(&listeners, Shard::ONLY);
             let (slot, wake) = (&slot, woken.as_fd());
             let setup = LaneSetup {
                 settings: &settings,
                 listeners: &listeners,
-                doors: &doors,
+                listen_sockets: &listen_sockets,
                 slot,
                 running: &[],
                 wake,

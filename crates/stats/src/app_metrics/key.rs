@@ -51,7 +51,7 @@ pub(crate) struct Named<'a> {
 }
 
 /// Returns the exported name, with its prefix.
-pub fn told(name: &str) -> String {
+pub fn exported_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
@@ -82,7 +82,7 @@ impl Key {
         for &(label, value) in &*sorted {
             check_label(label)?;
             if label == before {
-                return Err(format!("the label {} is there twice", shown(label)));
+                return Err(format!("the label {} is there twice", quoted(label)));
             }
             before = label;
             key.append(&[label.len() as u8]);
@@ -98,7 +98,7 @@ impl Key {
         let labels: Vec<(&[u8], &[u8])> = labels.iter().map(|(label, value)| (label.as_bytes(), value.as_bytes())).collect();
         // The bytes must be exactly those that `new` writes. The prefix has been removed from the name; the rest might look
         // like a name with a prefix, or be invalid.
-        Self::new(kind, told(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
+        Self::new(kind, exported_name(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
     }
 
     pub(super) fn get(&self) -> &[u8] {
@@ -148,7 +148,7 @@ fn bare(kind: Kind, name: &[u8]) -> Result<&str, String> {
     let text = identifier(name).ok_or_else(|| {
         format!(
             "a figure cannot be called {}: a name has letters of ASCII, digits and _, and does not begin with a digit",
-            shown(name)
+            quoted(name)
         )
     })?;
     let begin = text.strip_prefix(PREFIX).unwrap_or(text);
@@ -163,7 +163,7 @@ fn check_label(label: &[u8]) -> Result<(), String> {
     match identifier(label) {
         None => Err(format!(
             "a label cannot be called {}: a name has letters of ASCII, digits and _, and does not begin with a digit",
-            shown(label)
+            quoted(label)
         )),
         Some("le") => Err("a label cannot be called le: that is the one of buckets".to_owned()),
         Some(name) if name.starts_with("__") => Err(format!("a label cannot be called {name}: __ is for Prometheus itself")),
@@ -179,13 +179,13 @@ fn identifier(name: &[u8]) -> Option<&str> {
 }
 
 /// Formats an untrusted name for a message.
-fn shown(name: &[u8]) -> String {
-    let mut shown = String::new();
+fn quoted(name: &[u8]) -> String {
+    let mut quoted = String::new();
     for letter in String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES)]).escape_debug() {
         // Writing to a String cannot fail.
-        let _ = write!(shown, "{letter}");
+        let _ = write!(quoted, "{letter}");
     }
-    format!("\"{shown}\"")
+    format!("\"{quoted}\"")
 }
 
 /// Splits a key into its parts without a check of its names.
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(Key::of(key.get()).as_ref(), Some(&key));
         let other = Key::new(Kind::Histogram, b"orders", &[]).expect("a key");
         assert_ne!(other.hash(), key.hash());
-        assert_eq!(told(named.name), "app_orders");
+        assert_eq!(exported_name(named.name), "app_orders");
     }
 
     #[test]
@@ -245,7 +245,10 @@ mod tests {
                 let key = Key::new(kind, name.as_bytes(), &[]).expect(name);
                 assert_eq!(Key::of(key.get()).as_ref(), Some(&key), "{name}");
                 let named = key.named().expect(name);
-                assert_eq!(told(named.name), if name.starts_with("app_") { name.to_owned() } else { format!("app_{name}") });
+                assert_eq!(
+                    exported_name(named.name),
+                    if name.starts_with("app_") { name.to_owned() } else { format!("app_{name}") }
+                );
             }
         }
     }

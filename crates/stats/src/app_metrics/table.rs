@@ -86,7 +86,7 @@ pub enum Context {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Series {
     /// Its index in the table.
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) key: Key,
     pub(super) kind: Kind,
     pub(super) numbers: [u64; NUMBERS],
@@ -115,34 +115,34 @@ impl Table {
     }
 
     /// Returns the index of a series, which is added if it is missing.
-    pub(super) fn place(&self, key: &Key) -> Result<usize, Full> {
+    pub(super) fn find_or_add(&self, key: &Key) -> Result<usize, Full> {
         self.find(key).map_or_else(|| self.insert(key), Ok)
     }
 
     /// Returns the index of a series; `None` if the table does not have it.
     pub(super) fn find(&self, key: &Key) -> Option<usize> {
         let hash = key.hash();
-        let is_there = |place: &usize| self.hash(*place).is_some_and(|word| word.load(Acquire) == hash) && self.is(*place, key);
+        let is_there = |index: &usize| self.hash(*index).is_some_and(|word| word.load(Acquire) == hash) && self.is(*index, key);
         (0..self.used()).find(is_there)
     }
 
     /// Whether a series of another kind has the same name.
     pub(super) fn has_other_kind(&self, key: &Key) -> bool {
         let Some(named) = key.named() else { return false };
-        let other = |place| self.key(place).is_some_and(|other| is_other_kind(&other, named.kind, named.name));
+        let other = |index| self.key(index).is_some_and(|other| is_other_kind(&other, named.kind, named.name));
         self.find(key).is_none() && (0..self.used()).any(other)
     }
 
     /// Adds to a number of a series.
-    pub(super) fn add(&self, place: usize, number: usize, amount: u64) {
-        if let Some(word) = self.number(place, number) {
+    pub(super) fn add(&self, index: usize, number: usize, amount: u64) {
+        if let Some(word) = self.number(index, number) {
             add_saturating(word, amount);
         }
     }
 
     /// Adds to the sum of a series.
-    pub(super) fn add_to_sum(&self, place: usize, amount: f64) {
-        let Some(word) = self.number(place, 0) else { return };
+    pub(super) fn add_to_sum(&self, index: usize, amount: f64) {
+        let Some(word) = self.number(index, 0) else { return };
         // Tries again after another writer has changed the sum. A value that is not a valid sum must not become one.
         let _ = word.fetch_update(Relaxed, Relaxed, |bits| {
             let present = f64::from_bits(bits);
@@ -212,7 +212,7 @@ impl Table {
     }
 
     /// Copies the table without its invalid entries.
-    pub(crate) fn told(&self) -> Option<TableCopy> {
+    pub(crate) fn copy(&self) -> Option<TableCopy> {
         TableCopy::read(|lines| self.read(lines))
     }
 
@@ -229,17 +229,17 @@ impl Table {
         self.0.first().map_or(0, |first| first.words[USED].load(Acquire)).min(SERIES as u64) as usize
     }
 
-    fn hash(&self, place: usize) -> Option<&'static AtomicU64> {
-        self.0.get(HEADER_LINES + place / EACH).map(|line| &line.words[place % EACH])
+    fn hash(&self, index: usize) -> Option<&'static AtomicU64> {
+        self.0.get(HEADER_LINES + index / EACH).map(|line| &line.words[index % EACH])
     }
 
-    fn entry(&self, place: usize) -> Option<(&'static [SharedLine], &'static [SharedLine])> {
-        let first = FIRST_ENTRY + place * ENTRY_LINES;
+    fn entry(&self, index: usize) -> Option<(&'static [SharedLine], &'static [SharedLine])> {
+        let first = FIRST_ENTRY + index * ENTRY_LINES;
         self.0.get(first..first + ENTRY_LINES)?.split_at_checked(NUMBER_LINES)
     }
 
-    fn number(&self, place: usize, number: usize) -> Option<&'static AtomicU64> {
-        self.entry(place)?.0.get(number / EACH).map(|line| &line.words[number % EACH])
+    fn number(&self, index: usize, number: usize) -> Option<&'static AtomicU64> {
+        self.entry(index)?.0.get(number / EACH).map(|line| &line.words[number % EACH])
     }
 
     fn number_of(&self, context: Context) -> Option<&'static AtomicU32> {
@@ -247,14 +247,14 @@ impl Table {
     }
 
     /// Whether the entry has this key.
-    fn is(&self, place: usize, key: &Key) -> bool {
-        let Some((_, lines)) = self.entry(place) else { return false };
+    fn is(&self, index: usize, key: &Key) -> bool {
+        let Some((_, lines)) = self.entry(index) else { return false };
         let parts = key.bytes.as_chunks::<LINE_BYTES>().0.iter().take(key.size.div_ceil(LINE_BYTES));
         lines.iter().zip(parts).all(|(line, part)| bytes(line) == *part)
     }
 
-    fn key(&self, place: usize) -> Option<Key> {
-        let (numbers, lines) = self.entry(place)?;
+    fn key(&self, index: usize) -> Option<Key> {
+        let (numbers, lines) = self.entry(index)?;
         let lines: Vec<[u8; LINE_BYTES]> = lines.iter().map(bytes).collect();
         key_in(numbers.first()?.halves[SIZE].load(Relaxed), &lines)
     }
@@ -262,8 +262,8 @@ impl Table {
     fn insert(&self, key: &Key) -> Result<usize, Full> {
         let used = &self.0.first().ok_or(Full)?.words[USED];
         let taken = used.fetch_update(Relaxed, Relaxed, |used| (used < SERIES as u64).then(|| used + 1));
-        let place = taken.map_err(|_| Full)? as usize;
-        let (Some((numbers, lines)), Some(word)) = (self.entry(place), self.hash(place)) else { return Err(Full) };
+        let index = taken.map_err(|_| Full)? as usize;
+        let (Some((numbers, lines)), Some(word)) = (self.entry(index), self.hash(index)) else { return Err(Full) };
         for (line, part) in lines.iter().zip(key.bytes.as_chunks().0) {
             write(line, part);
         }
@@ -271,7 +271,7 @@ impl Table {
             line.halves[SIZE].store(key.size as u32, Relaxed);
         }
         word.store(key.hash(), Release);
-        Ok(place)
+        Ok(index)
     }
 }
 
@@ -293,8 +293,8 @@ fn bytes(line: &SharedLine) -> [u8; LINE_BYTES] {
         .0
         .iter_mut()
         .zip(&line.halves)
-        .for_each(|(place, half)| *place = half.load(Relaxed).to_ne_bytes());
-    in_words.as_chunks_mut().0.iter_mut().zip(&line.words).for_each(|(place, word)| *place = word.load(Relaxed).to_ne_bytes());
+        .for_each(|(index, half)| *index = half.load(Relaxed).to_ne_bytes());
+    in_words.as_chunks_mut().0.iter_mut().zip(&line.words).for_each(|(index, word)| *index = word.load(Relaxed).to_ne_bytes());
     bytes
 }
 
@@ -338,19 +338,19 @@ impl TableCopy {
             return None;
         }
         let [refused, collecting, collections] = sums.map(|sum| if sum > MOST { 0 } else { sum });
-        let mut told = Self { epoch: word(first, EPOCH), sums: Sums { refused, collecting, collections }, series: Vec::new() };
+        let mut copy = Self { epoch: word(first, EPOCH), sums: Sums { refused, collecting, collections }, series: Vec::new() };
         let used = word(first, USED).min(SERIES as u64) as usize;
         let directory = read(HEADER_LINES..HEADER_LINES + used.div_ceil(EACH));
         let hashes = directory.iter().flat_map(|line| (0..EACH).map(|index| word(line, index))).take(used);
         let entries = read(FIRST_ENTRY..FIRST_ENTRY + used * ENTRY_LINES);
-        for (place, (hash, lines)) in hashes.zip(entries.chunks_exact(ENTRY_LINES)).enumerate() {
-            match Series::read(place, hash, lines) {
-                Some(series) => told.series.push(series),
+        for (index, (hash, lines)) in hashes.zip(entries.chunks_exact(ENTRY_LINES)).enumerate() {
+            match Series::read(index, hash, lines) {
+                Some(series) => copy.series.push(series),
                 None if hash == 0 || leniently => {}
                 None => return None,
             }
         }
-        Some(told)
+        Some(copy)
     }
 }
 
@@ -367,7 +367,7 @@ impl Contexts {
 
 impl Series {
     /// Decodes an entry; `None` if it is incomplete or invalid.
-    fn read(place: usize, hash: u64, lines: &[[u8; LINE_BYTES]]) -> Option<Self> {
+    fn read(index: usize, hash: u64, lines: &[[u8; LINE_BYTES]]) -> Option<Self> {
         let (first, keys) = lines.split_at_checked(NUMBER_LINES)?;
         let key = key_in(half(first.first()?, SIZE), keys)?;
         let mut words = first.iter().flat_map(|line| (0..EACH).map(|index| word(line, index)));
@@ -377,7 +377,7 @@ impl Series {
         let is_whole =
             key.hash() == hash && sum.is_finite() && sum.is_sign_positive() && others.iter().all(|other| *other <= MOST);
         let kind = key.named()?.kind;
-        is_whole.then_some(Self { place, key, kind, numbers })
+        is_whole.then_some(Self { index, key, kind, numbers })
     }
 }
 
@@ -389,8 +389,8 @@ mod tests {
         Table(Vec::leak((0..LINES).map(|_| SharedLine::default()).collect()))
     }
 
-    fn told(table: &Table) -> TableCopy {
-        table.told().expect("there is a table")
+    fn copy(table: &Table) -> TableCopy {
+        table.copy().expect("there is a table")
     }
 
     fn key(name: &str) -> Key {
@@ -398,39 +398,39 @@ mod tests {
     }
 
     fn count(table: &Table, name: &str, amount: f64) -> Result<(), Full> {
-        let place = table.place(&key(name))?;
-        table.add_to_sum(place, amount);
-        table.add(place, 1, 1);
+        let index = table.find_or_add(&key(name))?;
+        table.add_to_sum(index, amount);
+        table.add(index, 1, 1);
         Ok(())
     }
 
-    fn sums(told: &TableCopy) -> Vec<(String, f64, u64)> {
+    fn sums(copy: &TableCopy) -> Vec<(String, f64, u64)> {
         let one = |series: &Series| {
             let name = series.key.named().map(|named| named.name.to_owned()).unwrap_or_default();
             (name, f64::from_bits(series.numbers[0]), series.numbers[1])
         };
-        told.series.iter().map(one).collect()
+        copy.series.iter().map(one).collect()
     }
 
     #[test]
     fn what_is_counted_is_told() {
         let table = table();
-        assert_eq!(told(&table), TableCopy::default());
+        assert_eq!(copy(&table), TableCopy::default());
         for (name, amount) in [("a", 1.5), ("b", 2.0), ("a", 0.25)] {
             count(&table, name, amount).expect("room");
         }
-        assert_eq!(sums(&told(&table)), [("a".to_owned(), 1.75, 2), ("b".to_owned(), 2.0, 1)]);
+        assert_eq!(sums(&copy(&table)), [("a".to_owned(), 1.75, 2), ("b".to_owned(), 2.0, 1)]);
         table.add_sums(Sums { refused: 1, collecting: 2, collections: 3 });
         table.change_contexts(Context::LuaState, 3);
         table.change_contexts(Context::LuaState, -1);
-        let seen = told(&table);
+        let seen = copy(&table);
         assert_eq!(seen.sums, Sums { refused: 1, collecting: 2, collections: 3 });
         assert_eq!(table.contexts(), Contexts { lua_states: 2, perl_interpreters: 0 });
         let histogram = Key::new(Kind::Histogram, b"a", &[]).expect("a name");
         assert!(table.has_other_kind(&histogram) && !table.has_other_kind(&key("a")));
         count(&table, "a", f64::MAX).expect("room");
         count(&table, "a", f64::MAX).expect("room");
-        assert_eq!(sums(&told(&table))[0].1, f64::MAX, "it stays a number");
+        assert_eq!(sums(&copy(&table))[0].1, f64::MAX, "it stays a number");
     }
 
     #[test]
@@ -441,10 +441,10 @@ mod tests {
         }
         assert_eq!(count(&table, "one_more", 1.0), Err(Full));
         count(&table, "figure_0", 1.0).expect("it is there");
-        assert_eq!(told(&table).series.len(), SERIES);
-        assert_eq!(Table(&[]).place(&key("a")), Err(Full));
+        assert_eq!(copy(&table).series.len(), SERIES);
+        assert_eq!(Table(&[]).find_or_add(&key("a")), Err(Full));
         table.pass_on();
-        assert_eq!(told(&table).series.len(), SERIES, "the next process goes on with it");
+        assert_eq!(copy(&table).series.len(), SERIES, "the next process goes on with it");
     }
 
     #[test]
@@ -461,10 +461,10 @@ mod tests {
                 });
             }
         });
-        let told = sums(&told(&table));
-        assert_eq!(told.iter().map(|(_, sum, _)| sum).sum::<f64>(), (THREADS * EACH) as f64, "{told:?}");
-        assert_eq!(told.iter().map(|(_, _, often)| *often as usize).sum::<usize>(), THREADS * EACH);
-        assert!(told.len() <= 8 * THREADS, "at worst each thread has brought each figure");
+        let copy = sums(&copy(&table));
+        assert_eq!(copy.iter().map(|(_, sum, _)| sum).sum::<f64>(), (THREADS * EACH) as f64, "{copy:?}");
+        assert_eq!(copy.iter().map(|(_, _, often)| *often as usize).sum::<usize>(), THREADS * EACH);
+        assert!(copy.len() <= 8 * THREADS, "at worst each thread has brought each figure");
     }
 
     #[test]
@@ -474,9 +474,9 @@ mod tests {
         table.0[0].words[USED].fetch_add(1, Relaxed);
         count(&table, "b", 1.0).expect("room");
         table.0[0].words[USED].fetch_add(1, Relaxed);
-        assert_eq!(sums(&told(&table)), [("a".to_owned(), 1.0, 1), ("b".to_owned(), 1.0, 1)]);
+        assert_eq!(sums(&copy(&table)), [("a".to_owned(), 1.0, 1), ("b".to_owned(), 1.0, 1)]);
         table.pass_on();
-        assert_eq!((table.used(), told(&table).series.len(), told(&table).epoch), (3, 2, 0));
+        assert_eq!((table.used(), copy(&table).series.len(), copy(&table).epoch), (3, 2, 0));
     }
 
     #[test]
@@ -486,12 +486,12 @@ mod tests {
             count(&table, "a", 1.0).expect("room");
             count(&table, "b", 2.0).expect("room");
             over(&table);
-            let shown = told(&table);
-            let _ = (count(&table, "a", 1.0), count(&table, "c", 1.0), told(&table));
+            let shown = copy(&table);
+            let _ = (count(&table, "a", 1.0), count(&table, "c", 1.0), copy(&table));
             table.pass_on();
-            let (next, epoch) = (told(&table).series, told(&table).epoch);
+            let (next, epoch) = (copy(&table).series, copy(&table).epoch);
             count(&table, "a", 5.0).expect("the next process has room");
-            assert!(told(&table).series.len() <= 4);
+            assert!(copy(&table).series.len() <= 4);
             (sums(&shown), next.len(), epoch)
         };
         let (a, b) = (("a".to_owned(), 1.0, 1), ("b".to_owned(), 2.0, 1));
@@ -506,14 +506,14 @@ mod tests {
         let key = |table: &Table| table.0[FIRST_ENTRY + NUMBER_LINES].halves[0].store(77, Relaxed);
         assert_eq!(written(&key), (vec![b], 0, 1), "a key");
         for nonsense in [u64::MAX, 0x4141_4141_4141_4141, 1] {
-            let (told, next, epoch) = written(&|table| {
+            let (copy, next, epoch) = written(&|table| {
                 for line in table.0 {
                     line.words.iter().for_each(|word| word.store(nonsense, Relaxed));
                     line.halves.iter().for_each(|half| half.store(nonsense as u32, Relaxed));
                 }
             });
-            assert_eq!((told, next, epoch), (Vec::new(), 0, nonsense.wrapping_add(1)));
+            assert_eq!((copy, next, epoch), (Vec::new(), 0, nonsense.wrapping_add(1)));
         }
-        assert_eq!((TableCopy::read(|_| Vec::new()), Table(&[]).told()), (None, None));
+        assert_eq!((TableCopy::read(|_| Vec::new()), Table(&[]).copy()), (None, None));
     }
 }

@@ -81,30 +81,30 @@ impl AppMetricTotals {
         self.file.take().map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds the growth of the workers' tables since they were last `seen`; the tables are in the order of the slots. `None`
+    /// Adds the growth of the workers' tables since they were last `folded`; the tables are in the order of the slots. `None`
     /// for a table that cannot be read now.
-    pub fn fold(&self, seen: &SeenMetrics, tables: impl Iterator<Item = Option<TableCopy>>) {
-        let mut seen = seen.0.borrow_mut();
-        for (index, told) in tables.enumerate() {
-            if seen.len() <= index {
-                seen.push(SeenTable::default());
+    pub fn fold(&self, folded: &FoldedMetrics, tables: impl Iterator<Item = Option<TableCopy>>) {
+        let mut folded = folded.0.borrow_mut();
+        for (index, copy) in tables.enumerate() {
+            if folded.len() <= index {
+                folded.push(FoldedTable::default());
             }
-            if let (Some(seen), Some(told)) = (seen.get_mut(index), told) {
-                self.fold_one(seen, &told);
+            if let (Some(folded), Some(copy)) = (folded.get_mut(index), copy) {
+                self.fold_one(folded, &copy);
             }
         }
     }
 
-    fn fold_one(&self, seen: &mut SeenTable, told: &TableCopy) {
-        if seen.epoch != told.epoch {
+    fn fold_one(&self, folded: &mut FoldedTable, copy: &TableCopy) {
+        if folded.epoch != copy.epoch {
             // Another worker has started with an empty table.
-            *seen = SeenTable { epoch: told.epoch, ..SeenTable::default() };
+            *folded = FoldedTable { epoch: copy.epoch, ..FoldedTable::default() };
         }
-        let mut growth = less(told.sums, seen.sums);
-        seen.sums = highest(seen.sums, told.sums);
-        for series in &told.series {
+        let mut growth = less(copy.sums, folded.sums);
+        folded.sums = highest(folded.sums, copy.sums);
+        for series in &copy.series {
             let (hash, mut grown) = (series.key.hash(), [0; NUMBERS]);
-            let known = seen.series.entry(series.place).or_insert((hash, [0; NUMBERS]));
+            let known = folded.series.entry(series.index).or_insert((hash, [0; NUMBERS]));
             // An entry never gets another key.
             if known.0 != hash {
                 continue;
@@ -130,21 +130,21 @@ impl AppMetricTotals {
         if self.table.has_other_kind(&series.key) {
             return false;
         }
-        let Ok(place) = self.table.place(&series.key) else { return false };
-        self.table.add_to_sum(place, sum);
+        let Ok(index) = self.table.find_or_add(&series.key) else { return false };
+        self.table.add_to_sum(index, sum);
         for (number, amount) in numbers.iter().enumerate().filter(|(_, amount)| **amount > 0) {
-            self.table.add(place, number, *amount);
+            self.table.add(index, number, *amount);
         }
         true
     }
 
     /// Returns all metrics, with the contexts of the current workers.
     pub fn read(&self, contexts: Contexts) -> AppMetrics {
-        let told = self.table.told().unwrap_or_default();
-        let mut app_metrics = AppMetrics { families: BTreeMap::new(), sums: told.sums, contexts };
+        let copy = self.table.copy().unwrap_or_default();
+        let mut app_metrics = AppMetrics { families: BTreeMap::new(), sums: copy.sums, contexts };
         let mut keys: BTreeMap<&[u8], (&Series, f64, [u64; NUMBERS])> = BTreeMap::new();
         // Two servers that add a series at the same time may give it two entries.
-        for series in &told.series {
+        for series in &copy.series {
             let (_, sum, numbers) = keys.entry(series.key.get()).or_insert((series, 0.0, [0; NUMBERS]));
             *sum = (*sum + f64::from_bits(series.numbers[0])).min(f64::MAX);
             numbers.iter_mut().zip(series.numbers).skip(1).for_each(|(number, more)| *number = number.saturating_add(more));
@@ -173,10 +173,10 @@ impl Contexts {
 
 /// The numbers last seen in the tables of workers.
 #[derive(Debug, Default)]
-pub struct SeenMetrics(RefCell<Vec<SeenTable>>);
+pub struct FoldedMetrics(RefCell<Vec<FoldedTable>>);
 
 #[derive(Debug, Default)]
-struct SeenTable {
+struct FoldedTable {
     epoch: u64,
     sums: Sums,
     /// The hash of the key and the highest value of each number, by index in the table.
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn they_grow_by_what_each_worker_has_counted_and_never_shrink() {
-        let (totals, seen, tables) = (totals(), SeenMetrics::default(), [table(), table()]);
-        let fold = || totals.fold(&seen, tables.iter().map(Table::told));
+        let (totals, folded, tables) = (totals(), FoldedMetrics::default(), [table(), table()]);
+        let fold = || totals.fold(&folded, tables.iter().map(Table::copy));
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 0.5);
         observed_in(&tables[1], b"payment_seconds", 0.02, &[(b"provider", b"x")]).expect("it is in order");
@@ -245,23 +245,23 @@ mod tests {
         let buckets: Vec<usize> = (0..15).filter(|bucket| payments[0].buckets[*bucket] == 1).collect();
         assert_eq!(buckets, [4, 14]);
         assert_eq!(sum(&totals, "payment_seconds"), Some(9000.02));
-        totals.fold(&SeenMetrics::default(), std::iter::once(tables[1].told()));
+        totals.fold(&FoldedMetrics::default(), std::iter::once(tables[1].copy()));
         assert_eq!(sum(&totals, "orders"), Some(4.0), "the workers of another generation");
     }
 
     #[test]
     fn a_worker_that_has_written_nonsense_harms_nobody_else() {
-        let (totals, seen, tables) = (totals(), SeenMetrics::default(), [table(), table()]);
-        let fold = || totals.fold(&seen, tables.iter().map(Table::told));
+        let (totals, folded, tables) = (totals(), FoldedMetrics::default(), [table(), table()]);
+        let fold = || totals.fold(&folded, tables.iter().map(Table::copy));
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 3.0);
         fold();
         // There are fewer entries than before, as if the table had been cleared.
-        let place = tables[0].place(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
-        let told = tables[0].told().map(|told| TableCopy { series: Vec::new(), ..told });
-        totals.fold(&seen, [told, None].into_iter());
+        let index = tables[0].find_or_add(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
+        let copy = tables[0].copy().map(|copy| TableCopy { series: Vec::new(), ..copy });
+        totals.fold(&folded, [copy, None].into_iter());
         assert_eq!(sum(&totals, "orders"), Some(5.0));
-        tables[0].add_to_sum(place, f64::NAN);
+        tables[0].add_to_sum(index, f64::NAN);
         count(&tables[1], "orders", 4.0);
         fold();
         assert_eq!(sum(&totals, "orders"), Some(9.0));
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted() {
-        let (totals, seen, tables) = (totals(), SeenMetrics::default(), [table(), table()]);
+        let (totals, folded, tables) = (totals(), FoldedMetrics::default(), [table(), table()]);
         for index in 0..SERIES {
             count(&tables[0], &format!("figure_{index}"), 1.0);
         }
@@ -282,7 +282,7 @@ mod tests {
         count(&tables[1], "another_one", 7.0);
         count(&tables[1], "figure_7", 1.0);
         for _ in 0..2 {
-            totals.fold(&seen, tables.iter().map(Table::told));
+            totals.fold(&folded, tables.iter().map(Table::copy));
         }
         let read = totals.read(Contexts::default());
         assert_eq!((read.families.len(), read.sums.refused, sum(&totals, "figure_7")), (256, 3, Some(2.0)));
@@ -290,11 +290,11 @@ mod tests {
 
     #[test]
     fn a_name_is_of_one_kind() {
-        let (totals, seen, tables) = (totals(), SeenMetrics::default(), [table(), table()]);
+        let (totals, folded, tables) = (totals(), FoldedMetrics::default(), [table(), table()]);
         count(&tables[0], "orders", 1.0);
         observed_in(&tables[0], b"orders", 1.0, &[]).expect_err("it is a counter here");
         observed_in(&tables[1], b"orders", 1.0, &[]).expect("this worker cannot know that");
-        totals.fold(&seen, tables.iter().map(Table::told));
+        totals.fold(&folded, tables.iter().map(Table::copy));
         let read = totals.read(Contexts::default());
         assert_eq!((read.families["orders"].0, read.sums.refused), (Kind::Counter, 1));
     }
@@ -305,12 +305,12 @@ mod tests {
         let descriptor = || totals.descriptor().and_then(|file| file.try_clone_to_owned().ok()).expect("a descriptor");
         let next = AppMetricTotals::adopt(descriptor()).expect("it is of this form");
         count(&tables[0], "orders", 2.0);
-        next.fold(&SeenMetrics::default(), std::iter::once(tables[0].told()));
-        totals.fold(&SeenMetrics::default(), std::iter::once(tables[0].told()));
+        next.fold(&FoldedMetrics::default(), std::iter::once(tables[0].copy()));
+        totals.fold(&FoldedMetrics::default(), std::iter::once(tables[0].copy()));
         assert_eq!((sum(&totals, "orders"), sum(&next, "orders")), (Some(4.0), Some(4.0)));
         let mut child = AppMetricTotals::adopt(descriptor()).expect("it is of this form");
         child.leave().expect("there is memory");
-        child.fold(&SeenMetrics::default(), std::iter::once(tables[0].told()));
+        child.fold(&FoldedMetrics::default(), std::iter::once(tables[0].copy()));
         assert_eq!((sum(&totals, "orders"), sum(&child, "orders")), (Some(4.0), Some(2.0)));
         let other = shared_file("something", LINES).expect("a file in memory");
         assert_eq!(AppMetricTotals::adopt(other).expect_err("it has no mark"), "it is something else");

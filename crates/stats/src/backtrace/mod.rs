@@ -26,15 +26,15 @@ static AREA: OnceLock<Area> = OnceLock::new();
 ///
 /// # Errors
 /// The operating system refused a call.
-pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
+pub fn answer_questions(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
     let Some(tracing) = tracing else {
         area.announce(AskPolicy::Mute);
         return Ok(());
     };
     let _ = AREA.set(area);
-    let way = if alone && tracing.disturbs() { AskPolicy::WhileRunning } else { AskPolicy::Anytime };
+    let policy = if alone && tracing.disturbs() { AskPolicy::WhileRunning } else { AskPolicy::Anytime };
     asking::hear(Box::new(move |question| tracing.trace(question)))?;
-    area.announce(way);
+    area.announce(policy);
     Ok(())
 }
 
@@ -49,16 +49,16 @@ pub fn expect(question: u32, threads: u32) {
 /// Answers a question for a thread; `None` for the calling one. `about` describes the request, `frames` are the frames of
 /// its app, the innermost first, and `more` is the number of omitted frames. `frames` is `None` if the thread no longer runs
 /// an app.
-pub fn tell(question: u32, thread: Option<u32>, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
+pub fn answer(question: u32, thread: Option<u32>, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
     if let Some(area) = AREA.get() {
-        area.tell(question, thread.unwrap_or_else(own_thread), about, frames, more);
+        area.answer(question, thread.unwrap_or_else(own_thread), about, frames, more);
     }
 }
 
 /// Answers a question for the calling thread, which no longer runs an app. May be called in signal handlers.
-pub fn tell_nothing(question: u32) {
+pub fn answer_without_app(question: u32) {
     if let Some(area) = AREA.get() {
-        area.tell_nothing(question, own_thread());
+        area.answer_without_app(question, own_thread());
     }
 }
 

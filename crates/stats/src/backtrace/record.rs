@@ -60,9 +60,9 @@ const fn question_in(word: u64) -> u32 {
 
 impl Area {
     /// Publishes how the worker may be asked.
-    pub(crate) fn announce(&self, way: AskPolicy) {
+    pub(crate) fn announce(&self, policy: AskPolicy) {
         if let Some(first) = self.0.first() {
-            first.words[WAY].store(way as u64, Release);
+            first.words[WAY].store(policy as u64, Release);
         }
     }
 
@@ -72,12 +72,12 @@ impl Area {
         }
     }
 
-    pub(super) fn tell(&self, question: u32, thread: u32, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
+    pub(super) fn answer(&self, question: u32, thread: u32, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
         self.write(question, thread, &encode(about, frames, more));
     }
 
-    /// Like `tell`, for a thread without an app, and without an allocation.
-    pub(super) fn tell_nothing(&self, question: u32, thread: u32) {
+    /// Like `answer`, for a thread without an app, and without an allocation.
+    pub(super) fn answer_without_app(&self, question: u32, thread: u32) {
         self.write(question, thread, &NOTHING);
     }
 
@@ -117,7 +117,7 @@ impl Area {
 
 fn write_line(line: &SharedLine, bytes: &[u8]) {
     let mut whole = [0; LINE_BYTES];
-    whole.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    whole.iter_mut().zip(bytes).for_each(|(target, byte)| *target = *byte);
     let (in_halves, in_words) = whole.split_at(WORDS_AT);
     for (half, bytes) in line.halves.iter().zip(in_halves.as_chunks().0) {
         half.store(u32::from_ne_bytes(*bytes), Relaxed);
@@ -128,22 +128,22 @@ fn write_line(line: &SharedLine, bytes: &[u8]) {
 }
 
 fn append(text: &mut Vec<u8>, bytes: &[u8], most: usize) {
-    let shown = if bytes.len() > most { &bytes[..most - CUT.len()] } else { bytes };
+    let kept = if bytes.len() > most { &bytes[..most - CUT.len()] } else { bytes };
     let cut: &[u8] = if bytes.len() > most { CUT } else { b"" };
-    text.extend_from_slice(&((shown.len() + cut.len()) as u16).to_ne_bytes());
-    text.extend_from_slice(shown);
+    text.extend_from_slice(&((kept.len() + cut.len()) as u16).to_ne_bytes());
+    text.extend_from_slice(kept);
     text.extend_from_slice(cut);
 }
 
 /// Encodes a mark whether an app runs, the number of omitted frames, the request, and the frames; each text is preceded by
 /// its size.
 fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
-    let shown = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
-    let more = more + frames.map_or(0, <[_]>::len) - shown.len();
+    let kept = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
+    let more = more + frames.map_or(0, <[_]>::len) - kept.len();
     let mut text = u32::from(frames.is_some()).to_ne_bytes().to_vec();
     text.extend_from_slice(&u32::try_from(more).unwrap_or(u32::MAX).to_ne_bytes());
     append(&mut text, about, ABOUT_BYTES);
-    shown.iter().for_each(|frame| append(&mut text, frame, FRAME_BYTES));
+    kept.iter().for_each(|frame| append(&mut text, frame, FRAME_BYTES));
     text
 }
 
@@ -192,7 +192,7 @@ impl BacktraceAnswer {
         let Some((first, _)) = lines.split_first() else { return Self::default() };
         let (used, expected) = (word(first, USED), word(first, EXPECTED));
         let expected = (question_in(expected) == question).then_some(expected as u32);
-        let mut told = Self { expected, threads: Vec::new() };
+        let mut answer = Self { expected, threads: Vec::new() };
         let end = if question_in(used) == question { (used as u32 as usize).min(lines.len()) } else { 0 };
         let mut next = 1;
         while let Some((head, size)) = lines[..end].get(next).map(|head| (head, word(head, SIZE))) {
@@ -202,11 +202,11 @@ impl BacktraceAnswer {
             if word(head, SUM) == checksum(question, thread, text)
                 && let Some(record) = decode(thread as u32, text)
             {
-                told.threads.push(record);
+                answer.threads.push(record);
             }
             next += 1 + size.div_ceil(LINE_BYTES);
         }
-        told
+        answer
     }
 }
 
@@ -267,16 +267,16 @@ mod tests {
         );
         area.announce(AskPolicy::WhileRunning);
         area.expect(7, 2);
-        area.tell(7, 11, b"GET /a", Some(&[b"a.pl:1 in main::f", &[b'x'; 400]]), 3);
-        let told = BacktraceAnswer::read(&bytes(&area), 7);
-        assert!(!told.is_whole() && AskPolicy::read(&bytes(&area)) == AskPolicy::WhileRunning);
-        let ThreadBacktrace { thread, runs, about, frames, more } = &told.threads[0];
+        area.answer(7, 11, b"GET /a", Some(&[b"a.pl:1 in main::f", &[b'x'; 400]]), 3);
+        let answer = BacktraceAnswer::read(&bytes(&area), 7);
+        assert!(!answer.is_whole() && AskPolicy::read(&bytes(&area)) == AskPolicy::WhileRunning);
+        let ThreadBacktrace { thread, runs, about, frames, more } = &answer.threads[0];
         assert_eq!((*thread, *runs, &about[..], frames.len(), *more), (11, true, &b"GET /a"[..], 2, 3));
         assert_eq!((&frames[0][..], frames[1].len(), &frames[1][296..]), (&b"a.pl:1 in main::f"[..], 300, &b"x..."[..]));
-        area.tell_nothing(7, 12);
+        area.answer_without_app(7, 12);
         assert_eq!(encode(b"", None, 0), NOTHING);
-        let told = BacktraceAnswer::read(&bytes(&area), 7);
-        assert!(told.is_whole() && !told.threads[1].runs && told.threads[1].thread == 12);
+        let answer = BacktraceAnswer::read(&bytes(&area), 7);
+        assert!(answer.is_whole() && !answer.threads[1].runs && answer.threads[1].thread == 12);
         assert_eq!(BacktraceAnswer::read(&bytes(&area), 8), BacktraceAnswer::default(), "nobody has answered this one");
         area.expect(8, 0);
         assert!(BacktraceAnswer::read(&bytes(&area), 8).is_whole());
@@ -286,11 +286,11 @@ mod tests {
     #[test]
     fn an_answer_that_comes_too_late_spoils_nothing() {
         let area = area(64);
-        area.tell(8, 1, b"new", Some(&[b"here"]), 0);
-        area.tell(7, 2, b"old", Some(&[b"there"]), 0);
+        area.answer(8, 1, b"new", Some(&[b"here"]), 0);
+        area.answer(7, 2, b"old", Some(&[b"there"]), 0);
         assert_eq!(BacktraceAnswer::read(&bytes(&area), 7), BacktraceAnswer::default());
         assert_eq!(BacktraceAnswer::read(&bytes(&area), 8).threads.len(), 1);
-        area.tell(0x8000_0007, 3, b"newer", Some(&[]), 0);
+        area.answer(0x8000_0007, 3, b"newer", Some(&[]), 0);
         assert_eq!(BacktraceAnswer::read(&bytes(&area), 0x8000_0007).threads.len(), 1);
     }
 
@@ -298,28 +298,31 @@ mod tests {
     fn more_frames_than_are_told_are_counted_and_what_has_no_room_is_left_out() {
         let (wide, narrow) = (area(2048), area(8));
         let frames = vec![&b"f"[..]; 250];
-        wide.tell(1, 1, b"", Some(&frames), 5);
-        let told = BacktraceAnswer::read(&bytes(&wide), 1);
-        assert_eq!((told.threads[0].frames.len(), told.threads[0].more), (100, 155));
-        narrow.tell(1, 1, b"", Some(&frames), 0);
-        narrow.tell(1, 2, b"", Some(&frames), 0);
-        narrow.tell(1, 3, b"", Some(&[b"short"]), 0);
-        assert_eq!(BacktraceAnswer::read(&bytes(&narrow), 1).threads.iter().map(|told| told.thread).collect::<Vec<_>>(), [1]);
+        wide.answer(1, 1, b"", Some(&frames), 5);
+        let answer = BacktraceAnswer::read(&bytes(&wide), 1);
+        assert_eq!((answer.threads[0].frames.len(), answer.threads[0].more), (100, 155));
+        narrow.answer(1, 1, b"", Some(&frames), 0);
+        narrow.answer(1, 2, b"", Some(&frames), 0);
+        narrow.answer(1, 3, b"", Some(&[b"short"]), 0);
+        assert_eq!(
+            BacktraceAnswer::read(&bytes(&narrow), 1).threads.iter().map(|answer| answer.thread).collect::<Vec<_>>(),
+            [1]
+        );
     }
 
     #[test]
     fn what_is_torn_or_incomplete_is_not_shown() {
         let area = area(64);
-        area.tell(3, 1, b"one", Some(&[b"frame"]), 0);
-        area.tell(3, 2, b"two", Some(&[b"frame"]), 0);
+        area.answer(3, 1, b"one", Some(&[b"frame"]), 0);
+        area.answer(3, 2, b"two", Some(&[b"frame"]), 0);
         let whole = bytes(&area);
         for byte in 3 * 64..5 * 64 {
             let mut torn = whole.clone();
             torn[byte] ^= 0x41;
-            let told = BacktraceAnswer::read(&torn, 3).threads;
+            let answer = BacktraceAnswer::read(&torn, 3).threads;
             assert!(
-                told.iter().all(|record| BacktraceAnswer::read(&whole, 3).threads.contains(record)),
-                "byte {byte}: {told:?}"
+                answer.iter().all(|record| BacktraceAnswer::read(&whole, 3).threads.contains(record)),
+                "byte {byte}: {answer:?}"
             );
         }
         for size in 0..whole.len() {

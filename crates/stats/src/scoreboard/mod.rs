@@ -80,8 +80,8 @@ pub struct WorkerSlot {
     pub all_connections: &'static AtomicU32,
     /// Lanes of this worker that are idle.
     pub idle: &'static AtomicU32,
-    /// The number of iterations of an edge's event loop: see [`WorkerSlot::turn`].
-    turns: &'static AtomicU32,
+    /// The number of iterations of an edge's event loop: see [`WorkerSlot::count_iteration`].
+    iterations: &'static AtomicU32,
     /// The presence of all workers, for lanes that share listeners with this one's.
     pub workers: &'static [Presence],
     /// The doorbell that lanes ring when they leave a connection to another lane; `None` without other lanes.
@@ -124,7 +124,7 @@ impl WorkerSlot {
         common: Common,
     ) -> Self {
         let Common { line: common, parent_account } = common;
-        let [pid, state, command, connections, idle, turns, ..] = &line.halves;
+        let [pid, state, command, connections, idle, iterations, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, drain_state, ..] = &common.halves;
         let (workers, doorbell): (&[Presence], _) = (&[], None);
@@ -136,7 +136,7 @@ impl WorkerSlot {
             requests,
             all_connections,
             idle,
-            turns,
+            iterations,
             workers,
             doorbell,
             log_opening,
@@ -201,14 +201,14 @@ impl WorkerSlot {
 
     /// Counts an iteration of an edge's event loop.
     #[inline]
-    pub fn turn(&self) {
-        self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Relaxed);
+    pub fn count_iteration(&self) {
+        self.iterations.store(self.iterations.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     /// Returns the number of iterations.
     #[inline]
-    pub fn turns(&self) -> u32 {
-        self.turns.load(Relaxed)
+    pub fn iterations(&self) -> u32 {
+        self.iterations.load(Relaxed)
     }
 
     /// Returns whether the server is about to end.
@@ -348,7 +348,7 @@ impl Scoreboard {
 
     /// Returns the app metrics of each slot, counted by its worker and those before it.
     pub fn app_metrics(&self) -> impl Iterator<Item = Option<TableCopy>> {
-        self.slots.iter().map(|slot| slot.app_metrics.told())
+        self.slots.iter().map(|slot| slot.app_metrics.copy())
     }
 
     /// Returns the language contexts of each worker.

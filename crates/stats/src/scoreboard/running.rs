@@ -27,7 +27,7 @@ const OWN_DEADLINE: usize = 1;
 /// The start of the current exchange, in milliseconds of [`super::rows::clock`]; 0 if no app runs.
 pub(super) const SINCE: usize = 2;
 /// The time at which the supervisor first saw the current number. No other process writes it.
-pub(super) const SEEN: usize = 3;
+pub(super) const FIRST_SEEN: usize = 3;
 /// The value of `OWN_DEADLINE` for an app that may take any time.
 const LIFTED: u64 = u64::MAX;
 
@@ -137,7 +137,7 @@ pub(super) fn clear(line: &RunningLine) {
 
 fn write_text(line: &SharedLine, parts: [&[u8]; 3]) {
     let mut text = [0; TEXT_BYTES];
-    text.iter_mut().zip(parts.into_iter().flatten()).for_each(|(place, byte)| *place = *byte);
+    text.iter_mut().zip(parts.into_iter().flatten()).for_each(|(target, byte)| *target = *byte);
     let (in_words, in_halves) = text.split_at(TEXT_IN_WORDS);
     for (word, bytes) in line.words[1..].iter().zip(in_words.as_chunks().0) {
         word.store(u64::from_ne_bytes(*bytes), Relaxed);
@@ -194,19 +194,19 @@ pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
 /// The supervisor's last view of a running app, and its orders since then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProgressWatch {
-    seen: Option<(u64, Instant)>,
+    running: Option<(u64, Instant)>,
     ordered: u64,
 }
 
 impl ProgressWatch {
     /// Checks the app again; returns how long the app has run without progress, at least.
-    pub fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
+    pub fn check(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
-        match self.seen {
-            Some((seen, since)) if seen == number => now - since,
+        match self.running {
+            Some((running, since)) if running == number => now - since,
             _ => {
-                *self = Self { seen: (number % 2 == 1).then_some((number, now)), ordered: 0 };
-                orders.words[SEEN].store(super::rows::clock(), Relaxed);
+                *self = Self { running: (number % 2 == 1).then_some((number, now)), ordered: 0 };
+                orders.words[FIRST_SEEN].store(super::rows::clock(), Relaxed);
                 Duration::ZERO
             }
         }
@@ -214,7 +214,7 @@ impl ProgressWatch {
 
     /// Leaves an order for the app of the last check, unless it has that order already; returns whether the order is new.
     pub fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
-        let Some((number, _)) = self.seen else { return false };
+        let Some((number, _)) = self.running else { return false };
         let new = self.ordered & order == 0;
         self.ordered |= order;
         line.words[0].store(order_word(number, self.ordered), Release);
@@ -245,11 +245,11 @@ mod tests {
     fn an_app_that_does_nothing_is_told_from_one_that_gets_on_or_rests() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
         let apps = RunningApps::on(lines, None).expect("there is a line");
-        let mut sighting = ProgressWatch::default();
+        let mut watch = ProgressWatch::default();
         let mut now = Instant::now();
         let mut look = |passed: Duration| {
             now += passed;
-            sighting.look(&lines[0], now)
+            watch.check(&lines[0], now)
         };
         assert_eq!(look(SECOND), Duration::ZERO, "nothing runs");
         assert_eq!(look(SECOND), Duration::ZERO, "nothing runs still");
@@ -310,19 +310,19 @@ mod tests {
     fn an_order_names_the_state_in_which_the_app_was_seen() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
         let apps = RunningApps::on(lines, None).expect("there is a line");
-        let (mut sighting, now) = (ProgressWatch::default(), Instant::now());
-        assert!(!sighting.order(&lines[0], 2), "nothing was seen");
+        let (mut watch, now) = (ProgressWatch::default(), Instant::now());
+        assert!(!watch.order(&lines[0], 2), "nothing was seen");
         begin(&apps, exchange, "/slow");
-        sighting.look(&lines[0], now);
+        watch.check(&lines[0], now);
         let Mailbox { orders, run: Run::In(run) } = apps.mailbox(exchange).expect("it runs") else { panic!("it changes") };
-        assert!(sighting.order(&lines[0], 4) && !sighting.order(&lines[0], 4));
+        assert!(watch.order(&lines[0], 4) && !watch.order(&lines[0], 4));
         assert_eq!(orders.load(Relaxed), order_word(run.load(Relaxed), 4));
-        assert!(sighting.order(&lines[0], 2));
+        assert!(watch.order(&lines[0], 2));
         assert_eq!(orders.load(Relaxed), order_word(run.load(Relaxed), 6));
         apps.note_progress(exchange);
         assert_ne!(orders.load(Relaxed) >> 24, run.load(Relaxed));
-        sighting.look(&lines[0], now);
-        assert!(sighting.order(&lines[0], 2), "a new state, a new order");
+        watch.check(&lines[0], now);
+        assert!(watch.order(&lines[0], 2), "a new state, a new order");
         assert_eq!(orders.load(Relaxed), order_word(run.load(Relaxed), 2));
         clear(&lines[0]);
         assert_eq!((orders.load(Relaxed), run.load(Relaxed)), (0, 0));
@@ -332,13 +332,13 @@ mod tests {
     fn a_deadline_of_its_own_lasts_as_long_as_the_exchange() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
         let apps = RunningApps::on(lines, None).expect("there is a line");
-        let (mut sighting, now) = (ProgressWatch::default(), Instant::now());
+        let (mut watch, now) = (ProgressWatch::default(), Instant::now());
         begin(&apps, exchange, "/slow");
         assert_eq!(own_deadline(&lines[0]), OwnDeadline::None);
-        sighting.look(&lines[0], now);
+        watch.check(&lines[0], now);
         apps.extend(exchange, Some(SECOND * 7));
         assert_eq!(own_deadline(&lines[0]), OwnDeadline::After(SECOND * 7));
-        assert_eq!(sighting.look(&lines[0], now + SECOND), Duration::ZERO, "it counts from now on");
+        assert_eq!(watch.check(&lines[0], now + SECOND), Duration::ZERO, "it counts from now on");
         apps.extend(exchange, Some(Duration::ZERO));
         assert_eq!(own_deadline(&lines[0]), OwnDeadline::After(Duration::from_millis(1)));
         apps.extend(exchange, None);

@@ -169,9 +169,9 @@ impl Totals {
         }
     }
 
-    /// Adds the growth of accounts since they were last `seen`.
-    pub fn fold(&self, seen: &SeenCounts, now: &Counts) {
-        let growth = seen.growth(now);
+    /// Adds the growth of accounts since they were last `folded`.
+    pub fn fold(&self, folded: &FoldedCounts, now: &Counts) {
+        let growth = folded.growth(now);
         for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
             self.add(counter, amount);
         }
@@ -199,9 +199,9 @@ fn milliseconds() -> u64 {
 
 /// The numbers last seen in some accounts.
 #[derive(Debug, Default)]
-pub struct SeenCounts(RefCell<Counts>);
+pub struct FoldedCounts(RefCell<Counts>);
 
-impl SeenCounts {
+impl FoldedCounts {
     /// Returns by how much each sum exceeds its highest value so far. A maximum, which is not a sum, is returned unchanged.
     fn growth(&self, now: &Counts) -> Counts {
         let highest = self.0.borrow().highest(now);
@@ -227,31 +227,31 @@ mod tests {
 
     #[test]
     fn totals_grow_by_what_accounts_grow_by_and_never_shrink() {
-        let (totals, seen) = (Totals::alone(), SeenCounts::default());
-        totals.fold(&seen, &counts(5, 70));
-        totals.fold(&seen, &counts(5, 70));
+        let (totals, folded) = (Totals::alone(), FoldedCounts::default());
+        totals.fold(&folded, &counts(5, 70));
+        totals.fold(&folded, &counts(5, 70));
         assert_eq!(shown(&totals), (5, 70));
-        totals.fold(&SeenCounts::default(), &counts(2, 30));
+        totals.fold(&FoldedCounts::default(), &counts(2, 30));
         assert_eq!(shown(&totals), (7, 70), "other accounts");
-        totals.fold(&seen, &counts(0, 0));
-        totals.fold(&seen, &counts(3, 10));
+        totals.fold(&folded, &counts(0, 0));
+        totals.fold(&folded, &counts(3, 10));
         assert_eq!(shown(&totals), (7, 70), "a worker has written nonsense");
-        totals.fold(&seen, &counts(6, 80));
+        totals.fold(&folded, &counts(6, 80));
         assert_eq!(shown(&totals), (8, 80), "only what is more than ever before counts");
-        totals.fold(&seen, &counts(u64::MAX, u64::MAX));
-        totals.fold(&SeenCounts::default(), &counts(u64::MAX, 0));
+        totals.fold(&folded, &counts(u64::MAX, u64::MAX));
+        totals.fold(&FoldedCounts::default(), &counts(u64::MAX, 0));
         assert_eq!(shown(&totals), (u64::MAX, u64::MAX));
     }
 
     #[test]
     fn histograms_grow_as_counters_do() {
-        let (totals, seen, account) = (Totals::alone(), SeenCounts::default(), Account::unshared());
+        let (totals, folded, account) = (Totals::alone(), FoldedCounts::default(), Account::unshared());
         let tally = Tally::alone(account);
         for milliseconds in [20, 900] {
             tally.timed_one(RequestPhase::App, milliseconds * 1_000_000);
-            totals.fold(&seen, &account.read());
-            totals.fold(&seen, &account.read());
-            totals.fold(&seen, &Counts::default());
+            totals.fold(&folded, &account.read());
+            totals.fold(&folded, &account.read());
+            totals.fold(&folded, &Counts::default());
         }
         let app = totals.read().times.of(RequestPhase::App).clone();
         assert_eq!((app.count(), app.sum()), (2, Duration::from_millis(920)));

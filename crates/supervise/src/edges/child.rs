@@ -7,7 +7,7 @@ use oribi_edge::parent_link::{EdgeSetup, ParentLink};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
-use oribi_listen::{Listener, Seat, doors};
+use oribi_listen::{Listener, Shard, listen_sockets};
 use oribi_pool::Memory;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_worker::lane::LaneSetup;
@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
 
 /// The parameters of a new edge.
-pub(in super::super) struct Birth {
+pub(in super::super) struct ForkedEdge {
     /// Its index.
     pub(super) number: usize,
     pub(super) slot: WorkerSlot,
@@ -41,27 +41,27 @@ pub(super) fn name(number: usize, of: usize) -> String {
 }
 
 /// The signals that are meant for the parent process: it stops the edges when they have answered everything.
-const KEEPERS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
-impl Birth {
-    /// Runs the edge, and ends the process. `entitle` sets its title.
-    pub(in super::super) fn live(
+impl ForkedEdge {
+    /// Runs the edge, and ends the process. `set_title` sets its title.
+    pub(in super::super) fn run_and_exit(
         self,
         settings: &Settings,
         listeners: &[Listener],
         mut pools: Vec<Memory>,
         privileges: &Privileges,
-        keeper_signals: &mut signals::Signals,
-        entitle: impl FnOnce(&str),
+        parent_signals: &mut signals::Signals,
+        set_title: impl FnOnce(&str),
     ) -> ! {
         let name = name(self.number, settings.edges_wanted());
         let memory = pools.swap_remove(self.number);
         drop(pools);
-        entitle(&name);
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, keeper_signals)));
+        set_title(&name);
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(message)) => {
@@ -83,24 +83,24 @@ impl Birth {
         listeners: &[Listener],
         memory: &Memory,
         privileges: &Privileges,
-        keeper_signals: &mut signals::Signals,
+        parent_signals: &mut signals::Signals,
     ) -> Result<(), String> {
         let Self { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs } = self;
-        let _watches = take_over_signals(settings, slot, &waker, keeper_signals, heirs)
+        let _watches = take_over_signals(settings, slot, &waker, parent_signals, heirs)
             .map_err(|error| format!("cannot watch signals: {error}"))?;
         let sandbox = Sandbox::of_edge(settings)?;
         privileges.drop_in_edge()?;
         follow(parent)?;
         // The last edge of a stop has the sockets of all edges.
-        let seat = match slot.command() {
-            WorkerCommand::Serve => Seat { number, of: settings.edges_wanted() },
-            _ => Seat::ONLY,
+        let shard = match slot.command() {
+            WorkerCommand::Serve => Shard { number, of: settings.edges_wanted() },
+            _ => Shard::ONLY,
         };
-        let doors = doors(listeners, seat);
+        let listen_sockets = listen_sockets(listeners, shard);
         let lane = LaneSetup {
             settings,
             listeners,
-            doors: &doors,
+            listen_sockets: &listen_sockets,
             slot: &slot,
             running: &[],
             wake: wake.as_fd(),
@@ -121,8 +121,8 @@ impl Birth {
 /// Makes the edge stop when its parent dies: it answers arrived requests, and ends.
 fn follow(parent: Pid) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
-        .map_err(|error| format!("cannot ask for a signal when the keeper dies: {error}"))?;
-    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the keeper has died".to_owned()) }
+        .map_err(|error| format!("cannot ask for a signal when the parent dies: {error}"))?;
+    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the parent has died".to_owned()) }
 }
 
 /// Replaces the parent's signal handlers by those of an edge.
@@ -130,7 +130,7 @@ fn take_over_signals(
     settings: &Settings,
     slot: WorkerSlot,
     waker: &OwnedFd,
-    keeper_signals: &mut signals::Signals,
+    parent_signals: &mut signals::Signals,
     heirs: Heirs,
 ) -> io::Result<Vec<Watch>> {
     // No process may be left to kill an edge whose requests are never answered.
@@ -138,11 +138,11 @@ fn take_over_signals(
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: WorkerCommand::Drain as u32 };
     let mut watches = vec![watch(Signal::QUIT, slot.command, effect, vec![waker.try_clone()?], last_resort)?];
-    for signal in KEEPERS {
+    for signal in OF_PARENT {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     watches.extend(signals::survive_failing_writes()?);
-    keeper_signals.release();
+    parent_signals.release();
     drop(heirs);
     Ok(watches)
 }

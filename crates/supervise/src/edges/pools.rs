@@ -22,16 +22,17 @@ pub(in super::super) const POOLS: &str = "ORIBI_POOLS";
 /// The system refuses.
 pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, String> {
     let descriptors = getrlimit(Resource::Nofile).maximum;
-    let places = scaling::places(settings, lanes, descriptors);
-    let places = u32::try_from(places).unwrap_or(u32::MAX).min(65_535);
+    let capacity = scaling::pool_capacity(settings, lanes, descriptors);
+    let capacity = u32::try_from(capacity).unwrap_or(u32::MAX).min(65_535);
     let _lifted = LiftedFileSize::new();
     let make = |_| {
-        Memory::new(shape(settings, places)).map_err(|error| {
-            let descriptors = places.saturating_mul(3).saturating_add(3);
-            let size = show_size(shape(settings, places).size() as u64);
+        Memory::new(shape(settings, capacity)).map_err(|error| {
+            let descriptors = capacity.saturating_mul(3).saturating_add(3);
+            let size = show_size(shape(settings, capacity).size() as u64);
             format!(
-                "cannot make memory for an edge and workers with {places} threads in all: {}; it needs {size} of addresses and \
-                 {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with --edge off",
+                "cannot make memory for an edge and workers with {capacity} threads in all: {}; it needs {size} of addresses \
+                 and {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with \
+                 --edge off",
                 explain(&error)
             )
         })

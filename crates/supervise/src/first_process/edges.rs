@@ -1,6 +1,6 @@
 //! The edges of the first process: their start, their end, and their requests about workers.
 
-use super::super::edges::{Birth, Drained, Edges};
+use super::super::edges::{Drained, Edges, ForkedEdge};
 use super::super::server::fork_from;
 use super::super::title::Title;
 use super::super::workforce::{Finish, Workforce};
@@ -14,9 +14,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
         // While another server serves, clients must not wait here until the app can serve.
         let serves = self.workforce.has_served() || !server.succession.is_not_ready();
         if let Some(edges) = server.edges.as_mut().filter(|_| serves)
-            && let Some(birth) = edges.keep_running(|| fork_from(server.runtime))
+            && let Some(forked) = edges.keep_running(|| fork_from(server.runtime))
         {
-            self.become_edge(birth);
+            self.become_edge(forked);
         }
     }
 
@@ -28,7 +28,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             None => (Drained::Done { cut: false }, None),
         };
         match ended {
-            (_, Some(birth)) => self.become_edge(birth),
+            (_, Some(forked)) => self.become_edge(forked),
             (Drained::NotYet, None) => {}
             (Drained::Done { cut }, None) => {
                 self.workforce.stop(server, Finish::AfterEdges);
@@ -38,19 +38,19 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// In a new edge: closes the descriptors of the first process, and runs the edge.
-    fn become_edge(&mut self, birth: Birth) -> ! {
+    fn become_edge(&mut self, forked: ForkedEdge) -> ! {
         // If an edge kept the sockets to molds, the molds would not notice the death of the master.
         self.workforce.release();
         let server = &mut self.server;
         server.release();
         let pools = server.take_pools();
         let (settings, runtime) = (server.settings, server.runtime);
-        let entitle = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
-        birth.live(settings, &server.listeners, pools, &server.privileges, &mut server.signals, entitle)
+        let set_title = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
+        forked.run_and_exit(settings, &server.listeners, pools, &server.privileges, &mut server.signals, set_title)
     }
 
     /// Handles the requests of edges about workers.
-    pub(super) fn obey_edges(&mut self) {
+    pub(super) fn handle_edge_requests(&mut self) {
         let requests: Vec<WorkerRequest> = self.server.edges.iter().flat_map(Edges::requests).collect();
         requests.into_iter().for_each(|request| self.workforce.handle_request(&self.server, request));
     }

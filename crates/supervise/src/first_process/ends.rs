@@ -1,7 +1,7 @@
 //! Waits for processes that have ended, and assigns each to the part of the server that has started it.
 
 use super::super::certifier::Certifier;
-use super::super::edges::{Edges, End};
+use super::super::edges::{EdgeEnd, Edges};
 use super::super::exporter::Exporter;
 use super::super::workforce::Workforce;
 use super::FirstProcess;
@@ -31,10 +31,10 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if is_helper {
             return;
         }
-        match self.server.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
-            End::NoEdge => self.workforce.ended(&mut self.server, pid, status),
-            End::Usual => {}
-            End::CannotServe => self.fail_without_edge(),
+        match self.server.edges.as_mut().map_or(EdgeEnd::NoEdge, |edges| edges.ended(pid, Some(status))) {
+            EdgeEnd::NoEdge => self.workforce.ended(&mut self.server, pid, status),
+            EdgeEnd::Usual => {}
+            EdgeEnd::CannotServe => self.fail_without_edge(),
         }
     }
 

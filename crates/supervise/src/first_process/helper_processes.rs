@@ -2,7 +2,7 @@
 
 use super::super::certifier::Certifier;
 use super::super::exporter::Exporter;
-use super::super::server::{Stage, fork_from};
+use super::super::server::{Phase, fork_from};
 use super::super::title::Title;
 use super::super::workforce::Workforce;
 use super::FirstProcess;
@@ -17,25 +17,25 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         let runtime = self.server.runtime;
         let certifier = self.server.certifier.as_mut();
-        let Some(birth) = certifier.and_then(|certifier| certifier.keep_running(|| fork_from(runtime))) else { return };
+        let Some(forked) = certifier.and_then(|certifier| certifier.keep_running(|| fork_from(runtime))) else { return };
         self.become_helper("certifier");
-        birth.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
+        forked.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
     /// Kills the certifier, because the server stops or another one takes its place.
     pub(super) fn end_certifier(&mut self) {
-        self.server.totals.enter_certifier(self.server.certifier.as_ref());
+        self.server.totals.add_certifier(self.server.certifier.as_ref());
         self.server.certifier.take().into_iter().for_each(Certifier::end);
     }
 
-    /// Starts the exporter, if one is wanted and missing. It is needed in all stages, because processes that finish still send
+    /// Starts the exporter, if one is wanted and missing. It is needed in all phases, because processes that finish still send
     /// spans.
     pub(super) fn keep_exporter(&mut self) {
         let runtime = self.server.runtime;
         let exporter = self.server.exporter.as_mut();
-        let Some(newborn) = exporter.and_then(|exporter| exporter.keep_running(|| fork_from(runtime))) else { return };
+        let Some(forked) = exporter.and_then(|exporter| exporter.keep_running(|| fork_from(runtime))) else { return };
         self.become_helper("exporter");
-        newborn.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
+        forked.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
     /// Makes the exporter send its last spans and end. Called after everything else has ended.
@@ -56,7 +56,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Returns the longest time that this process may sleep because of its helpers. `None` without a deadline.
     pub(super) fn helpers_patience(&self, now: Instant) -> Option<Duration> {
         let Self { server, workforce, .. } = self;
-        let starts = workforce.has_served() && server.stage == Stage::Serving;
+        let starts = workforce.has_served() && server.phase == Phase::Serving;
         let certifier = server.certifier.as_ref().filter(|_| starts).and_then(|certifier| certifier.patience(now));
         let exporter = server.exporter.as_ref().and_then(|exporter| exporter.patience(now));
         certifier.into_iter().chain(exporter).min()

@@ -1,7 +1,7 @@
 //! Implements the orders of `oribi ctl`, and the data of metrics.
 
 use super::super::edges::Edges;
-use super::super::server::Stage;
+use super::super::server::Phase;
 use super::super::workforce::Workforce;
 use super::super::{memory_use, requests};
 use super::FirstProcess;
@@ -18,12 +18,12 @@ const STOPPING: &str = "the server is stopping";
 
 impl<W: Workforce> FirstProcess<'_, W> {
     fn state(&self) -> &'static str {
-        match self.server.stage {
-            Stage::Serving if self.server.drain_period.is_some() => "draining",
-            Stage::Serving if self.workforce.has_served() => "serving",
-            Stage::Serving => "loading",
-            Stage::Draining => "draining",
-            Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed => "stopping",
+        match self.server.phase {
+            Phase::Serving if self.server.drain_period.is_some() => "draining",
+            Phase::Serving if self.workforce.has_served() => "serving",
+            Phase::Serving => "loading",
+            Phase::Draining => "draining",
+            Phase::Leaving { .. } | Phase::Stopping { .. } | Phase::Failed => "stopping",
         }
     }
 
@@ -39,7 +39,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Returns the progress of an order that only a serving server carries out.
     fn while_serving(&self, progress: Progress) -> Progress {
         match progress {
-            Progress::Pending if self.server.stage != Stage::Serving => Progress::Failed(STOPPING.to_owned()),
+            Progress::Pending if self.server.phase != Phase::Serving => Progress::Failed(STOPPING.to_owned()),
             progress => progress,
         }
     }
@@ -51,12 +51,12 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
     }
 
     fn report(&self) -> Report {
-        self.enter_counts();
+        self.add_counts();
         let Self { server, workforce, .. } = self;
         Report {
             app: server.settings.app_name.clone(),
             state: self.state(),
-            uptime: server.born.elapsed(),
+            uptime: server.started_at.elapsed(),
             addresses: server.listeners.iter().map(|listener| listener.display.clone()).collect(),
             generations: workforce.generations(),
             edges: server.settings.edges_wanted(),
@@ -106,7 +106,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
     }
 
     fn scale(&mut self, workers: usize) -> Result<(usize, u64), String> {
-        if self.server.stage != Stage::Serving {
+        if self.server.phase != Phase::Serving {
             return Err(STOPPING.to_owned());
         }
         let before = self.workforce.wanted();

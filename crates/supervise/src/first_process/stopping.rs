@@ -1,7 +1,7 @@
 //! Stops the edges first, then the workforce.
 
 use super::super::edges::Edges;
-use super::super::server::Stage;
+use super::super::server::Phase;
 use super::super::workforce::{Finish, Workforce};
 use super::FirstProcess;
 use std::time::Instant;
@@ -14,16 +14,16 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if server.is_stopping() {
             return;
         }
-        server.entitle("stopping");
+        server.set_title("stopping");
         server.notifier.stopping();
         let graceful = server.settings.timeouts.graceful;
         let Some(edges) = &mut server.edges else { return workforce.stop(server, Finish::Last) };
         log::info!("stopping: the edges finish what they have begun");
         let deadline = *server.stop_by.get_or_insert_with(|| Instant::now() + graceful);
         edges.drain(&mut server.listeners, deadline);
-        server.stage = Stage::Draining;
+        server.phase = Phase::Draining;
         if !workforce.answers_those_waiting() {
-            edges.await_nobody();
+            edges.stop_awaiting_clients();
             workforce.stop(server, Finish::AfterEdges);
         }
     }
@@ -45,7 +45,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             server.edges.iter_mut().for_each(|edges| edges.end_now("no app is left to answer"));
             return None;
         }
-        Some(i32::from(matches!(server.stage, Stage::Stopping { cut: true, .. })))
+        Some(i32::from(matches!(server.phase, Phase::Stopping { cut: true, .. })))
     }
 
     /// Kills everything without waiting for requests.

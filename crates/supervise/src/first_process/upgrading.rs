@@ -6,10 +6,10 @@ use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
 use super::super::scaled::Scaled;
 use super::super::scaling;
-use super::super::server::Stage;
+use super::super::server::Phase;
 use super::super::signals;
 use super::super::title::Title;
-use super::super::upgrade::{Ended, Progress, exit_status};
+use super::super::upgrade::{EndedProcess, SuccessorProgress, exit_status};
 use super::super::workforce::{Finish, Workforce};
 use super::super::{announce, describe_end};
 use super::FirstProcess;
@@ -81,7 +81,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// Handles signals that correspond to orders on the control socket: an upgrade, or another number of workers.
-    pub(super) fn obey_signals_for_upgrade(&mut self) {
+    pub(super) fn handle_upgrade_signals(&mut self) {
         if signals::take(Signal::USR2) > 0
             && let Err(why) = self.upgrade()
         {
@@ -97,7 +97,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     /// Takes the next step of an upgrade, if one is due.
-    pub(super) fn go_on_with_upgrade(&mut self) {
+    pub(super) fn advance_upgrade(&mut self) {
         self.take_over_when_ready();
         let (now, condition) = (Instant::now(), self.condition());
         let server = &mut self.server;
@@ -109,9 +109,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
             return server.succession.dismiss("the upgrade was given up, because the server stops".to_owned(), patience);
         }
         match successor.progress(now) {
-            Progress::Loading => {}
-            Progress::Serves(edges) => self.yield_to(&edges),
-            Progress::Late => {
+            SuccessorProgress::Loading => {}
+            SuccessorProgress::Serves(edges) => self.yield_to(&edges),
+            SuccessorProgress::Late => {
                 let (pid, limit) = (successor.pid, server.settings.life.upgrade_timeout.as_secs_f64());
                 let why = format!(
                     "the new server (pid {pid}) does not serve after {limit} s (--upgrade-timeout) and is stopped; this one \
@@ -135,7 +135,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             log::warn!("the new server takes no connections from this one: they close after their next responses");
         }
         server.notifier.yields_to(pid);
-        self.enter_counts();
+        self.add_counts();
         self.server.listeners.iter_mut().for_each(Listener::lend);
         self.finish_for_successor(edges);
         // The new server has a socket at the same path, but some clients may have connected to this one before.
@@ -153,11 +153,11 @@ impl<W: Workforce> FirstProcess<'_, W> {
                 let deadline = Instant::now() + server.settings.timeouts.graceful;
                 own.hand_over(edges, deadline);
                 server.stop_by = Some(deadline);
-                server.stage = Stage::Draining;
+                server.phase = Phase::Draining;
             }
             None => self.workforce.stop(server, Finish::Replaced),
         }
-        self.server.entitle("handing over");
+        self.server.set_title("handing over");
     }
 
     /// Takes over from the previous server as soon as this one serves, and records its end.
@@ -218,9 +218,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
     pub(super) fn note_end_of_server(&mut self, pid: Pid, status: WaitStatus) -> bool {
         let server = &mut self.server;
         match server.succession.note_end(pid, status) {
-            Ended::Stranger => false,
-            Ended::Other => true,
-            Ended::Successor => {
+            EndedProcess::Stranger => false,
+            EndedProcess::Other => true,
+            EndedProcess::Successor => {
                 let why = format!("the new server (pid {pid}) {}, so this one keeps serving", describe_end(status));
                 log::error!("{why}");
                 server.succession.outcome = control::Progress::Failed(why);
@@ -240,7 +240,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         metrics::finish(self);
         let server = &mut self.server;
-        if server.succession.ward.is_none() {
+        if server.succession.watched_masters.is_none() {
             // If this process has collected the exit status of the next server, it must pass it on: the guardian learns it in
             // no other way.
             return server.succession.ended.unwrap_or(0);
@@ -251,17 +251,17 @@ impl<W: Workforce> FirstProcess<'_, W> {
         // This shows the new server that nothing is left here.
         server.succession.after = None;
         let succession = &mut server.succession;
-        let Some(ward) = &mut succession.ward else { return 0 };
+        let Some(watched_masters) = &mut succession.watched_masters else { return 0 };
         loop {
             server.signals.rearm();
             // Otherwise a log that was rotated away would occupy the disk as long as this process has it open.
-            if ward.pass_signals_on()
+            if watched_masters.pass_signals_on()
                 && let Err(error) = oribi_log::reopen_error_log(server.settings)
             {
                 log::error!("cannot open the error log again: {error}");
             }
             while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-                succession.ended = ward.note_end(pid, exit_status(status)).or(succession.ended);
+                succession.ended = watched_masters.note_end(pid, exit_status(status)).or(succession.ended);
             }
             if let Some(status) = succession.ended {
                 return status;

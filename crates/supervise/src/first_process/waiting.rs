@@ -3,7 +3,7 @@
 use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::super::exporter::Exporter;
-use super::super::server::Stage;
+use super::super::server::Phase;
 use super::super::wait::{until, wake_by};
 use super::super::workforce::Workforce;
 use super::FirstProcess;
@@ -34,14 +34,14 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Returns the longest time that this process may sleep. `None` without a deadline.
     fn patience(&self, now: Instant) -> Option<Duration> {
         let Self { server, workforce, .. } = self;
-        let stage = match server.stage {
-            Stage::Leaving { next } => Some(next),
-            Stage::Stopping { deadline, .. } => Some(deadline),
-            Stage::Serving | Stage::Draining | Stage::Failed => None,
+        let phase = match server.phase {
+            Phase::Leaving { next } => Some(next),
+            Phase::Stopping { deadline, .. } => Some(deadline),
+            Phase::Serving | Phase::Draining | Phase::Failed => None,
         };
-        let restart_file = server.restart_file.as_ref().filter(|_| server.stage == Stage::Serving);
+        let restart_file = server.restart_file.as_ref().filter(|_| server.phase == Phase::Serving);
         let waits = [
-            stage.map(|moment| moment.saturating_duration_since(now)),
+            phase.map(|time| time.saturating_duration_since(now)),
             server.drain_period.as_ref().map(|drain_period| drain_period.wait(now)),
             restart_file.map(|file| file.wait(now)),
             server.watch.as_ref().and_then(|watch| watch.wait(now)),

@@ -1,7 +1,7 @@
 //! Changes the number of workers: the first process sends it to the generations, and the serving one reports when it has that
 //! many.
 
-use super::super::scaling::{self, Change};
+use super::super::scaling::{self, WorkerCountChange};
 use super::super::server::Server;
 use super::{Generation, Molds};
 use oribi_admin::control::Progress;
@@ -9,22 +9,22 @@ use oribi_admin::control::Progress;
 /// The last change, and the generation that will report its completion.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
-    last: Change,
+    last: WorkerCountChange,
     /// The generation to which the change was sent last, and whose report is awaited.
-    told: Option<u64>,
+    sent_to: Option<u64>,
 }
 
 impl Molds<'_> {
     /// Returns the highest number of workers that may be set.
     pub(super) fn most(&self, server: &Server<'_>) -> usize {
-        let places = server.pools().first().map(|memory| memory.shape().workers as usize);
-        scaling::most_with(self.settings, places, self.lanes)
+        let capacity = server.pools().first().map(|memory| memory.shape().workers as usize);
+        scaling::most_with(self.settings, capacity, self.lanes)
     }
 
     /// Sets the target number of workers of each generation; returns a number for [`Molds::change_progress`].
     pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
         self.wanted = scaling::check(self.settings, workers, self.most(server))?;
-        self.change.told = None;
+        self.change.sent_to = None;
         // During a rolling reload, the generations change their numbers until the new one has that many.
         if self.rolling.is_none() {
             self.generations.iter_mut().for_each(|generation| generation.scale(self.wanted));
@@ -33,24 +33,24 @@ impl Molds<'_> {
     }
 
     /// While a client waits for a change: sends it to the serving generation, and evaluates the answer.
-    pub(super) fn go_on_with_change(&mut self) {
+    pub(super) fn advance_change(&mut self) {
         if !self.change.last.is_under_way() {
             return;
         }
         // A rolling reload continues until the new generation has the new number of workers.
         if self.rolling.is_some() {
-            self.change.told = None;
+            self.change.sent_to = None;
             return;
         }
         let serves = |generation: &&mut Generation| generation.ready && generation.stays();
         let Some(generation) = self.generations.iter_mut().filter(serves).max_by_key(|generation| generation.number) else {
             return;
         };
-        if self.change.told != Some(generation.number) {
-            self.change.told = Some(generation.number);
+        if self.change.sent_to != Some(generation.number) {
+            self.change.sent_to = Some(generation.number);
             generation.scale(self.wanted);
         } else if std::mem::take(&mut generation.incomplete) {
-            let why = generation.trouble.take();
+            let why = generation.failure.take();
             self.change.last.fail(why.as_deref().unwrap_or("a worker cannot start"));
         } else if std::mem::take(&mut generation.settled) {
             self.change.last.end();

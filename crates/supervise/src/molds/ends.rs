@@ -1,7 +1,7 @@
 //! Handles the ends of molds.
 
-use super::super::reloads::Outcome;
-use super::super::server::{Server, Stage};
+use super::super::reloads::ReloadOutcome;
+use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
 use oribi_stats::totals::Counter;
 use rustix::process::{Pid, WaitStatus};
@@ -14,30 +14,30 @@ impl Molds<'_> {
         self.listen_to_molds(server);
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
-        generation.enter_last_counts(&server.totals, server.edges.is_none(), status);
-        let Generation { number, born, late, ready, end_by, trouble, board, seen, seen_figures, .. } = generation;
+        generation.add_last_counts(&server.totals, server.edges.is_none(), status);
+        let Generation { number, started_at, late, ready, end_by, failure, board, counted, counted_metrics, .. } = generation;
         if status.exit_status().is_none() {
-            server.totals.keep_orphaned(board, (seen, seen_figures), server.edges.is_none(), self.patience());
+            server.totals.keep_orphaned(board, (counted, counted_metrics), server.edges.is_none(), self.patience());
         }
         let end = self.describe_end_of_mold(late, status);
-        let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));
-        let given_up = end_by.is_some() || server.stage != Stage::Serving;
+        let why = failure.unwrap_or_else(|| format!("the process that loads the app {end}"));
+        let given_up = end_by.is_some() || server.phase != Phase::Serving;
         if !given_up && !ready {
             server.totals.count(Counter::GenerationsFailed);
         }
-        self.reloads.end(number, if given_up { Outcome::GivenUp } else { Outcome::Failed(why) });
+        self.reloads.end(number, if given_up { ReloadOutcome::GivenUp } else { ReloadOutcome::Failed(why) });
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
-        match (&mut server.stage, serving) {
-            (Stage::Stopping { cut, .. }, _) => *cut |= ready && cuts_off(server.edges.is_some(), status),
-            (Stage::Serving | Stage::Draining, _) if end_by.is_some() => log::info!("generation {number} {end}"),
-            (Stage::Serving | Stage::Draining, _) if !self.served => {
+        match (&mut server.phase, serving) {
+            (Phase::Stopping { cut, .. }, _) => *cut |= ready && cuts_off(server.edges.is_some(), status),
+            (Phase::Serving | Phase::Draining, _) if end_by.is_some() => log::info!("generation {number} {end}"),
+            (Phase::Serving | Phase::Draining, _) if !self.served => {
                 log::error!("the process that loads the app (pid {pid}) {end} before the app could serve");
                 self.fail_to_start(server);
             }
-            (Stage::Serving | Stage::Draining, Some(serving)) if serving.number > number => {
+            (Phase::Serving | Phase::Draining, Some(serving)) if serving.number > number => {
                 log::error!("the mold of generation {number} (pid {pid}) {end}; generation {} keeps serving", serving.number);
             }
-            (Stage::Serving | Stage::Draining, Some(serving)) => {
+            (Phase::Serving | Phase::Draining, Some(serving)) => {
                 let present = serving.number;
                 log::error!(
                     "the app could not be reloaded: generation {number} (pid {pid}) {end}; generation {present} keeps serving"
@@ -46,11 +46,11 @@ impl Molds<'_> {
                     server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 }
             }
-            (Stage::Serving | Stage::Draining, None) => {
+            (Phase::Serving | Phase::Draining, None) => {
                 let (now, next) = (Instant::now(), self.generations.iter().find(|generation| generation.stays()));
                 let mut how_often = String::new();
                 if !ready {
-                    self.pace.failed(now, now - born);
+                    self.pace.failed(now, now - started_at);
                     how_often = self.pace.how_often();
                 } else if next.is_none() {
                     // The death of a mold that has served does not predict the fate of the next one.
@@ -62,7 +62,7 @@ impl Molds<'_> {
                 };
                 log::error!("the mold of generation {number} (pid {pid}) {end}; {what_now}");
             }
-            (Stage::Leaving { .. } | Stage::Failed, _) => {}
+            (Phase::Leaving { .. } | Phase::Failed, _) => {}
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
+use super::super::inheritance::{
+    self, BOARD, GENERATION, LISTENERS, Link, MASTER, METRICS_REQUESTS, Message, PROOF, Received, SPANS, VAULT,
+};
 use super::super::server_totals::ServerTotals;
 use oribi_admin::metrics::MetricsClient;
 use oribi_ipc::spans::SpanSender;
@@ -10,7 +12,7 @@ use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use oribi_stats::app_metrics;
 use oribi_stats::scoreboard::{Board, DrainState};
-use oribi_stats::totals::{Counter, SeenCounts};
+use oribi_stats::totals::{Counter, FoldedCounts};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use std::io;
@@ -24,7 +26,7 @@ pub(super) struct Generation {
     pub(super) number: u64,
     pub(super) pid: Pid,
     pub(super) link: Link,
-    pub(super) born: Instant,
+    pub(super) started_at: Instant,
     /// Whether it has loaded the app.
     pub(super) loaded: bool,
     /// Whether it was killed because it took too long to load the app.
@@ -38,17 +40,17 @@ pub(super) struct Generation {
     /// Whether some of its workers cannot start.
     pub(super) incomplete: bool,
     /// The reason why it cannot serve, if it has sent one.
-    pub(super) trouble: Option<String>,
+    pub(super) failure: Option<String>,
     /// Whether its mold got a signal to end, and waits until another generation takes over.
-    pub(super) told: bool,
+    pub(super) termination_requested: bool,
     /// The time when it is killed if it has not finished. `None` while it is not leaving.
     pub(super) end_by: Option<Instant>,
     /// The scoreboard that its mold and workers write, in shared memory.
     pub(super) board: Board,
     /// Its counters that have been added to the totals.
-    pub(super) seen: SeenCounts,
+    pub(super) counted: FoldedCounts,
     /// Its app metrics that have been added to the totals.
-    pub(super) seen_figures: app_metrics::SeenMetrics,
+    pub(super) counted_metrics: app_metrics::FoldedMetrics,
 }
 
 impl Generation {
@@ -87,8 +89,8 @@ impl Generation {
         // They also serve metrics themselves.
         let metrics_requests = MetricsClient::of_process().filter(|_| pools.is_empty());
         match &metrics_requests {
-            Some(metrics_requests) => mold.env(INQUIRIES, metrics_requests.as_fd().as_raw_fd().to_string()),
-            None => mold.env_remove(INQUIRIES),
+            Some(metrics_requests) => mold.env(METRICS_REQUESTS, metrics_requests.as_fd().as_raw_fd().to_string()),
+            None => mold.env_remove(METRICS_REQUESTS),
         };
         let spawned = {
             let sockets =
@@ -101,50 +103,50 @@ impl Generation {
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
-        let (link, born) = (Link(own), Instant::now());
-        let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
-        let (trouble, end_by, scaled) = (None, None, 0);
-        let (seen, seen_figures) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
+        let (link, started_at) = (Link(own), Instant::now());
+        let (loaded, late, ready, settled, incomplete, termination_requested) = (false, false, false, false, false, false);
+        let (failure, end_by, scaled) = (None, None, 0);
+        let (counted, counted_metrics) = (FoldedCounts::default(), app_metrics::FoldedMetrics::default());
         Ok(Self {
             number,
             pid,
             link,
-            born,
+            started_at,
             loaded,
             late,
             ready,
             settled,
             scaled,
             incomplete,
-            trouble,
-            told,
+            failure,
+            termination_requested,
             end_by,
             board,
-            seen,
-            seen_figures,
+            counted,
+            counted_metrics,
         })
     }
 
     /// Announces to its mold whether the server is about to end.
-    pub(super) fn foretell(&self, drain_state: DrainState) {
+    pub(super) fn announce_drain_state(&self, drain_state: DrainState) {
         match drain_state {
             DrainState::Serving => {}
-            DrainState::Announced => self.link.say(Word::Announce),
-            DrainState::Closing => self.link.say(Word::Part),
+            DrainState::Announced => self.link.send(Message::Announce),
+            DrainState::Closing => self.link.send(Message::Part),
         }
     }
 
     /// Adds its counters since the last call to `totals`. Behind edges, the sums of its workers are left out, because edges
     /// count the same events.
-    pub(super) fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
-        totals.enter(&self.seen, &self.board.counts(own_connections));
-        totals.enter_figures(&self.seen_figures, &self.board);
+    pub(super) fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        totals.add(&self.counted, &self.board.counts(own_connections));
+        totals.add_app_metrics(&self.counted_metrics, &self.board);
     }
 
     /// Adds its last counters, after its mold has ended. If a signal killed the mold, each worker that was left counts as
     /// failed.
-    pub(super) fn enter_last_counts(&self, totals: &ServerTotals, own_connections: bool, status: WaitStatus) {
-        self.enter_counts(totals, own_connections);
+    pub(super) fn add_last_counts(&self, totals: &ServerTotals, own_connections: bool, status: WaitStatus) {
+        self.add_counts(totals, own_connections);
         if status.exit_status().is_none() {
             (0..self.board.workers_left()).for_each(|_| totals.count(Counter::EndedByFailure));
         }
@@ -160,23 +162,23 @@ impl Generation {
         let before = self.ready;
         // The system also reports the end of the mold, with the reason.
         loop {
-            match self.link.hear() {
-                News::Word(Word::Loaded) => self.loaded = true,
+            match self.link.receive() {
+                Received::Message(Message::Loaded) => self.loaded = true,
                 // Molds of earlier versions do not send `Loaded`.
-                News::Word(Word::Ready) => {
+                Received::Message(Message::Ready) => {
                     (self.loaded, self.ready) = (true, true);
                     if std::mem::take(&mut self.incomplete) {
                         // The workers that could not start have started since.
-                        self.trouble = None;
+                        self.failure = None;
                     }
                 }
-                News::Word(Word::Told) => self.told = true,
+                Received::Message(Message::TerminationRequested) => self.termination_requested = true,
                 // An answer to an order before the last one does not count.
-                News::Settled { order } => self.settled |= order == self.scaled,
-                News::Word(Word::Incomplete) => self.incomplete = true,
-                News::Trouble(text) => self.trouble = Some(text),
-                News::Word(_) | News::WorkerRequest(_) | News::TimeLeft(_) | News::Scale { .. } => {}
-                News::End | News::None => break,
+                Received::Settled { order } => self.settled |= order == self.scaled,
+                Received::Message(Message::Incomplete) => self.incomplete = true,
+                Received::Failure(text) => self.failure = Some(text),
+                Received::Message(_) | Received::WorkerRequest(_) | Received::TimeLeft(_) | Received::Scale { .. } => {}
+                Received::End | Received::None => break,
             }
         }
         self.ready && !before
@@ -200,7 +202,7 @@ impl Generation {
 
     /// Commands it to finish running requests.
     pub(super) fn retire(&self) {
-        self.link.say(Word::Retire);
+        self.link.send(Message::Retire);
         self.wake_if_loading();
     }
 
@@ -239,29 +241,29 @@ mod tests {
             number: 1,
             pid: rustix::process::getpid(),
             link: Link(own),
-            born: Instant::now(),
+            started_at: Instant::now(),
             loaded: true,
             late: false,
             ready: true,
             settled: false,
             scaled: 0,
             incomplete: false,
-            trouble: None,
-            told: false,
+            failure: None,
+            termination_requested: false,
             end_by: None,
             board: Board::new(1, 0, 0).expect("memory is to be had"),
-            seen: SeenCounts::default(),
-            seen_figures: app_metrics::SeenMetrics::default(),
+            counted: FoldedCounts::default(),
+            counted_metrics: app_metrics::FoldedMetrics::default(),
         };
         let mut asked = |workers| {
             generation.scale(workers);
-            let News::Scale { workers: heard, order } = mold.hear() else { panic!("it was asked") };
+            let Received::Scale { workers: heard, order } = mold.receive() else { panic!("it was asked") };
             assert_eq!(heard as usize, workers);
             order
         };
         let orders = [asked(7), asked(1)];
         let mut has_settled = |order| {
-            mold.say_settled(order);
+            mold.send_settled(order);
             generation.has_become_ready();
             generation.settled
         };

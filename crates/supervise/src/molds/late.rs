@@ -10,7 +10,9 @@ impl Molds<'_> {
     /// a database that does not answer, does not know that a reload waits for it.
     pub(super) fn end_late_loads(&mut self) {
         let (now, limit) = (Instant::now(), self.settings.life.load_timeout);
-        for generation in self.generations.iter_mut().filter(|generation| loads(generation) && now >= generation.born + limit) {
+        for generation in
+            self.generations.iter_mut().filter(|generation| loads(generation) && now >= generation.started_at + limit)
+        {
             generation.late = true;
             // It has not been waited for, so its process id cannot belong to another process.
             let _ = kill_process(generation.pid, Signal::KILL);
@@ -20,7 +22,7 @@ impl Molds<'_> {
     /// Returns the time until the next mold has taken too long.
     pub(super) fn next_late_load(&self, now: Instant) -> Option<Duration> {
         let loading = self.generations.iter().filter(|generation| loads(generation));
-        loading.map(|generation| (generation.born + self.settings.life.load_timeout).saturating_duration_since(now)).min()
+        loading.map(|generation| (generation.started_at + self.settings.life.load_timeout).saturating_duration_since(now)).min()
     }
 
     /// Describes how a mold has ended, in words that follow its name.

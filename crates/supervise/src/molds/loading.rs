@@ -1,10 +1,10 @@
 //! Loads the app: at the start, at a reload, and after the death of the process that has loaded it.
 
 use super::super::announce;
-use super::super::inheritance::Word;
-use super::super::reloads::Outcome;
+use super::super::inheritance::Message;
+use super::super::reloads::ReloadOutcome;
 use super::super::scaling;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
 use oribi_admin::control::Control;
 use oribi_engine::shortage::explain;
@@ -16,12 +16,12 @@ use std::time::Instant;
 impl Molds<'_> {
     /// Loads the app again; returns the number of the new generation. The current one serves until the new one is ready.
     pub(super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
-        self.roll_back(Outcome::GivenUp);
+        self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
         // A load in progress began before this request, and may have read old code, so it is given up.
         for generation in self.generations.iter_mut().filter(|generation| !generation.ready) {
             generation.leave(patience);
-            self.reloads.end(generation.number, Outcome::GivenUp);
+            self.reloads.end(generation.number, ReloadOutcome::GivenUp);
         }
         // The cause of earlier failures may have been fixed.
         self.pace.forgive();
@@ -38,7 +38,7 @@ impl Molds<'_> {
                 log::error!("cannot reload the app: {why}");
                 server.totals.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
-                self.reloads.end(self.started, Outcome::Failed(why));
+                self.reloads.end(self.started, ReloadOutcome::Failed(why));
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 self.started
             }
@@ -48,11 +48,11 @@ impl Molds<'_> {
     /// Reads and handles the messages of the molds.
     pub(super) fn listen_to_molds(&mut self, server: &mut Server<'_>) {
         let mut newest = None;
-        let mut told = false;
+        let mut termination_requested = false;
         let mut fresh = Vec::new();
         for generation in &mut self.generations {
             let ready = generation.has_become_ready();
-            told |= std::mem::take(&mut generation.told) && generation.stays();
+            termination_requested |= std::mem::take(&mut generation.termination_requested) && generation.stays();
             if !ready {
                 continue;
             }
@@ -66,7 +66,7 @@ impl Molds<'_> {
             } else {
                 self.served = true;
                 server.notifier.ready("serving");
-                server.entitle("");
+                server.set_title("");
                 if !server.succession.is_not_ready() {
                     announce(&server.listeners, self.settings, self.wanted);
                     server.control.iter_mut().for_each(Control::take_name);
@@ -74,16 +74,16 @@ impl Molds<'_> {
             }
         }
         self.give_up_incomplete(server);
-        if told && server.stays() {
+        if termination_requested && server.stays() {
             self.load_again(server);
         }
         for generation in self.generations.iter().filter(|generation| fresh.contains(&generation.number)) {
-            server.drain_period.iter().for_each(|drain_period| generation.foretell(drain_period.told()));
+            server.drain_period.iter().for_each(|drain_period| generation.announce_drain_state(drain_period.announced()));
         }
         let Some(newest) = newest else { return };
         let before = |generation: &&Generation| generation.number < newest && generation.ready && generation.stays();
         let present = self.generations.iter().filter(before).map(|generation| generation.number).max();
-        if server.stage != Stage::Serving || !self.begin_rolling(server, newest, present) {
+        if server.phase != Phase::Serving || !self.begin_rolling(server, newest, present) {
             self.take_over(server, newest);
         }
     }
@@ -116,9 +116,9 @@ impl Molds<'_> {
         let mut generation = Generation::start(self.started, &mut self.mold, &server.listeners, server.pools(), board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
-        self.pace.started(generation.born);
+        self.pace.started(generation.started_at);
         if server.succession.is_not_ready() {
-            generation.link.say(Word::Complete);
+            generation.link.send(Message::Complete);
         }
         if workers != self.settings.workers.max(1) {
             generation.scale(workers);

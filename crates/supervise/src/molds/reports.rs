@@ -1,6 +1,6 @@
 //! Describes generations for `oribi ctl`.
 
-use super::super::reloads::Outcome;
+use super::super::reloads::ReloadOutcome;
 use super::{Generation, Molds};
 use oribi_admin::control::{ProcessReport, Progress};
 use oribi_control_api as api;
@@ -15,7 +15,7 @@ pub(super) fn of_generation(generation: &Generation) -> api::Generation {
             (true, true) => "serving",
         }
         .into(),
-        age: generation.born.elapsed().into(),
+        age: generation.started_at.elapsed().into(),
     }
 }
 
@@ -29,15 +29,15 @@ impl Molds<'_> {
     pub(super) fn progress_of_reload(&self, number: u64) -> Progress {
         let (number, outcome) = (number..=self.started)
             .filter_map(|number| Some((number, self.reloads.outcome(number)?)))
-            .find(|(_, outcome)| **outcome != Outcome::GivenUp)
-            .unwrap_or((number, &Outcome::GivenUp));
+            .find(|(_, outcome)| **outcome != ReloadOutcome::GivenUp)
+            .unwrap_or((number, &ReloadOutcome::GivenUp));
         match outcome {
-            Outcome::UnderWay => Progress::Pending,
-            Outcome::TakenOver => Progress::Done(format!("generation {number} has taken over")),
-            Outcome::Failed(why) => {
+            ReloadOutcome::UnderWay => Progress::Pending,
+            ReloadOutcome::TakenOver => Progress::Done(format!("generation {number} has taken over")),
+            ReloadOutcome::Failed(why) => {
                 Progress::Failed(format!("generation {number} cannot serve, the one before keeps serving: {why}"))
             }
-            Outcome::GivenUp => Progress::Failed(format!("generation {number} was given up")),
+            ReloadOutcome::GivenUp => Progress::Failed(format!("generation {number} was given up")),
         }
     }
 }

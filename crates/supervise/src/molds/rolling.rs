@@ -1,8 +1,8 @@
 //! A rolling reload: one worker of the new generation starts, one of the current generation ends, and so on, so that there is
 //! never more than one extra worker. The first process sends the numbers; a mold reports when it has reached its target.
 
-use super::super::reloads::Outcome;
-use super::super::server::{Server, Stage};
+use super::super::reloads::ReloadOutcome;
+use super::super::server::{Phase, Server};
 use super::Molds;
 use oribi_config::ReloadMode;
 use oribi_stats::totals::Counter;
@@ -41,7 +41,7 @@ impl Molds<'_> {
     /// During a rolling reload: takes the next step after the messages of the molds, and gives up if the new generation
     /// cannot continue.
     pub(super) fn roll(&mut self, server: &mut Server<'_>) {
-        if server.stage != Stage::Serving {
+        if server.phase != Phase::Serving {
             self.rolling = None;
         }
         let Some(Rolling { number, present, up }) = self.rolling else { return };
@@ -69,16 +69,16 @@ impl Molds<'_> {
     /// Gives up, because the new generation cannot get all its workers.
     fn give_up_rolling(&mut self, server: &mut Server<'_>) {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
-        let trouble = self.generations.iter().find(|one| one.number == number).and_then(|one| one.trouble.clone());
-        let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
+        let failure = self.generations.iter().find(|one| one.number == number).and_then(|one| one.failure.clone());
+        let why = failure.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
         log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
         server.notifier.reloaded("the app could not be reloaded; serving the one before");
         server.totals.count(Counter::GenerationsFailed);
-        self.roll_back(Outcome::Failed(why));
+        self.roll_back(ReloadOutcome::Failed(why));
     }
 
     /// Ends a rolling reload, if one is in progress: the new generation leaves, and the current one gets its workers back.
-    pub(super) fn roll_back(&mut self, outcome: Outcome) {
+    pub(super) fn roll_back(&mut self, outcome: ReloadOutcome) {
         let Some(Rolling { number, present, .. }) = self.rolling.take() else { return };
         let patience = self.patience();
         self.generations.iter_mut().filter(|one| one.number == number && one.stays()).for_each(|one| one.leave(patience));

@@ -1,6 +1,6 @@
 //! Stops molds, and kills those that take too long.
 
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::super::workforce::{Finish, Workforce};
 use super::{MOLD_GRACE, Molds};
 use oribi_listen::Listener;
@@ -13,7 +13,7 @@ impl Molds<'_> {
         let (now, patience) = (Instant::now(), self.patience());
         if finish == Finish::Replaced {
             self.generations.iter_mut().for_each(|generation| generation.leave(patience));
-            server.stage = Stage::Stopping { deadline: now + patience, cut: false };
+            server.phase = Phase::Stopping { deadline: now + patience, cut: false };
             return;
         }
         if finish == Finish::Last {
@@ -22,7 +22,7 @@ impl Molds<'_> {
         let stop_by = server.stop_by.unwrap_or(now + self.settings.timeouts.graceful);
         let left = stop_by.saturating_duration_since(now);
         self.generations.iter().for_each(|generation| generation.stop(left));
-        server.stage = Stage::Stopping { deadline: now + left + MOLD_GRACE, cut: false };
+        server.phase = Phase::Stopping { deadline: now + left + MOLD_GRACE, cut: false };
     }
 
     /// Kills leaving molds that take too long. The system signals the death to their workers, which then finish.
@@ -38,12 +38,12 @@ impl Molds<'_> {
     /// While the server stops: kills molds that take too long. Returns whether none is left.
     pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
         let now = Instant::now();
-        if let Stage::Stopping { deadline, .. } = server.stage
+        if let Phase::Stopping { deadline, .. } = server.phase
             && now >= deadline
             && !self.generations.is_empty()
         {
             self.generations.iter_mut().for_each(|generation| generation.end(now + MOLD_GRACE));
-            server.stage = Stage::Stopping { deadline: now + MOLD_GRACE, cut: true };
+            server.phase = Phase::Stopping { deadline: now + MOLD_GRACE, cut: true };
         }
         self.generations.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Lets one generation take over from another, or gives it up if it cannot serve completely.
 
-use super::super::reloads::Outcome;
-use super::super::server::{Server, Stage};
+use super::super::reloads::ReloadOutcome;
+use super::super::server::{Phase, Server};
 use super::Molds;
 use oribi_stats::totals::Counter;
 
@@ -13,13 +13,13 @@ impl Molds<'_> {
             generation.leave(patience);
         }
         let fresh = self.generations.iter_mut().find(|generation| generation.number == number);
-        let (pid, trouble) = fresh.map(|generation| (generation.pid, generation.trouble.take())).unzip();
-        if let Some(why) = trouble.flatten() {
+        let (pid, failure) = fresh.map(|generation| (generation.pid, generation.failure.take())).unzip();
+        if let Some(why) = failure.flatten() {
             // In development a generation that cannot load the app serves, and only shows the reason in browsers.
-            self.reloads.end(number, Outcome::Failed(why));
+            self.reloads.end(number, ReloadOutcome::Failed(why));
         }
         log::info!("generation {number} has taken over{}", pid.map_or_else(String::new, |pid| format!(" (pid {pid})")));
-        self.reloads.end(number, Outcome::TakenOver);
+        self.reloads.end(number, ReloadOutcome::TakenOver);
         server.notifier.ready(&format!("serving, generation {number}"));
     }
 
@@ -31,10 +31,10 @@ impl Molds<'_> {
         for generation in self.generations.iter_mut().filter(|generation| generation.stays() && !generation.ready) {
             if std::mem::take(&mut generation.incomplete) {
                 let number = generation.number;
-                let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
+                let why = generation.failure.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
                 log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
-                self.reloads.end(number, Outcome::Failed(why));
+                self.reloads.end(number, ReloadOutcome::Failed(why));
                 server.totals.count(Counter::GenerationsFailed);
                 generation.leave(patience);
             }
@@ -43,11 +43,11 @@ impl Molds<'_> {
 
     /// Makes this server fail if it is replacing another one and not all of its workers can start.
     fn leave_it_to_server_before(&mut self, server: &mut Server<'_>) {
-        if server.stage != Stage::Serving || !server.succession.is_not_ready() {
+        if server.phase != Phase::Serving || !server.succession.is_not_ready() {
             return;
         }
         let Some(generation) = self.generations.iter().find(|generation| generation.incomplete) else { return };
-        let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
+        let why = generation.failure.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
         log::error!("this server cannot take over from the old one: {why}");
         self.fail_to_start(server);
     }

@@ -13,7 +13,7 @@ use super::super::server_totals::ServerTotals;
 use super::super::signals::Signals;
 use super::super::upgrade::{self, Succession};
 use super::super::{failed_to, raise_descriptor_limit, watch};
-use super::{Role, Server, Stage};
+use super::{Phase, Role, Server};
 use oribi_admin::control::Control;
 use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
@@ -130,10 +130,10 @@ impl<'a> Server<'a> {
             settings,
             runtime,
             role,
-            stage: Stage::Serving,
+            phase: Phase::Serving,
             drain_period: None,
             stop_by: None,
-            born: Instant::now(),
+            started_at: Instant::now(),
             listeners,
             edges: None,
             pools: Vec::new(),

@@ -53,8 +53,8 @@ impl GuardianLink {
     /// Makes this master stop when the guardian dies. Must be called when the previous master has ended, because only then is
     /// the guardian the parent. Returns `false` if it has died already.
     pub(in super::super) fn follow(&self) -> bool {
-        let asked = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
-        if let Err(error) = asked {
+        let outcome = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
+        if let Err(error) = outcome {
             log::error!("cannot ask for a signal when the first process dies: {}", io::Error::from(error));
         }
         rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.guardian)
@@ -88,7 +88,7 @@ impl Master {
 
 /// The processes that a guardian watches: the current master, and previous ones that still finish.
 #[derive(Debug)]
-pub(in super::super) struct Ward {
+pub(in super::super) struct WatchedMasters {
     present: Master,
     finishing: Vec<Master>,
     /// The socket on which each later master sends its process id.
@@ -106,13 +106,13 @@ pub(in super::super) fn socket() -> io::Result<(OwnedFd, GuardianLink)> {
     Ok((own, GuardianLink { socket: given, guardian: rustix::process::getpid().as_raw_nonzero().get() }))
 }
 
-impl Ward {
+impl WatchedMasters {
     pub(in super::super) fn new(pid: Pid, reports: OwnedFd) -> Self {
         Self { present: Master::of(pid), finishing: Vec::new(), reports, status: None }
     }
 
     /// Reads reports, and updates the current master.
-    fn hear_reports(&mut self) {
+    fn receive_reports(&mut self) {
         let mut bytes = [0; 4];
         while matches!(recv(&self.reports, &mut bytes, RecvFlags::DONTWAIT), Ok((4, _))) {
             let next = i32::try_from(u32::from_ne_bytes(bytes)).ok().and_then(Pid::from_raw);
@@ -126,7 +126,7 @@ impl Ward {
 
     /// Records the end of a process. Returns the exit status of the server if no master is left.
     pub(in super::super) fn note_end(&mut self, pid: Pid, status: i32) -> Option<i32> {
-        self.hear_reports();
+        self.receive_reports();
         let finishing = self.finishing.len();
         self.finishing.retain(|master| master.pid != pid);
         let present_ended = self.present.pid == pid || self.present.has_ended();
@@ -141,7 +141,7 @@ impl Ward {
 
     /// Passes on the signals that have arrived. Returns whether one of them was to reopen logs.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
-        self.hear_reports();
+        self.receive_reports();
         if !self.present.has_ended() {
             return pass_signals_on(&[self.present.pid]);
         }
@@ -188,38 +188,38 @@ mod tests {
         assert_eq!(link.describe(), format!("{}:{}", link.socket.as_raw_fd(), std::process::id()));
         let own = rustix::process::getpid();
         let first = living();
-        let mut ward = Ward::new(first.0, reports);
+        let mut watched_masters = WatchedMasters::new(first.0, reports);
         link.report();
         let pid = first.0;
         end(first);
-        assert_eq!(ward.note_end(pid, 0), None, "this process is the master now");
-        assert_eq!(ward.note_end(own, 3), Some(3));
+        assert_eq!(watched_masters.note_end(pid, 0), None, "this process is the master now");
+        assert_eq!(watched_masters.note_end(own, 3), Some(3));
     }
 
     #[test]
     fn masters_that_finish_are_waited_for() {
         let (reports, link) = socket().expect("a socket");
         let (first, second) = (living(), living());
-        let mut ward = Ward::new(first.0, reports);
+        let mut watched_masters = WatchedMasters::new(first.0, reports);
         report(&link, second.0);
         let pids = (first.0, second.0);
         end(second);
-        assert_eq!(ward.note_end(pids.1, 3), None, "the first one finishes");
+        assert_eq!(watched_masters.note_end(pids.1, 3), None, "the first one finishes");
         end(first);
-        assert_eq!(ward.note_end(pids.0, 0), Some(3));
+        assert_eq!(watched_masters.note_end(pids.0, 0), Some(3));
     }
 
     #[test]
     fn the_status_of_a_master_that_another_one_has_waited_for_is_told_by_that_one() {
         let (reports, link) = socket().expect("a socket");
         let (first, second, stranger) = (living(), living(), living());
-        let mut ward = Ward::new(first.0, reports);
+        let mut watched_masters = WatchedMasters::new(first.0, reports);
         report(&link, second.0);
         let (first_pid, stranger_pid) = (first.0, stranger.0);
         end(second);
         end(stranger);
-        assert_eq!(ward.note_end(stranger_pid, 5), None);
+        assert_eq!(watched_masters.note_end(stranger_pid, 5), None);
         end(first);
-        assert_eq!(ward.note_end(first_pid, 3), Some(3));
+        assert_eq!(watched_masters.note_end(first_pid, 3), Some(3));
     }
 }

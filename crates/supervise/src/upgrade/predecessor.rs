@@ -1,10 +1,10 @@
 //! The old server, in the new one, until it has ended.
 
 use super::super::inheritance::{
-    FIGURES, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
+    APP_METRICS, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
 };
 use super::guardian::GuardianLink;
-use super::{Heard, Kind, hear, say};
+use super::{MessageKind, Received, receive, send};
 use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
@@ -23,7 +23,7 @@ pub(in super::super) struct Predecessor {
     /// Whether each listener was lent to the old server.
     lent: Vec<bool>,
     /// Whether it has been notified that this server serves.
-    told: bool,
+    notified: bool,
 }
 
 impl Predecessor {
@@ -38,7 +38,7 @@ impl Predecessor {
         };
         let mut listeners = inherit_listeners()?;
         let lent = listeners.iter_mut().map(|listener| std::mem::replace(&mut listener.lent, true)).collect();
-        Ok(Some((Self { link, pid, lent, told: false }, listeners)))
+        Ok(Some((Self { link, pid, lent, notified: false }, listeners)))
     }
 
     /// Returns the id of the process that has started this one.
@@ -48,7 +48,7 @@ impl Predecessor {
 
     /// Whether the old server still serves.
     pub(in super::super) fn serves(&self) -> bool {
-        !self.told
+        !self.notified
     }
 
     /// Reports to the guardian and to the old server that this one serves, and names the destinations of connections to the
@@ -59,7 +59,7 @@ impl Predecessor {
         listeners: &mut [Listener],
         guardian: Option<&GuardianLink>,
     ) {
-        self.told = true;
+        self.notified = true;
         // The old server may end as soon as it is notified. A guardian that does not know this one by then would take that
         // for the end of the whole server.
         guardian.iter().for_each(|guardian| guardian.report());
@@ -67,8 +67,8 @@ impl Predecessor {
             listener.lent = *lent;
             listener.own_file();
         }
-        let named = edges.iter().try_for_each(|edge| say(&self.link, Kind::Edge, Some(edge)));
-        if let Err(error) = named.and_then(|()| say(&self.link, Kind::Ready, None)) {
+        let named = edges.iter().try_for_each(|edge| send(&self.link, MessageKind::Edge, Some(edge)));
+        if let Err(error) = named.and_then(|()| send(&self.link, MessageKind::Ready, None)) {
             log::error!("cannot report to the old server that this one serves: {error}");
         }
     }
@@ -77,7 +77,7 @@ impl Predecessor {
     pub(in super::super) fn has_ended(&self, guardian: Option<&GuardianLink>) -> bool {
         let is_parent = || rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.pid);
         // A process that ends closes its descriptors first, and is still a parent for a moment.
-        matches!(hear(&self.link), Heard::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
+        matches!(receive(&self.link), Received::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
     }
 
     /// Returns the descriptor that is readable when it has ended.
@@ -138,10 +138,10 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
 /// # Errors
 /// The system has no memory to share.
 pub(in super::super) fn app_metrics(settings: &Settings, is_first: bool) -> io::Result<Option<AppMetricTotals>> {
-    let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
+    let number = if is_first { None } else { environment::variable(APP_METRICS).and_then(|number| number.parse().ok()) };
     // The file is adopted even if metrics are off, so that it is closed.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
-    if !settings.tells_metrics() {
+    if !settings.serves_metrics() {
         return Ok(None);
     }
     match file.map(|file| file.and_then(AppMetricTotals::adopt)) {
@@ -169,11 +169,11 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         // The order of messages on one socket is the order in which they were sent.
         let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
-        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), told: false };
+        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), notified: false };
         before.take_over(&[], &mut [], Some(&guardian));
         let mut bytes = [0; 64];
         assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);
         assert_eq!(bytes[..4], std::process::id().to_ne_bytes());
-        assert!(matches!(hear(&own), Heard::Ready));
+        assert!(matches!(receive(&own), Received::Ready));
     }
 }

@@ -1,8 +1,8 @@
 //! The predecessor and the successor of a server process.
 
 use super::super::scaled::Scaled;
-use super::super::server_totals::{ENTERS_EVERY, ServerTotals};
-use super::guardian::{self, GuardianLink, Ward};
+use super::super::server_totals::{ADDS_EVERY, ServerTotals};
+use super::guardian::{self, GuardianLink, WatchedMasters};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
 use super::successor::{Dismissed, Successor};
@@ -34,7 +34,7 @@ pub(in super::super) struct Succession {
     pub(in super::super) outcome: Progress,
     /// The server that serves instead of this one, and the socket by which it notices the end of this one.
     pub(in super::super) after: Option<Successor>,
-    pub(in super::super) ward: Option<Ward>,
+    pub(in super::super) watched_masters: Option<WatchedMasters>,
     /// The exit status of the server, if its guardian, this process, has no master left to watch; in another process that of
     /// the server that serves instead of this one, if that has ended.
     pub(in super::super) ended: Option<i32>,
@@ -66,7 +66,7 @@ impl Succession {
             dismissed: Vec::new(),
             outcome: Progress::Failed("no upgrade was requested".to_owned()),
             after: None,
-            ward: None,
+            watched_masters: None,
             ended: None,
             scaled: None,
         }
@@ -116,7 +116,7 @@ impl Succession {
             return Some(LOOK_FOR_EDGES);
         }
         let late = self.successor.as_ref().map(Successor::late_at);
-        let enters = self.has_yielded().then(|| now + ENTERS_EVERY);
+        let enters = self.has_yielded().then(|| now + ADDS_EVERY);
         let next = late.into_iter().chain(self.dismissed.iter().map(Dismissed::end_at)).chain(enters).min();
         next.map(|next| next.saturating_duration_since(now))
     }
@@ -177,42 +177,42 @@ impl Succession {
         let after = self.successor.take()?;
         let pid = after.pid;
         self.after = Some(after);
-        self.ward = self.reports.take().map(|reports| Ward::new(pid, reports));
-        if self.ward.is_none()
+        self.watched_masters = self.reports.take().map(|reports| WatchedMasters::new(pid, reports));
+        if self.watched_masters.is_none()
             && let Err(error) = rustix::process::set_child_subreaper(None)
         {
             // This process may take longer to finish than that server takes to be replaced by yet another one. That one must
             // then become the child of the guardian, which waits for it and whose death it follows.
-            log::error!("cannot leave the processes of later servers to the first one: {}", std::io::Error::from(error));
+            log::error!("cannot make the first process the parent of later servers: {}", std::io::Error::from(error));
         }
         self.outcome = Progress::Done(format!("the new server has taken over (pid {pid})"));
         Some(pid)
     }
 
     /// Records the end of a process.
-    pub(in super::super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> Ended {
+    pub(in super::super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> EndedProcess {
         if self.successor.take_if(|successor| successor.pid == pid).is_some() {
             self.reports = None;
-            return Ended::Successor;
+            return EndedProcess::Successor;
         }
         let is_after = self.after.as_ref().is_some_and(|after| after.pid == pid);
-        match &mut self.ward {
-            Some(ward) => self.ended = ward.note_end(pid, exit_status(status)),
+        match &mut self.watched_masters {
+            Some(watched_masters) => self.ended = watched_masters.note_end(pid, exit_status(status)),
             None if is_after => self.ended = Some(exit_status(status)),
             None => {}
         }
         let dismissed = self.dismissed.len();
         self.dismissed.retain(|dismissed| dismissed.pid != pid);
         let known = dismissed > self.dismissed.len() || is_after;
-        if known { Ended::Other } else { Ended::Stranger }
+        if known { EndedProcess::Other } else { EndedProcess::Stranger }
     }
 
     /// Passes signals on if another server serves. Returns `false` if they are for this one.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
-        match (&mut self.ward, &self.after) {
+        match (&mut self.watched_masters, &self.after) {
             // The other server has ended.
             _ if self.ended.is_some() => return false,
-            (Some(ward), _) => _ = ward.pass_signals_on(),
+            (Some(watched_masters), _) => _ = watched_masters.pass_signals_on(),
             (None, Some(after)) => _ = guardian::pass_signals_on(&[after.pid]),
             (None, None) => return false,
         }
@@ -222,7 +222,7 @@ impl Succession {
 
 /// The relation of an ended process to this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Ended {
+pub(in super::super) enum EndedProcess {
     /// A server that was to take over, and had not.
     Successor,
     /// Another server before or after this one.

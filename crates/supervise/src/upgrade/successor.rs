@@ -2,13 +2,13 @@
 
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
-    FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
+    APP_METRICS, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
 };
 use super::super::scaled::Scaled;
 use super::super::server_totals::ServerTotals;
 use super::guardian::GuardianLink;
 use super::program::Program;
-use super::{Heard, hear};
+use super::{Received, receive};
 use oribi_admin::metrics::Metrics;
 use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, Vault};
@@ -35,7 +35,7 @@ pub(in super::super) struct Successor {
 
 /// The progress of its start.
 #[derive(Debug)]
-pub(in super::super) enum Progress {
+pub(in super::super) enum SuccessorProgress {
     Loading,
     /// It serves. Connections may go to these edges. Without any, its version takes no connections, or it has no edges.
     Serves(Vec<Sender>),
@@ -72,9 +72,10 @@ impl Successor {
         if let Some(scaled) = scaled {
             command.env(SCALED, scaled.describe());
         }
-        let app_metrics = totals.figure_totals().and_then(AppMetricTotals::descriptor);
+        let app_metrics = totals.app_metric_totals().and_then(AppMetricTotals::descriptor);
         let totals = totals.totals();
-        let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, app_metrics)];
+        let counted =
+            [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (APP_METRICS, app_metrics)];
         for (name, file) in counted.iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
             command.env(name, file.as_raw_fd().to_string());
         }
@@ -104,15 +105,15 @@ impl Successor {
     }
 
     /// Returns its progress, after its messages since the last call.
-    pub(in super::super) fn progress(&mut self, now: Instant) -> Progress {
+    pub(in super::super) fn progress(&mut self, now: Instant) -> SuccessorProgress {
         loop {
-            match hear(&self.link) {
-                Heard::Edge(edge) => self.edges.push(edge),
-                Heard::Ready => return Progress::Serves(std::mem::take(&mut self.edges)),
-                Heard::Unknown => {}
+            match receive(&self.link) {
+                Received::Edge(edge) => self.edges.push(edge),
+                Received::Ready => return SuccessorProgress::Serves(std::mem::take(&mut self.edges)),
+                Received::Unknown => {}
                 // The system reports its end.
-                Heard::Nothing | Heard::End if now >= self.late_at => return Progress::Late,
-                Heard::Nothing | Heard::End => return Progress::Loading,
+                Received::Nothing | Received::End if now >= self.late_at => return SuccessorProgress::Late,
+                Received::Nothing | Received::End => return SuccessorProgress::Loading,
             }
         }
     }

@@ -39,7 +39,7 @@ struct Folder {
 
 /// A change for which the app has not been loaded.
 #[derive(Debug)]
-struct Change {
+struct PendingChange {
     path: PathBuf,
     first: Instant,
     last: Instant,
@@ -51,7 +51,7 @@ pub(super) struct Watch {
     inotify: OwnedFd,
     /// The folders, by the kernel's watch number.
     folders: HashMap<i32, Folder>,
-    change: Option<Change>,
+    change: Option<PendingChange>,
 }
 
 /// Begins to watch the paths of `settings`. `None` without paths, or if the system refuses, which is logged.
@@ -112,7 +112,7 @@ impl Watch {
     /// [`Watch::wait`].
     pub(super) fn take_change(&mut self, now: Instant) -> Option<PathBuf> {
         self.read(now);
-        let due = |change: &mut Change| now >= change.last + QUIET || now >= change.first + LONGEST;
+        let due = |change: &mut PendingChange| now >= change.last + QUIET || now >= change.first + LONGEST;
         self.change.take_if(due).map(|change| change.path)
     }
 
@@ -177,7 +177,7 @@ impl Watch {
     fn changed(&mut self, path: PathBuf, now: Instant) {
         match &mut self.change {
             Some(change) => change.last = now,
-            None => self.change = Some(Change { path, first: now, last: now }),
+            None => self.change = Some(PendingChange { path, first: now, last: now }),
         }
     }
 

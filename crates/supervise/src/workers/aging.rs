@@ -39,58 +39,58 @@ impl Workers<'_> {
             let (number, pid) = (member.number, member.pid);
             if member.due.is_some_and(|due| now >= due) && member.slot.ask_for_replacement() {
                 member.cause = Some(Counter::EndedByLifetime);
-                let lived = now.saturating_duration_since(member.born).as_secs_f64();
+                let lived = now.saturating_duration_since(member.started_at).as_secs_f64();
                 log::info!("worker {number} (pid {pid}) is replaced: it has lived for {lived:.1} s (--max-lifetime)");
             }
             if let Some(limit) = limit
-                && now >= member.next_weighing
-                && let Some(weight) = weigh(member, limit, now, &mut self.weighs_roughly)
-                && weight > limit
+                && now >= member.next_measurement
+                && let Some(usage) = measure(member, limit, now, &mut self.estimates_memory)
+                && usage > limit
                 && member.slot.ask_for_replacement()
             {
                 member.cause = Some(Counter::EndedByMemory);
                 let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-                let (weight, limit) = (mebibytes(weight), mebibytes(limit));
-                log::info!("worker {number} (pid {pid}) is replaced: it uses {weight:.1} MiB (--max-memory {limit} MiB)");
+                let (usage, limit) = (mebibytes(usage), mebibytes(limit));
+                log::info!("worker {number} (pid {pid}) is replaced: it uses {usage:.1} MiB (--max-memory {limit} MiB)");
             }
         }
     }
 
     /// Returns the time until the next worker may be due.
     pub(super) fn next_aged(&self, now: Instant) -> Option<Duration> {
-        let weighs = self.settings.life.max_memory.is_some();
+        let measures = self.settings.life.max_memory.is_some();
         let ready = self.members.iter().filter(|member| member.serving() == Some(WorkerState::Ready));
-        let moments = ready.flat_map(|member| member.due.into_iter().chain(weighs.then_some(member.next_weighing)));
-        moments.map(|moment| moment.saturating_duration_since(now)).min()
+        let times = ready.flat_map(|member| member.due.into_iter().chain(measures.then_some(member.next_measurement)));
+        times.map(|time| time.saturating_duration_since(now)).min()
     }
 }
 
-/// Returns the memory of a worker, exactly if it may be more than `limit`. `None` if the worker has ended. Sets `roughly` when
-/// the system refuses exact numbers.
-fn weigh(member: &mut Member, limit: u64, now: Instant, roughly: &mut bool) -> Option<u64> {
+/// Returns the memory of a worker, exactly if it may be more than `limit`. `None` if the worker has ended. Sets `estimates`
+/// when the system refuses exact numbers.
+fn measure(member: &mut Member, limit: u64, now: Instant, estimates: &mut bool) -> Option<u64> {
     let process = member.pid.as_raw_nonzero().get().unsigned_abs();
-    member.next_weighing = now + LOOK;
-    let whole = resident(process).ok()?;
-    if whole <= limit {
-        return Some(whole);
+    member.next_measurement = now + LOOK;
+    let resident_now = resident(process).ok()?;
+    if resident_now <= limit {
+        return Some(resident_now);
     }
-    if !*roughly {
-        if let Some((until, whole_then, weight)) = member.weighed
+    if !*estimates {
+        if let Some((until, resident_then, usage)) = member.last_measurement
             && now < until
-            && weight + whole.saturating_sub(whole_then) <= limit
+            && usage + resident_now.saturating_sub(resident_then) <= limit
         {
-            return Some(weight);
+            return Some(usage);
         }
         let begun = Instant::now();
-        let weighed = proportional(process);
+        let last_measurement = proportional(process);
         let pause = (begun.elapsed() * PAUSE_FACTOR).min(LONGEST_PAUSE);
-        match weighed {
-            Ok(weight) => {
-                member.weighed = Some((now + pause, whole, weight));
-                return Some(weight);
+        match last_measurement {
+            Ok(usage) => {
+                member.last_measurement = Some((now + pause, resident_now, usage));
+                return Some(usage);
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                *roughly = true;
+                *estimates = true;
                 log::warn!(
                     "cannot read the PSS of workers that run as another user ({error}): --max-memory counts their resident memory \
                      without files, which is more (the capability CAP_SYS_PTRACE would help)"

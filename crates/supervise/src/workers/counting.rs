@@ -1,7 +1,7 @@
 //! The reasons for the ends of workers, for the counters.
 
 use super::super::member::Member;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
@@ -10,7 +10,7 @@ impl Workers<'_> {
     /// Counts the end of a worker that was last in this `state`. An end that was not requested is a failure, even if a
     /// replacement had been requested before. Only stuck apps have their own counter.
     pub(super) fn count_end(&self, server: &Server<'_>, member: &Member, state: WorkerState, failed: bool) {
-        let stops = matches!(server.stage, Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed);
+        let stops = matches!(server.phase, Phase::Leaving { .. } | Phase::Stopping { .. } | Phase::Failed);
         let cause = match member.cause {
             Some(Counter::EndedBecauseStuck) => Counter::EndedBecauseStuck,
             _ if failed => Counter::EndedByFailure,

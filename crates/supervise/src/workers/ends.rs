@@ -1,7 +1,7 @@
 //! Handles the ends of workers.
 
 use super::super::describe_end;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_config::counted;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
@@ -66,10 +66,10 @@ impl Workers<'_> {
             }
             log::error!("worker {number} (pid {pid}) {end}");
         }
-        match &mut server.stage {
-            Stage::Serving | Stage::Draining => {}
-            Stage::Leaving { .. } | Stage::Failed => return,
-            Stage::Stopping { cut, .. } => {
+        match &mut server.phase {
+            Phase::Serving | Phase::Draining => {}
+            Phase::Leaving { .. } | Phase::Failed => return,
+            Phase::Stopping { cut, .. } => {
                 *cut |= connections > 0;
                 return;
             }
@@ -84,8 +84,8 @@ impl Workers<'_> {
         if failed && self.start_has_failed(server, member.outdated, &format!("worker {number} {end}")) {
             return;
         }
-        if self.lacks_workers()
-            && let Some(pause) = self.pace.failed(now, now - member.born)
+        if self.has_too_few()
+            && let Some(pause) = self.pace.failed(now, now - member.started_at)
         {
             log::warn!("the next worker starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
         }
@@ -94,8 +94,8 @@ impl Workers<'_> {
     /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that kills its worker does not
     /// make others wait.
     fn replace_at_once(&mut self, server: &Server<'_>, now: Instant) {
-        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
-        if serves && self.lacks_workers() && self.pace.lost(now) {
+        let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
+        if serves && self.has_too_few() && self.pace.lost(now) {
             log::warn!("workers end so often that some replacements wait: after twenty at once, ten are started in a second");
         }
     }

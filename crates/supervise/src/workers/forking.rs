@@ -1,15 +1,15 @@
 //! Forks workers.
 
+use super::super::edge_pools::EdgePools;
 use super::super::foreground::leave_report;
 use super::super::member::Member;
-use super::super::places::Pools;
 use super::super::server::Server;
-use super::super::worker::{self, Post};
+use super::super::worker::{self, WorkerSetup};
 use super::{Workers, aging, lanes_of_worker};
 use oribi_config::counted;
 use oribi_config::directory::Directory;
 use oribi_io::process::{Fork, Heirs};
-use oribi_listen::Seat;
+use oribi_listen::Shard;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_stats::totals::Counter;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -21,7 +21,7 @@ use std::time::Instant;
 
 impl Workers<'_> {
     /// Starts a worker. The error is `ResourceBusy` if no slot is free, because too many workers are still finishing.
-    pub(super) fn start_worker(&mut self, server: &mut Server<'_>, command: WorkerCommand, seat: Seat) -> io::Result<()> {
+    pub(super) fn start_worker(&mut self, server: &mut Server<'_>, command: WorkerCommand, shard: Shard) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
         let full = || format!("{} not ended yet", counted(slots.len(), "worker"));
@@ -41,17 +41,17 @@ impl Workers<'_> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 slot.parent_account.count(Counter::WorkersStarted);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let born = Instant::now();
-                let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);
-                member.due = self.settings.life.max_lifetime.map(|most| born + aging::draw_lifetime(most));
+                let started_at = Instant::now();
+                let mut member = Member::new(slot, number, pid, shard.number, waker, process, started_at);
+                member.due = self.settings.life.max_lifetime.map(|most| started_at + aging::draw_lifetime(most));
                 self.members.push(member);
-                self.pace.started(born);
+                self.pace.started(started_at);
                 log::debug!("worker {number} started (pid {pid})");
                 Ok(())
             }
             Ok(Fork::Child) => {
                 leave_report();
-                self.become_worker(server, (slot, number, seat), (wake, waker), supervisor, heirs)
+                self.become_worker(server, (slot, number, shard), (wake, waker), supervisor, heirs)
             }
         }
     }
@@ -60,7 +60,7 @@ impl Workers<'_> {
     fn become_worker(
         &mut self,
         server: &mut Server<'_>,
-        (slot, number, seat): (WorkerSlot, usize, Seat),
+        (slot, number, shard): (WorkerSlot, usize, Shard),
         (wake, waker): (OwnedFd, OwnedFd),
         supervisor: Pid,
         heirs: Heirs,
@@ -79,14 +79,14 @@ impl Workers<'_> {
             log::error!("worker {number}: {error}");
             oribi_io::process::exit_now(1)
         });
-        let post = Post {
+        let worker = WorkerSetup {
             settings: self.settings,
             runtime: self.runtime,
             listeners: &server.listeners,
-            pools: Pools::new(pools, lanes_of_worker(self.settings, self.runtime)),
+            pools: EdgePools::new(pools, lanes_of_worker(self.settings, self.runtime)),
             privileges: &server.privileges,
             generation: server.role.generation(),
-            seat,
+            shard,
             slot,
             number,
             wake,
@@ -96,7 +96,7 @@ impl Workers<'_> {
             must_log: !self.served && self.generation == 1,
             supervisor,
         };
-        post.entitle("");
-        worker::live(&post, &mut server.signals, heirs)
+        worker.set_title("");
+        worker::run_and_exit(&worker, &mut server.signals, heirs)
     }
 }

@@ -1,7 +1,7 @@
 //! Starts the first worker, reports the start of the server, and decides about further attempts if a worker cannot start.
 
 use super::super::announce;
-use super::super::inheritance::Word;
+use super::super::inheritance::Message;
 use super::super::member::Member;
 use super::super::server::Server;
 use super::super::workforce::Workforce;
@@ -23,7 +23,7 @@ impl Workers<'_> {
         let ready = self.members.iter().filter(accepts).count();
         if ready > 0 && !self.served {
             self.served = true;
-            server.entitle("");
+            server.set_title("");
             self.runtime.server_ready();
         }
         if !self.served {
@@ -42,7 +42,7 @@ impl Workers<'_> {
                 announce(&server.listeners, self.settings, self.wanted);
                 server.control.iter_mut().for_each(Control::take_name);
             }
-            Some(master) => master.say(Word::Ready),
+            Some(master) => master.send(Message::Ready),
         }
         self.announced = true;
     }
@@ -60,7 +60,7 @@ impl Workers<'_> {
             }
             log::error!("no worker could start: fix the errors above, then try again");
             if let Some(master) = &self.master {
-                master.tell_trouble(why);
+                master.send_failure(why);
             }
             self.fail(server);
             return true;
@@ -79,12 +79,12 @@ impl Workers<'_> {
             if self.failed_starts >= self.wanted {
                 self.failed_starts = 0;
                 // The master knows whether another generation serves.
-                master.tell_trouble(why);
-                master.say(Word::Incomplete);
+                master.send_failure(why);
+                master.send(Message::Incomplete);
             }
             return false;
         }
-        self.tell_of_shortage(why);
+        self.report_shortage(why);
         if !self.replacing || outdated {
             return false;
         }
@@ -111,12 +111,12 @@ impl Workers<'_> {
     /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting master or client. Missing
     /// workers are started later, unless the server or a replacement is given up.
     pub(super) fn fork_has_failed(&mut self, server: &mut Server<'_>, why: &str) {
-        self.tell_of_shortage(why);
+        self.report_shortage(why);
         match &self.master {
             // The master knows whether another generation or another server serves.
             Some(master) if !self.announced => {
-                master.tell_trouble(why);
-                master.say(Word::Incomplete);
+                master.send_failure(why);
+                master.send(Message::Incomplete);
             }
             None if !self.announced && server.succession.is_not_ready() => {
                 log::error!("this server cannot take over from the old one: {why}");
@@ -129,10 +129,10 @@ impl Workers<'_> {
 
     /// Starts the first worker. An error that prevents the first fork would prevent all others.
     pub(super) fn start_first(&mut self, server: &mut Server<'_>) {
-        if let Err(error) = self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
+        if let Err(error) = self.start_worker(server, WorkerCommand::Serve, self.vacant_shard(server)) {
             let why = explain(&error);
             log::error!("cannot start a worker: {why}");
-            self.master.iter().for_each(|master| master.tell_trouble(&format!("a worker cannot be started: {why}")));
+            self.master.iter().for_each(|master| master.send_failure(&format!("a worker cannot be started: {why}")));
             self.fail(server);
         }
     }
@@ -147,7 +147,7 @@ impl Workers<'_> {
     pub(super) fn end_late_starters(&mut self) {
         let (now, patience) = (Instant::now(), self.settings.life.boot_timeout);
         for member in self.members.iter_mut().filter(|member| starts(member)) {
-            if now.saturating_duration_since(member.born) >= patience {
+            if now.saturating_duration_since(member.started_at) >= patience {
                 member.late = true;
                 member.end();
             }
@@ -157,7 +157,7 @@ impl Workers<'_> {
     /// Returns the time until the next worker has taken too long to start.
     pub(super) fn next_late_starter(&self, now: Instant) -> Option<Duration> {
         let starting = self.members.iter().filter(|member| starts(member));
-        starting.map(|member| (member.born + self.settings.life.boot_timeout).saturating_duration_since(now)).min()
+        starting.map(|member| (member.started_at + self.settings.life.boot_timeout).saturating_duration_since(now)).min()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Stops all workers together, or slowly, one after the other.
 
-use super::super::closing::{Closing, Rest};
+use super::super::closing::{Closing, NextStep};
 use super::super::member::Member;
-use super::super::server::{Server, Stage};
+use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_config::counted;
-use oribi_listen::{Seat, is_any_lent};
+use oribi_listen::{Shard, is_any_lent};
 use oribi_stats::scoreboard::{DrainState, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// The state of the last phase, in which all workers finish.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct FinalPhase {
     /// `Drain` if no other process will accept connections after this one, else `Retire`.
     command: WorkerCommand,
     /// The listeners, which must not lose clients in their queues.
@@ -24,7 +24,7 @@ pub(super) struct Ending {
     starters: Option<Instant>,
 }
 
-impl Ending {
+impl FinalPhase {
     /// Returns the time of the next look at listeners and starting workers.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.closing.next_look().into_iter().chain(self.starters).min()
@@ -38,50 +38,50 @@ impl Workers<'_> {
         // Clients that wait at a lent listener wait for the next server.
         let lent = is_any_lent(&server.listeners);
         let command = if lent { WorkerCommand::Retire } else { command };
-        let ending = match (server.stage, self.ending.take()) {
-            (Stage::Serving | Stage::Leaving { .. } | Stage::Draining, _) => self.begin_to_stop(server, command),
-            (Stage::Stopping { .. }, Some(ending))
-                if (ending.command, command) == (WorkerCommand::Retire, WorkerCommand::Drain) =>
+        let final_phase = match (server.phase, self.final_phase.take()) {
+            (Phase::Serving | Phase::Leaving { .. } | Phase::Draining, _) => self.begin_to_stop(server, command),
+            (Phase::Stopping { .. }, Some(final_phase))
+                if (final_phase.command, command) == (WorkerCommand::Retire, WorkerCommand::Drain) =>
             {
-                Ending { command, ..ending }
+                FinalPhase { command, ..final_phase }
             }
-            (Stage::Stopping { .. } | Stage::Failed, ending) => {
-                self.ending = ending;
+            (Phase::Stopping { .. } | Phase::Failed, final_phase) => {
+                self.final_phase = final_phase;
                 return;
             }
         };
-        let ending = self.ending.insert(ending);
+        let final_phase = self.final_phase.insert(final_phase);
         if command == WorkerCommand::Drain {
-            ending.closing.begin(&mut server.listeners);
-            if ending.closing.awaits_clients() {
-                return self.announce_prospect(DrainState::Closing);
+            final_phase.closing.begin(&mut server.listeners);
+            if final_phase.closing.awaits_clients() {
+                return self.announce_drain_state(DrainState::Closing);
             }
         }
-        self.members.iter().for_each(|member| member.tell(command));
+        self.members.iter().for_each(|member| member.send_command(command));
     }
 
-    fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> Ending {
+    fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> FinalPhase {
         let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
         let deadline = server.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
         // Starting workers have no requests. If others answer the waiting clients, they are not needed, and their load of the
         // app may take forever.
         let needed = self.served && !server.has_edges() && !self.members.iter().any(Member::accepts);
         let starters = (!needed).then_some(now + LAST_MOMENT);
-        server.stage = Stage::Stopping { deadline, cut: false };
-        server.entitle("stopping");
+        server.phase = Phase::Stopping { deadline, cut: false };
+        server.set_title("stopping");
         let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
         log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
-        Ending { command, closing: Closing::default(), starters }
+        FinalPhase { command, closing: Closing::default(), starters }
     }
 
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
     /// the next server warms up while this one still does most of the work. Workers with sockets of their own stop together:
     /// no process would accept at those of workers that have left, and no parent program has a copy of them.
     pub(super) fn begin_to_leave(&self, server: &mut Server<'_>) {
-        if server.stage != Stage::Serving {
+        if server.phase != Phase::Serving {
             return;
         }
-        server.stage = Stage::Leaving { next: Instant::now() };
+        server.phase = Phase::Leaving { next: Instant::now() };
         if !self.workers_have_sockets(server) {
             let interval = self.settings.spawn_interval.as_secs_f64();
             log::info!("stopping slowly: {}, one every {interval} s", counted(self.members.len(), "worker"));
@@ -91,7 +91,7 @@ impl Workers<'_> {
     /// While leaving: commands the next worker to finish when its time has come. Returns whether at most one is left, with
     /// which the server stops.
     pub(super) fn next_leaves(&mut self, server: &mut Server<'_>) -> bool {
-        let Stage::Leaving { next } = server.stage else { return false };
+        let Phase::Leaving { next } = server.phase else { return false };
         if self.workers_have_sockets(server) {
             return true;
         }
@@ -106,7 +106,7 @@ impl Workers<'_> {
             [] | [_] => true,
             [first, ..] => {
                 first.retire(now + self.settings.timeouts.graceful);
-                server.stage = Stage::Leaving { next: now + self.settings.spawn_interval };
+                server.phase = Phase::Leaving { next: now + self.settings.spawn_interval };
                 false
             }
         }
@@ -115,7 +115,7 @@ impl Workers<'_> {
     /// Kills all workers without waiting for their requests. A stop in progress keeps its command, which depends on whether
     /// another process accepts at the listeners.
     pub(in super::super) fn kill_all(&mut self, server: &mut Server<'_>, reason: &str) {
-        if !matches!(server.stage, Stage::Stopping { .. }) {
+        if !matches!(server.phase, Phase::Stopping { .. }) {
             let command = if server.edges.is_some() { WorkerCommand::Retire } else { WorkerCommand::Drain };
             self.stop_workers(server, command);
         }
@@ -128,8 +128,8 @@ impl Workers<'_> {
                 (counted(self.members.len(), "worker"), counted(connections as usize, "open connection"));
             log::warn!("{reason}: killed {workers} with {connections}");
         }
-        self.ending.iter_mut().for_each(|ending| ending.closing.give_up());
-        if let Stage::Stopping { cut, deadline } = &mut server.stage {
+        self.final_phase.iter_mut().for_each(|final_phase| final_phase.closing.give_up());
+        if let Phase::Stopping { cut, deadline } = &mut server.phase {
             *cut = true;
             *deadline = Instant::now() + Duration::from_secs(60);
         }
@@ -137,8 +137,8 @@ impl Workers<'_> {
 
     /// While stopping: kills workers that are still starting.
     fn end_starters(&mut self) {
-        let Some(ending) = &mut self.ending else { return };
-        if ending.starters.take_if(|moment| Instant::now() >= *moment).is_none() {
+        let Some(final_phase) = &mut self.final_phase else { return };
+        if final_phase.starters.take_if(|time| Instant::now() >= *time).is_none() {
             return;
         }
         for member in self.members.iter().filter(|member| member.slot.state() == WorkerState::Starting) {
@@ -150,10 +150,10 @@ impl Workers<'_> {
     /// While stopping: kills workers that take too long. Returns whether all have ended, and no client waits.
     pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
         self.end_starters();
-        let (Stage::Stopping { deadline, .. }, Some(ending)) = (server.stage, &mut self.ending) else { return false };
-        let closing = &mut ending.closing;
-        if closing.have_all_come(&server.listeners) {
-            self.members.iter().for_each(|member| member.tell(WorkerCommand::Drain));
+        let (Phase::Stopping { deadline, .. }, Some(final_phase)) = (server.phase, &mut self.final_phase) else { return false };
+        let closing = &mut final_phase.closing;
+        if closing.have_all_arrived(&server.listeners) {
+            self.members.iter().for_each(|member| member.send_command(WorkerCommand::Drain));
         }
         closing.close_if_quiet(&server.listeners);
         if !self.members.is_empty() {
@@ -162,15 +162,15 @@ impl Workers<'_> {
             }
             return false;
         }
-        let command = match closing.rest(&server.listeners, deadline) {
-            Rest::Wait => return false,
-            Rest::Nothing => return true,
-            Rest::OneMore(command) => command,
+        let command = match closing.next_step(&server.listeners, deadline) {
+            NextStep::Wait => return false,
+            NextStep::Nothing => return true,
+            NextStep::ForkOneMore(command) => command,
         };
         // Clients wait until it has started, so it must not be killed before.
-        ending.starters = None;
-        // It takes the sockets of all seats.
-        match self.start_worker(server, command, Seat::ONLY) {
+        final_phase.starters = None;
+        // It takes the sockets of all shards.
+        match self.start_worker(server, command, Shard::ONLY) {
             Ok(()) => false,
             Err(error) => {
                 log::error!("cannot start a worker for the last connections: {error}");

@@ -54,27 +54,29 @@ impl Workers<'_> {
             let (number, pid) = (member.number, member.pid);
             let (mut stuck, mut ordered): (Vec<&RunningLine>, u64) = (Vec::new(), 0);
             let mut allowed = Duration::ZERO;
-            for (line, sighting) in member.slot.running.iter().zip(&mut member.sightings) {
-                let idle = sighting.look(line, now);
+            for (line, thread_progress) in member.slot.running.iter().zip(&mut member.progress) {
+                let idle = thread_progress.check(line, now);
                 let deadlines = with_own(deadlines, running::own_deadline(line));
                 if idle < deadlines.shortest() {
                     continue;
                 }
-                let say = |what: &str, time: Duration| {
+                let warn = |problem: &str, time: Duration| {
                     let (seconds, request) = (time.as_secs_f64(), running::text_of(line));
-                    log::warn!("worker {number} (pid {pid}): its app {what}; it has done nothing for {seconds} s: {request}");
+                    log::warn!(
+                        "worker {number} (pid {pid}): its app {problem}; it has done nothing for {seconds} s: {request}"
+                    );
                 };
                 if idle >= deadlines.kill {
                     allowed = allowed.max(deadlines.kill);
                     stuck.push(line);
-                } else if idle >= deadlines.timeout && sighting.order(line, INTERRUPT) {
+                } else if idle >= deadlines.timeout && thread_progress.order(line, INTERRUPT) {
                     if !has_edges {
                         member.slot.parent_account.count(Counter::RequestTimeouts);
                     }
-                    say("is interrupted", deadlines.timeout);
+                    warn("is interrupted", deadlines.timeout);
                     ordered |= INTERRUPT;
-                } else if idle >= deadlines.warning && idle < deadlines.timeout && sighting.order(line, WARN) {
-                    say("takes long", deadlines.warning);
+                } else if idle >= deadlines.warning && idle < deadlines.timeout && thread_progress.order(line, WARN) {
+                    warn("takes long", deadlines.warning);
                     ordered |= WARN;
                 }
             }

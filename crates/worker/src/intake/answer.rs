@@ -7,7 +7,7 @@ use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
 use oribi_ipc::slot::{Content, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
-use oribi_pool::{HEAD_BYTES, Taken, Unfit, Worker};
+use oribi_pool::{HEAD_BYTES, NotWritten, Taken, Worker};
 use oribi_proto::h1::{InvalidResponse, check_head, check_informational, check_trailers};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -131,7 +131,7 @@ impl Intake<'_> {
         } else {
             self.pools[open.pool].abandon(open.taken);
         }
-        still.err().unwrap_or(ReplyError::Invalid("the response has been begun already"))
+        still.err().unwrap_or(ReplyError::Invalid("the response has already begun"))
     }
 
     /// Writes the encoded head and pieces, and ends the response.
@@ -169,7 +169,7 @@ impl Intake<'_> {
         self.check(exchange, &head)?;
         self.head.clear();
         encode_head(&head, Content::Started, &mut self.head);
-        self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
+        self.look_up(exchange, Step::Unanswered, "the response has already begun")?;
         let status = head.status;
         let Self { opened, pools, head, .. } = self;
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
@@ -292,7 +292,7 @@ impl Intake<'_> {
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
         open.check(pools)?;
         if open.step != Step::Unanswered {
-            return Err(ReplyError::Invalid("the response has been begun already"));
+            return Err(ReplyError::Invalid("the response has already begun"));
         }
         head.clear();
         encode_interim(status, fields, head);
@@ -355,7 +355,7 @@ impl Open {
     fn put(
         &mut self,
         worker: &mut Worker,
-        write: impl FnOnce(&mut Worker, &mut Taken) -> Result<(), Unfit>,
+        write: impl FnOnce(&mut Worker, &mut Taken) -> Result<(), NotWritten>,
         part: impl FnOnce() -> ResponsePart,
     ) -> Result<(), ReplyError> {
         if !self.backlog.is_empty() {
@@ -364,11 +364,11 @@ impl Open {
         }
         match write(worker, &mut self.taken) {
             Ok(()) => Ok(()),
-            Err(Unfit::Full) => {
+            Err(NotWritten::Full) => {
                 self.backlog.push(part());
                 Ok(())
             }
-            Err(Unfit::Never(_)) => Err(INTERIM_TOO_LARGE),
+            Err(NotWritten::Never(_)) => Err(INTERIM_TOO_LARGE),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Stores the parts of a response for which the area of its exchange has no room yet.
 
-use oribi_pool::{Taken, Unfit, Worker};
+use oribi_pool::{NotWritten, Taken, Worker};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -69,8 +69,8 @@ impl Backlog {
                     waiting.bytes -= part.size();
                     waiting.parts.pop_front();
                 }
-                Err(Unfit::Full) => break,
-                Err(Unfit::Never(error)) => return Err(error),
+                Err(NotWritten::Full) => break,
+                Err(NotWritten::Never(error)) => return Err(error),
             }
         }
         if flowed {
@@ -89,14 +89,14 @@ impl ResponsePart {
         }
     }
 
-    fn write(&mut self, worker: &mut Worker, taken: &mut Taken) -> Result<(), Unfit> {
+    fn write(&mut self, worker: &mut Worker, taken: &mut Taken) -> Result<(), NotWritten> {
         match self {
             Self::Head(bytes, written) => worker.head_in_pieces(taken, bytes, written),
             Self::Interim(bytes) => worker.interim(taken, bytes),
             Self::Trailers(bytes) => worker.trailers(taken, bytes),
             Self::Content(bytes, written) => {
                 *written += worker.content(taken, &bytes[*written..]);
-                if *written == bytes.len() { Ok(()) } else { Err(Unfit::Full) }
+                if *written == bytes.len() { Ok(()) } else { Err(NotWritten::Full) }
             }
             Self::File { file, offset, size } => worker.file(taken, file.as_fd(), *offset, *size),
         }

@@ -2,7 +2,7 @@
 
 use super::Intake;
 use oribi_host::ExchangeId;
-use oribi_pool::{DescriptorRequest, Taken, Unfit, Worker};
+use oribi_pool::{DescriptorRequest, NotWritten, Taken, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REFUSED: Duration = Duration::from_millis(20);
 
 /// Asks the edge for a descriptor, and waits for it.
-pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: DescriptorRequest) -> io::Result<OwnedFd> {
-    worker.wish(taken, wish).map_err(|unfit| match unfit {
-        Unfit::Full => io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"),
-        Unfit::Never(error) => error,
+pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, request: DescriptorRequest) -> io::Result<OwnedFd> {
+    worker.request_descriptor(taken, request).map_err(|unfit| match unfit {
+        NotWritten::Full => io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"),
+        NotWritten::Never(error) => error,
     })?;
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(descriptor) = worker.fulfilled(taken)? {
+        if let Some(descriptor) = worker.take_descriptor(taken)? {
             return Ok(descriptor);
         }
         if worker.orders(taken).gone {

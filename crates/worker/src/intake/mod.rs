@@ -16,7 +16,7 @@ mod backlog;
 mod descriptors;
 mod lent;
 mod open;
-mod put_off;
+mod postponed;
 mod rest;
 mod source;
 mod take;
@@ -24,10 +24,10 @@ mod take;
 mod tests;
 
 pub(crate) use lent::Lent;
-pub use put_off::most_put_off;
+pub use postponed::most_postponed;
 pub use rest::Watcher;
 
-use crate::attention::{Attention, Sources};
+use crate::event_sources::{EventSources, Poller};
 use lent::Received;
 use open::Opened;
 use oribi_config::{RequestIdField, Settings};
@@ -54,7 +54,7 @@ pub struct Intake<'a> {
     pools: Vec<Worker>,
     /// The index of the pool that is asked first for the next request.
     turn: usize,
-    sources: Arc<Sources>,
+    poller: Arc<Poller>,
     opened: Opened,
     stage: IntakeState,
     /// Whether one thread has the lane, and waits itself.
@@ -79,19 +79,19 @@ pub struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    /// Creates the source for these pools, and adds them to `attention`.
+    /// Creates the source for these pools, and adds them to `event_sources`.
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub(crate) fn new(settings: &'a Settings, pools: Vec<Worker>, attention: &Attention) -> io::Result<Self> {
+    pub(crate) fn new(settings: &'a Settings, pools: Vec<Worker>, event_sources: &EventSources) -> io::Result<Self> {
         for pool in &pools {
-            attention.listen_to_pool(pool.descriptor(), pool.line())?;
+            event_sources.listen_to_pool(pool.descriptor(), pool.line())?;
         }
         Ok(Self {
             settings,
             pools,
             turn: 0,
-            sources: attention.sources(),
+            poller: event_sources.poller(),
             opened: Opened::default(),
             stage: IntakeState::Serving,
             alone: false,

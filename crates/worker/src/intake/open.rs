@@ -43,7 +43,7 @@ pub(super) struct Open {
 /// The exchanges with incomplete answers. There are at most as many as the pools have areas for this worker.
 #[derive(Debug, Default)]
 pub(super) struct Opened {
-    places: Vec<Option<Open>>,
+    entries: Vec<Option<Open>>,
     /// All entries below this index are in use.
     vacant_from: usize,
     count: usize,
@@ -73,56 +73,56 @@ impl Opened {
         let (serial, lent, gone, broken) = (self.serial, true, false, false);
         let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, broken, gateway, shared, bodiless };
         let index = self.vacant_index();
-        self.places[index] = Some(open);
+        self.entries[index] = Some(open);
         ExchangeId(u64::from(self.serial) << 32 | index as u64)
     }
 
     #[inline]
-    fn place(&self, exchange: ExchangeId) -> Option<usize> {
+    fn index_of(&self, exchange: ExchangeId) -> Option<usize> {
         let index = (exchange.0 & u64::from(u32::MAX)) as usize;
-        let open = self.places.get(index)?.as_ref()?;
+        let open = self.entries.get(index)?.as_ref()?;
         (u64::from(open.serial) == exchange.0 >> 32).then_some(index)
     }
 
     /// Returns the exchange, in any state of its answer.
     #[inline]
     pub(super) fn get(&self, exchange: ExchangeId) -> Option<&Open> {
-        self.places[self.place(exchange)?].as_ref()
+        self.entries[self.index_of(exchange)?].as_ref()
     }
 
     /// See [`Opened::get`].
     #[inline]
     pub(super) fn get_mut(&mut self, exchange: ExchangeId) -> Option<&mut Open> {
-        let index = self.place(exchange)?;
-        self.places[index].as_mut()
+        let index = self.index_of(exchange)?;
+        self.entries[index].as_mut()
     }
 
     #[inline]
     pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
-        let index = self.place(exchange)?;
+        let index = self.index_of(exchange)?;
         self.count -= 1;
         self.vacant_from = self.vacant_from.min(index);
-        self.places[index].take()
+        self.entries[index].take()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Open> {
-        self.places.iter().flatten()
+        self.entries.iter().flatten()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Open> {
-        self.places.iter_mut().flatten()
+        self.entries.iter_mut().flatten()
     }
 
     /// Puts back an exchange that was removed. Its old id is no longer valid.
     pub(super) fn put_back(&mut self, open: Open) {
         self.count += 1;
         let index = self.vacant_index();
-        self.places[index] = Some(open);
+        self.entries[index] = Some(open);
     }
 
     #[inline]
     fn vacant_index(&mut self) -> usize {
-        let index = match self.places.get(self.vacant_from) {
+        let index = match self.entries.get(self.vacant_from) {
             Some(None) => self.vacant_from,
             _ => self.look_for_vacant(),
         };
@@ -132,19 +132,19 @@ impl Opened {
 
     #[cold]
     fn look_for_vacant(&mut self) -> usize {
-        let places = self.places.get(self.vacant_from..).unwrap_or_default();
-        let found = places.iter().position(Option::is_none).map(|ahead| self.vacant_from + ahead);
+        let entries = self.entries.get(self.vacant_from..).unwrap_or_default();
+        let found = entries.iter().position(Option::is_none).map(|ahead| self.vacant_from + ahead);
         found.unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() - 1
+            self.entries.push(None);
+            self.entries.len() - 1
         })
     }
 
     /// Removes the exchanges that `which` selects.
     pub(super) fn take_all(&mut self, which: impl Fn(&Open) -> bool) -> Vec<Open> {
         let mut taken = Vec::new();
-        for (index, place) in self.places.iter_mut().enumerate() {
-            if let Some(open) = place.take_if(|open| which(open)) {
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            if let Some(open) = entry.take_if(|open| which(open)) {
                 self.vacant_from = self.vacant_from.min(index);
                 taken.push(open);
             }

@@ -9,7 +9,7 @@
 use super::lent::Lent;
 use super::open::{Open, Step};
 use super::{Intake, IntakeState};
-use crate::attention::Sources;
+use crate::event_sources::Poller;
 use oribi_io::Waiter;
 use oribi_source::Next;
 use rustix::time::{ClockId, clock_gettime};
@@ -44,14 +44,14 @@ impl MonotonicTime {
 /// Waits for the events of a lane, in a thread that must not use the lane now.
 #[derive(Debug)]
 pub struct Watcher {
-    sources: Arc<Sources>,
+    poller: Arc<Poller>,
     woken: bool,
     line: bool,
 }
 
 impl Waiter for Watcher {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let found = self.sources.wait(timeout)?;
+        let found = self.poller.wait(timeout)?;
         self.woken |= found.other;
         self.line |= found.line;
         Ok(())
@@ -111,15 +111,15 @@ impl Intake<'_> {
 
     /// Does all work that needs no wait; returns zero if there was an event, and otherwise `None`. Another thread takes the
     /// requests in the queue, because the caller is in the middle of one.
-    pub(super) fn attend(&mut self) -> Option<Duration> {
+    pub(super) fn do_pending_work(&mut self) -> Option<Duration> {
         self.flow();
         if !self.alone {
             // The caller may wait next, or leave that to another thread. A lone thread continues its app instead, and must
             // not be woken.
             self.announce();
         }
-        let news = self.flow() | self.note_gone();
-        news.then_some(Duration::ZERO)
+        let had_events = self.flow() | self.note_gone();
+        had_events.then_some(Duration::ZERO)
     }
 
     /// Whether there is work that needs no wait.
@@ -131,20 +131,20 @@ impl Intake<'_> {
     pub(super) fn collect(&mut self, watcher: &mut Watcher) {
         self.woken |= std::mem::take(&mut watcher.woken);
         if std::mem::take(&mut watcher.line) {
-            self.hear();
+            self.receive();
         }
     }
 
     /// Returns a watcher for this lane.
     pub(super) fn watcher(&self) -> Watcher {
-        Watcher { sources: Arc::clone(&self.sources), woken: false, line: false }
+        Watcher { poller: Arc::clone(&self.poller), woken: false, line: false }
     }
 
     fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let found = self.sources.wait(timeout)?;
+        let found = self.poller.wait(timeout)?;
         self.woken |= found.other;
         if found.line {
-            self.hear();
+            self.receive();
         }
         self.news_due = MonotonicTime::now().after(NEWS_AFTER);
         Ok(())
@@ -152,9 +152,9 @@ impl Intake<'_> {
 
     /// Reads the sockets of the pools, so that they never fill up.
     #[cold]
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         for pool in &mut self.pools {
-            if let Err(error) = pool.hear() {
+            if let Err(error) = pool.receive() {
                 log::error!("cannot read from an edge: {error}");
             }
         }

@@ -142,8 +142,8 @@ impl Source for Intake<'_> {
         self.turn()
     }
 
-    fn attend(&mut self) -> io::Result<Option<Duration>> {
-        Ok(self.attend())
+    fn do_pending_work(&mut self) -> io::Result<Option<Duration>> {
+        Ok(self.do_pending_work())
     }
 
     fn has_more(&self) -> bool {

@@ -37,7 +37,7 @@ impl Intake<'_> {
         for _ in 0..self.pools.len() {
             let pool = self.turn;
             self.turn = if pool + 1 == self.pools.len() { 0 } else { pool + 1 };
-            self.pools[pool].tell_time(self.now.0);
+            self.pools[pool].set_time(self.now.0);
             if let Some(taken) = self.pools[pool].take() {
                 return Some((pool, taken));
             }
@@ -84,12 +84,12 @@ impl Intake<'_> {
         if !is_of_descriptors(error) {
             return worker.abandon(taken);
         }
-        self.decline_for_now(pool, taken);
+        self.answer_unavailable(pool, taken);
     }
 
     /// Answers 503: the client may try again soon.
     #[cold]
-    pub(super) fn decline_for_now(&mut self, pool: usize, taken: Taken) {
+    pub(super) fn answer_unavailable(&mut self, pool: usize, taken: Taken) {
         let worker = &mut self.pools[pool];
         self.head.clear();
         let content = b"Service Unavailable\n";
@@ -107,7 +107,7 @@ impl Intake<'_> {
         let Lent { id, mut received } = lent;
         if let Some(open) = self.opened.get_mut(id) {
             open.lent = false;
-            self.note_put_off(id);
+            self.note_postponed(id);
         }
         if let Some(running) = &self.running {
             running.end(id);

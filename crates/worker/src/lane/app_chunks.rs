@@ -81,7 +81,7 @@ pub(super) fn other_fields<'a>(head: &ResponseHead<'a>) -> Vec<FieldPair<'a>> {
 }
 
 /// Returns the content of the chunks of a whole response.
-pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyError> {
+pub(super) fn split_chunks<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyError> {
     let (mut framed, mut content) = (FramedContent::new(), Vec::new());
     for part in parts {
         framed.read(part, |piece| content.push(piece)).map_err(|_| BROKEN)?;
@@ -89,13 +89,13 @@ pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyE
     if framed.may_end() { Ok(content) } else { Err(BROKEN) }
 }
 
-/// As [`take_apart`], for pieces. A file is an error, because the server does not read files.
-pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]>, ReplyError> {
+/// As [`split_chunks`], for pieces. A file is an error, because the server does not read files.
+pub(super) fn split_chunked_pieces<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]>, ReplyError> {
     let bytes = |piece: &Piece<'a>| match piece {
         Piece::Bytes(bytes) => Ok(*bytes),
         Piece::File { .. } => Err(BROKEN),
     };
-    take_apart(&pieces.iter().map(bytes).collect::<Result<Vec<_>, _>>()?)
+    split_chunks(&pieces.iter().map(bytes).collect::<Result<Vec<_>, _>>()?)
 }
 
 impl AppChunks {

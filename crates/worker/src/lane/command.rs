@@ -7,16 +7,16 @@ use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {
     /// Reads the worker's command, reopens logs, and passes on answers of the first process; `false` at the end of the lane.
-    pub fn obey(&self) -> bool {
+    pub fn handle_command(&self) -> bool {
         let mut source = self.source.borrow_mut();
         if source.take_wake()
-            && let Some(attention) = &self.attention
+            && let Some(event_sources) = &self.event_sources
         {
-            attention.look();
+            event_sources.clear();
         }
-        let told = self.slot.log_opening.load(Ordering::Relaxed);
-        if self.logs_opened.get().is_some_and(|opened| opened != told) {
-            self.logs_opened.set(Some(told));
+        let reopenings = self.slot.log_opening.load(Ordering::Relaxed);
+        if self.logs_opened.get().is_some_and(|opened| opened != reopenings) {
+            self.logs_opened.set(Some(reopenings));
             source.reopen_logs();
         }
         drop(source);

@@ -49,7 +49,7 @@ impl<S: Source> Front<S> {
         if let Some(challenges) = challenge::Challenges::of(settings) {
             handlers.push(Box::new(challenges));
         }
-        if let Some(https) = https::ToHttps::of(settings) {
+        if let Some(https) = https::HttpsRedirect::of(settings) {
             handlers.push(Box::new(https));
         }
         if let Some(files) = files::Files::of(settings)? {

@@ -15,10 +15,10 @@ const MANY: usize = 1024;
 
 /// Files that the app of a lane may name, and the exchanges that involve them.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct FileResponses {
     files: NamedFiles,
     /// The conditions and ranges of requests. A request without an entry is a GET without conditions and ranges.
-    asked: RefCell<HashMap<u64, Asked>>,
+    requests: RefCell<HashMap<u64, FileRequest>>,
     bound: Cell<usize>,
     /// Exchanges that were answered with a file while their app still sends content.
     dropped: RefCell<Vec<ExchangeId>>,
@@ -26,12 +26,12 @@ pub(crate) struct Named {
 
 /// The relevant parts of a request.
 #[derive(Debug)]
-struct Asked {
+struct FileRequest {
     method: Vec<u8>,
     lines: Vec<(KnownField, Vec<u8>)>,
 }
 
-impl Asked {
+impl FileRequest {
     fn of(head: &RequestHead<'_>) -> Option<Self> {
         let wanted = head.fields().filter_map(|(known, _, value)| Some((known?, value.to_vec())));
         let lines: Vec<_> =
@@ -41,26 +41,26 @@ impl Asked {
     }
 }
 
-impl Named {
+impl FileResponses {
     pub(crate) fn new(files: NamedFiles) -> Self {
-        Self { files, asked: RefCell::default(), bound: Cell::new(MANY), dropped: RefCell::default() }
+        Self { files, requests: RefCell::default(), bound: Cell::new(MANY), dropped: RefCell::default() }
     }
 
     /// Prepares a request that an app is about to get. `is_open` returns whether an exchange is still unanswered.
     pub(crate) fn begin(&self, exchange: &mut impl LentRequest, is_open: impl Fn(ExchangeId) -> bool) {
         exchange.remove_fields(NamedFiles::steers_app);
-        if let Some(asked) = Asked::of(&exchange.head()) {
-            self.keep(exchange.id(), asked, is_open);
+        if let Some(request) = FileRequest::of(&exchange.head()) {
+            self.keep(exchange.id(), request, is_open);
         }
     }
 
-    fn keep(&self, exchange: ExchangeId, asked: Asked, is_open: impl Fn(ExchangeId) -> bool) {
-        let mut all = self.asked.borrow_mut();
+    fn keep(&self, exchange: ExchangeId, request: FileRequest, is_open: impl Fn(ExchangeId) -> bool) {
+        let mut all = self.requests.borrow_mut();
         if all.len() >= self.bound.get() {
             all.retain(|id, _| is_open(ExchangeId(*id)));
             self.bound.set(MANY.max(all.len() * 2));
         }
-        all.insert(exchange.0, asked);
+        all.insert(exchange.0, request);
     }
 
     /// Sends the file that a response names, through `outlet`. `None` if its fields name no file.
@@ -70,7 +70,7 @@ impl Named {
         exchange: ExchangeId,
         head: &ResponseHead<'_>,
     ) -> Option<Result<(), ReplyError>> {
-        let asked = self.asked.borrow_mut().remove(&exchange.0);
+        let request = self.requests.borrow_mut().remove(&exchange.0);
         let name = self.files.name_in(head.fields)?;
         let representation = match self.files.find(name) {
             Ok(representation) => representation,
@@ -78,10 +78,10 @@ impl Named {
         };
         let fields: Vec<FieldPair<'_>> =
             head.fields.iter().filter(|(name, _)| !self.files.is_for_server(name)).copied().collect();
-        let lines = asked.iter().flat_map(|asked| asked.lines.iter().map(|(known, value)| (*known, value.as_slice())));
+        let lines = request.iter().flat_map(|request| request.lines.iter().map(|(known, value)| (*known, value.as_slice())));
         let response = Response {
             representation: &representation,
-            method: asked.as_ref().map_or(b"GET", |asked| &asked.method),
+            method: request.as_ref().map_or(b"GET", |request| &request.method),
             selection: &Selection::of(lines),
             // The server itself selects the range of the file.
             status: if head.status == 206 { 200 } else { head.status },
@@ -102,7 +102,7 @@ impl Named {
 
     /// Removes an exchange that is finished or abandoned. Returns whether its content was dropped.
     pub(crate) fn end(&self, exchange: ExchangeId) -> bool {
-        self.asked.borrow_mut().remove(&exchange.0);
+        self.requests.borrow_mut().remove(&exchange.0);
         let mut dropped = self.dropped.borrow_mut();
         let before = dropped.len();
         dropped.retain(|other| *other != exchange);

@@ -2,7 +2,7 @@
 
 use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
-use crate::attention::Attention;
+use crate::event_sources::EventSources;
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};
@@ -18,7 +18,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
             return sent;
         }
         if app_chunks::are_announced(&head) {
-            return self.respond_taken_apart(exchange, &head, app_chunks::take_apart(parts));
+            return self.respond_taken_apart(exchange, &head, app_chunks::split_chunks(parts));
         }
         let mut source = self.source_after_app(exchange);
         let sent = source.respond(exchange, head, parts);
@@ -33,7 +33,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
             return sent;
         }
         if app_chunks::are_announced(&head) {
-            return self.respond_taken_apart(exchange, &head, app_chunks::take_pieces_apart(pieces));
+            return self.respond_taken_apart(exchange, &head, app_chunks::split_chunked_pieces(pieces));
         }
         let mut source = self.source_after_app(exchange);
         let sent = source.respond_pieces(exchange, head, pieces);
@@ -63,7 +63,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
         if let Some(sent) = self.send_named(exchange, &head) {
-            self.named.iter().for_each(|named| named.drop_content(exchange));
+            self.file_responses.iter().for_each(|file_responses| file_responses.drop_content(exchange));
             return sent;
         }
         if !app_chunks::are_announced(&head) {
@@ -98,7 +98,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn abandon(&self, exchange: ExchangeId) {
         // A file that was sent instead of the content is complete, independently of that content.
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+        if self.file_responses.as_ref().is_some_and(|file_responses| file_responses.end(exchange)) {
             return;
         }
         // The response is incomplete in any case, even if its chunks are complete.
@@ -120,8 +120,8 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     #[inline]
-    fn tells_queue_times(&self) -> bool {
-        self.tells_queue_times
+    fn reports_queue_times(&self) -> bool {
+        self.reports_queue_times
     }
 
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
@@ -161,19 +161,19 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn waker(&self) -> Waker {
-        self.attention.as_ref().map_or_else(|| Waker::noop().clone(), Attention::waker)
+        self.event_sources.as_ref().map_or_else(|| Waker::noop().clone(), EventSources::waker)
     }
 
     fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
+        self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
     }
 
     fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
+        self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
     }
 
     fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
+        self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
@@ -189,21 +189,21 @@ const NOTHING: &[&[u8]] = &[b""];
 impl<S: Source> Lane<'_, S> {
     /// Handles events in the middle of an app, and then queries the source.
     fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
-        let mut source = self.source_with_news();
+        let mut source = self.source_with_events();
         // If this fails, the next turn also fails.
-        let _ = source.attend();
+        let _ = source.do_pending_work();
         let answer = ask(&source);
         drop(source);
         self.resume_held_apps();
         // The app continues, and a thread that waits for these events will no longer see them.
-        self.summon_another();
+        self.wake_another_thread();
         answer
     }
 
     /// Ends content by `end`, unless a file was sent in its place.
     #[inline]
     fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+        if self.file_responses.as_ref().is_some_and(|file_responses| file_responses.end(exchange)) {
             return Ok(());
         }
         let held = self.app_chunks.take_head(exchange);
@@ -226,12 +226,14 @@ impl<S: Source> Lane<'_, S> {
     }
 
     fn write_piece(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        if let Some(named) = self.named.as_ref().filter(|named| named.drops_content(exchange)) {
+        if let Some(file_responses) =
+            self.file_responses.as_ref().filter(|file_responses| file_responses.drops_content(exchange))
+        {
             if piece.is_empty() {
                 return Ok(());
             }
             // A file was sent, so the head is not sent, and further output of the host is ignored.
-            named.end(exchange);
+            file_responses.end(exchange);
             return Err(ReplyError::Gone);
         }
         match self.app_chunks.read(exchange, piece) {
@@ -269,7 +271,7 @@ impl<S: Source> Lane<'_, S> {
         let most = source.output_limit();
         let mut waiting = source.write(exchange, piece)?;
         while waiting > most {
-            if self.attention.as_ref().is_some_and(Attention::take_ring) {
+            if self.event_sources.as_ref().is_some_and(EventSources::take_ring) {
                 return Err(ReplyError::Woken);
             }
             // The app waits for its client; meanwhile the lane serves other connections as far as they need no app.

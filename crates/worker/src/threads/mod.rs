@@ -9,9 +9,9 @@
 
 mod parker;
 
-use crate::attention::Nudge;
+use crate::event_sources::Interrupter;
 use oribi_host::{GlobalLock, Wait};
-use parker::{Parker, Until, Woken};
+use parker::{Parker, WakeCondition, WakeReason};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_secs(30);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A wait for events of a lane, with a report whether the language interrupted it.
-pub(crate) trait WaitForNews: Wait {
+pub(crate) trait WaitForEvents: Wait {
     fn was_interrupted(&self) -> bool;
 }
 
@@ -45,7 +45,7 @@ pub struct ThreadPool<'a> {
     watch: Cell<Option<Watch>>,
     /// Whether the thread that waits for events has stopped waiting, and only needs the lock. It sets this without the lock.
     watch_is_up: AtomicBool,
-    nudge: Nudge,
+    interrupter: Interrupter,
     parker: Parker,
 }
 
@@ -60,18 +60,18 @@ struct Watch {
 
 /// A wait for events that records its end.
 struct Noted<'w, W> {
-    news: W,
+    event_wait: W,
     is_over: &'w AtomicBool,
 }
 
-impl<W: WaitForNews> Wait for Noted<'_, W> {
+impl<W: WaitForEvents> Wait for Noted<'_, W> {
     fn wait(&self) {
-        self.news.wait();
+        self.event_wait.wait();
         self.is_over.store(true, SeqCst);
     }
 
     fn interrupt(&self) {
-        self.news.interrupt();
+        self.event_wait.interrupt();
     }
 }
 
@@ -85,9 +85,9 @@ impl Drop for Membership<'_, '_> {
 }
 
 impl<'a> ThreadPool<'a> {
-    /// Creates a pool of `least` to `most` threads, at first without any thread. `nudge` wakes the thread that waits for
+    /// Creates a pool of `least` to `most` threads, at first without any thread. `interrupter` wakes the thread that waits for
     /// events.
-    pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, nudge: Nudge) -> Self {
+    pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, interrupter: Interrupter) -> Self {
         let least = least.max(1);
         Self {
             lock,
@@ -100,7 +100,7 @@ impl<'a> ThreadPool<'a> {
             ended: Cell::new(false),
             watch: Cell::new(None),
             watch_is_up: AtomicBool::new(false),
-            nudge,
+            interrupter,
             parker: Parker::default(),
         }
     }
@@ -121,7 +121,7 @@ impl<'a> ThreadPool<'a> {
 
     /// Counts a thread that is about to serve.
     #[inline]
-    pub fn take_in(&self) {
+    pub fn add_thread(&self) {
         self.threads.set(self.threads.get() + 1);
     }
 
@@ -155,11 +155,11 @@ impl<'a> ThreadPool<'a> {
 
     /// Parks the main thread until a thread has left the pool or the language has work for it; `false` if the app has ended
     /// the main thread.
-    pub fn rest_main(&self) -> bool {
+    pub fn park_main(&self) -> bool {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
-        let seen = self.parker.main_wakes();
+        let wakes_before = self.parker.main_wakes();
         self.lock.rest_main().unwrap_or_else(|| {
-            self.parker.sleep(self.lock, Until::MainWoken(seen), None);
+            self.parker.sleep(self.lock, WakeCondition::MainWoken(wakes_before), None);
             self.lock.see_to_interrupts()
         })
     }
@@ -173,7 +173,7 @@ impl<'a> ThreadPool<'a> {
     }
 
     fn start_thread(&self) -> bool {
-        self.take_in();
+        self.add_thread();
         self.called.set(true);
         if self.lock.start_thread() {
             return true;
@@ -187,21 +187,25 @@ impl<'a> ThreadPool<'a> {
 
     /// Waits for events, or rests if another thread waits for them; `false` if the calling thread has rested for long, and
     /// the pool has enough threads without it.
-    pub(crate) fn idle<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
+    pub(crate) fn idle<W: WaitForEvents>(
+        &self,
+        timeout: Option<Duration>,
+        event_wait: impl FnOnce(Option<Duration>) -> W,
+    ) -> bool {
         if self.watch.get().is_some() {
             self.hurry_watch(timeout);
             return self.rest();
         }
-        self.wait_for_news(timeout, false, news);
+        self.wait_for_events(timeout, false, event_wait);
         true
     }
 
     /// Waits for events; `false` if the thread was interrupted.
-    fn wait_for_news<W: WaitForNews>(
+    fn wait_for_events<W: WaitForEvents>(
         &self,
         timeout: Option<Duration>,
         held: bool,
-        news: impl FnOnce(Option<Duration>) -> W,
+        event_wait: impl FnOnce(Option<Duration>) -> W,
     ) -> bool {
         let mut watch = Watch { until: None, held };
         let mut timeout = timeout;
@@ -212,42 +216,46 @@ impl<'a> ThreadPool<'a> {
         }
         self.watch.set(Some(watch));
         self.watch_is_up.store(false, SeqCst);
-        let noted = Noted { news: news(timeout), is_over: &self.watch_is_up };
+        let noted = Noted { event_wait: event_wait(timeout), is_over: &self.watch_is_up };
         let waited = self.lock.without_lock(&noted);
         self.watch.set(None);
-        waited && !noted.news.was_interrupted()
+        waited && !noted.event_wait.was_interrupted()
     }
 
     /// Rests until woken; `false` if the calling thread has rested for long, and the pool has enough threads without it.
     fn rest(&self) -> bool {
         self.resting.set(self.resting.get() + 1);
-        let woken = self.parker.sleep(self.lock, Until::Called, Some(REST));
+        let woken = self.parker.sleep(self.lock, WakeCondition::Called, Some(REST));
         self.resting.set(self.resting.get() - 1);
         // Any thread that stops resting answers the wake-up, even if it was interrupted or its time had just expired: it may
         // be the one that was woken.
         let called = self.called.replace(false);
-        called || woken != Woken::Late || self.threads.get() <= self.least
+        called || woken != WakeReason::Late || self.threads.get() <= self.least
     }
 
     // ---- In the middle of an app -------------------------------------------------------------------------------------------
 
     /// Waits for the client of the calling thread's app, at most for `timeout`; `false` if the thread was interrupted.
-    pub(crate) fn pause<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
+    pub(crate) fn pause<W: WaitForEvents>(
+        &self,
+        timeout: Option<Duration>,
+        event_wait: impl FnOnce(Option<Duration>) -> W,
+    ) -> bool {
         let round = self.parker.round();
         if self.nobody_comes() {
             self.call_another();
         }
         if self.nobody_comes() {
-            let waited = self.wait_for_news(timeout, true, news);
+            let waited = self.wait_for_events(timeout, true, event_wait);
             // Other threads may rest or pause by now, and this thread may return to its app.
-            self.leave_the_lane();
+            self.release_lane();
             return waited;
         }
         self.hurry_watch(timeout);
         self.pausing.set(self.pausing.get() + 1);
-        let woken = self.parker.sleep(self.lock, Until::Round(round), timeout);
+        let woken = self.parker.sleep(self.lock, WakeCondition::Round(round), timeout);
         self.pausing.set(self.pausing.get() - 1);
-        woken != Woken::Interrupted
+        woken != WakeReason::Interrupted
     }
 
     /// Ends every pause, because an event for which one of the apps waits has occurred.
@@ -266,13 +274,13 @@ impl<'a> ThreadPool<'a> {
         if self.watch.get().is_some() {
             self.wake_watch();
         } else {
-            self.leave_the_lane();
+            self.release_lane();
         }
     }
 
     /// Ensures that another thread waits for events, or is about to, when the calling thread releases the lock.
     #[inline]
-    pub(crate) fn leave_the_lane(&self) {
+    pub(crate) fn release_lane(&self) {
         if self.nobody_comes() && !(self.lock.tells_before_unlocking() && (self.resting.get() > 0 || self.pausing.get() > 0)) {
             self.call_another();
         }
@@ -318,11 +326,11 @@ impl<'a> ThreadPool<'a> {
         }
     }
 
-    /// Ends the wait of the thread that waits for events, if there is one. It is nudged even after an earlier nudge: another
-    /// thread that has looked for events may have consumed that one, and the waiting thread has kept sleeping.
+    /// Ends the wait of the thread that waits for events, if there is one. An earlier interrupt does not suffice: another
+    /// thread that has looked for events may have consumed it, and the waiting thread has kept sleeping.
     pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
-            self.nudge.nudge();
+            self.interrupter.interrupt();
         }
     }
 }
@@ -330,7 +338,7 @@ impl<'a> ThreadPool<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attention::{Attention, Sources};
+    use crate::event_sources::{EventSources, Poller};
     use oribi_host::{Crew, Host, Native};
     use std::os::fd::AsFd;
     use std::sync::Arc;
@@ -371,24 +379,25 @@ mod tests {
         fn interrupt(&self) {}
     }
 
-    impl WaitForNews for Ready {
+    impl WaitForEvents for Ready {
         fn was_interrupted(&self) -> bool {
             false
         }
     }
 
     /// Makes a thread of a pool of two wait for events, and calls `meanwhile` with the pool, the wait, and the event sources.
-    fn while_one_waits(meanwhile: impl FnOnce(&ThreadPool<'_>, &dyn Wait, &Sources) + 'static) {
+    fn while_one_waits(meanwhile: impl FnOnce(&ThreadPool<'_>, &dyn Wait, &Poller) + 'static) {
         let (command, _writer) = std::io::pipe().expect("a pipe is to be had");
-        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        let event_sources = EventSources::new(command.as_fd()).expect("epoll works");
         let language: &'static Language = Box::leak(Box::default());
-        let thread_pool: &'static ThreadPool<'static> = Box::leak(Box::new(ThreadPool::new(language, 2, 2, attention.nudge())));
-        thread_pool.take_in();
-        thread_pool.take_in();
-        let (sources, done) = (attention.sources(), Arc::new(AtomicBool::new(false)));
+        let thread_pool: &'static ThreadPool<'static> =
+            Box::leak(Box::new(ThreadPool::new(language, 2, 2, event_sources.interrupter())));
+        thread_pool.add_thread();
+        thread_pool.add_thread();
+        let (poller, done) = (event_sources.poller(), Arc::new(AtomicBool::new(false)));
         let noted = Arc::clone(&done);
         language.0.set(Some(Box::new(move |wait| {
-            meanwhile(thread_pool, wait, &sources);
+            meanwhile(thread_pool, wait, &poller);
             noted.store(true, SeqCst);
         })));
         assert!(thread_pool.idle(None, |_| Ready));
@@ -396,36 +405,36 @@ mod tests {
     }
 
     /// Consumes events as a thread does in its turn, so that they no longer wake the waiting thread.
-    fn takes_nudge(sources: &Sources) -> bool {
-        sources.wait(Some(Duration::ZERO)).expect("it can look").other
+    fn takes_interrupt(poller: &Poller) -> bool {
+        poller.wait(Some(Duration::ZERO)).expect("it can look").other
     }
 
     #[test]
-    fn a_thread_whose_nudge_another_one_has_taken_is_nudged_again() {
-        while_one_waits(|thread_pool, _, sources| {
+    fn a_thread_whose_interrupt_another_one_has_taken_is_interrupted_again() {
+        while_one_waits(|thread_pool, _, poller| {
             for _ in 0..3 {
                 thread_pool.wake_another();
-                assert!(takes_nudge(sources));
+                assert!(takes_interrupt(poller));
             }
             thread_pool.hurry_watch(Some(Duration::ZERO));
-            assert!(takes_nudge(sources));
+            assert!(takes_interrupt(poller));
         });
     }
 
     #[test]
-    fn a_thread_that_only_needs_the_lock_is_not_nudged() {
-        while_one_waits(|thread_pool, wait, sources| {
+    fn a_thread_that_only_needs_the_lock_is_not_interrupted() {
+        while_one_waits(|thread_pool, wait, poller| {
             wait.wait();
             thread_pool.wake_another();
-            assert!(!takes_nudge(sources));
+            assert!(!takes_interrupt(poller));
         });
     }
 
     #[test]
     fn a_thread_that_leaves_has_the_waiting_one_look() {
-        while_one_waits(|thread_pool, _, sources| {
+        while_one_waits(|thread_pool, _, poller| {
             drop(thread_pool.arrive());
-            assert!(takes_nudge(sources));
+            assert!(takes_interrupt(poller));
         });
     }
 }

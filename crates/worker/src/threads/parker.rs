@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Parker {
     state: Mutex<State>,
     /// Wakes one of the resting threads.
-    call: Condvar,
+    resting: Condvar,
     /// Wakes all other threads.
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -28,18 +28,18 @@ struct State {
 
 /// The condition that ends a thread's sleep.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Until {
+pub(super) enum WakeCondition {
     /// A wake-up of a resting thread.
     Called,
     /// A round after this one.
     Round(u64),
-    /// A summons after this one.
+    /// A wake-up after this one.
     MainWoken(u64),
 }
 
 /// The way in which a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     /// The condition has been met.
     InTime,
     /// The time has expired.
@@ -50,7 +50,7 @@ pub(super) enum Woken {
 
 struct Sleep<'a> {
     parker: &'a Parker,
-    until: Until,
+    until: WakeCondition,
     timeout: Option<Duration>,
     interrupted: AtomicBool,
     in_time: AtomicBool,
@@ -62,16 +62,16 @@ impl Parker {
     }
 
     /// Sleeps until `until` is met, the time has expired, or the thread is interrupted.
-    pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: Until, timeout: Option<Duration>) -> Woken {
+    pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: WakeCondition, timeout: Option<Duration>) -> WakeReason {
         let (interrupted, in_time) = (AtomicBool::new(false), AtomicBool::new(false));
         let sleep = Sleep { parker: self, until, timeout, interrupted, in_time };
         let slept = lock.without_lock(&sleep);
         if !slept || sleep.interrupted.load(SeqCst) {
-            Woken::Interrupted
+            WakeReason::Interrupted
         } else if sleep.in_time.load(SeqCst) {
-            Woken::InTime
+            WakeReason::InTime
         } else {
-            Woken::Late
+            WakeReason::Late
         }
     }
 
@@ -79,7 +79,7 @@ impl Parker {
     pub(super) fn call(&self, resting: usize) {
         let mut state = self.state();
         state.calls = (state.calls + 1).min(resting);
-        self.call.notify_one();
+        self.resting.notify_one();
     }
 
     /// Returns the current round. It must be read before any event that may end the round.
@@ -90,7 +90,7 @@ impl Parker {
     /// Wakes pausing threads.
     pub(super) fn next_round(&self) {
         self.state().rounds += 1;
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// Returns the number of wake-ups of the main thread.
@@ -101,28 +101,28 @@ impl Parker {
     /// Wakes the main thread.
     pub(super) fn wake_main(&self) {
         self.state().main_wakes += 1;
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// Ends every sleep but the main thread's.
     pub(super) fn end(&self) {
         self.state().ended = true;
-        self.call.notify_all();
-        self.news.notify_all();
+        self.resting.notify_all();
+        self.changed.notify_all();
     }
 }
 
 impl State {
     /// Whether the sleep is over. A wake-up is for a single thread.
-    fn is(&mut self, until: Until) -> bool {
+    fn is(&mut self, until: WakeCondition) -> bool {
         match until {
-            Until::Called if self.calls > 0 => {
+            WakeCondition::Called if self.calls > 0 => {
                 self.calls -= 1;
                 true
             }
-            Until::Called => self.ended,
-            Until::Round(round) => self.rounds != round || self.ended,
-            Until::MainWoken(wakes) => self.main_wakes != wakes,
+            WakeCondition::Called => self.ended,
+            WakeCondition::Round(round) => self.rounds != round || self.ended,
+            WakeCondition::MainWoken(wakes) => self.main_wakes != wakes,
         }
     }
 }
@@ -130,8 +130,8 @@ impl State {
 impl Sleep<'_> {
     const fn condvar(&self) -> &Condvar {
         match self.until {
-            Until::Called => &self.parker.call,
-            Until::Round(_) | Until::MainWoken(_) => &self.parker.news,
+            WakeCondition::Called => &self.parker.resting,
+            WakeCondition::Round(_) | WakeCondition::MainWoken(_) => &self.parker.changed,
         }
     }
 }

@@ -156,7 +156,7 @@ impl Slot {
             self.kept.iter().for_each(KeptHook::forget);
         }
         if marks & ASKED != 0 {
-            backtrace::tell_nothing(self.question.load(Ordering::Relaxed));
+            backtrace::answer_without_app(self.question.load(Ordering::Relaxed));
         }
         marks & STOP != 0
     }
@@ -334,7 +334,7 @@ impl Slot {
             RUNS => self.arm_hooks(),
             // The script has ended since the request.
             IDLE if self.marks.fetch_and(!ASKED, Ordering::Acquire) & ASKED != 0 => {
-                backtrace::tell_nothing(self.question.load(Ordering::Relaxed));
+                backtrace::answer_without_app(self.question.load(Ordering::Relaxed));
             }
             _ => {}
         }
@@ -354,7 +354,7 @@ impl Slot {
             DESCRIBE.get().map(|describe| describe(l))
         };
         let told: Vec<&[u8]> = frames.told.iter().map(Vec::as_slice).collect();
-        backtrace::tell(question, None, &about.unwrap_or_default(), Some(&told), frames.more);
+        backtrace::answer(question, None, &about.unwrap_or_default(), Some(&told), frames.more);
     }
 }
 

@@ -116,7 +116,7 @@ static bool start(Call *call) {
 }
 
 static bool write_bytes(Call *call, const char *data, size_t size) {
-    if (!result_accepted(call, crew_write(call_lane(call), call->exchange, data, size)))
+    if (!result_accepted(call, threads_write(call_lane(call), call->exchange, data, size)))
         return false;
     rb_thread_check_ints();
     return true;

@@ -53,6 +53,6 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     if (RB_UNLIKELY(context->interrupted))
         deadline_forget(context);
     RB_GC_GUARD(call.ticket);
-    app_metrics_see_to_collections();
+    app_metrics_report_collections();
     return deferred_next(context);
 }

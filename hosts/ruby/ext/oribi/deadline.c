@@ -61,7 +61,7 @@ static VALUE report(VALUE argument) {
         for (long i = report->context == context_own() ? TRAP_FRAMES + 1 : 0; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
-    failure_say_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
+    failure_write_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
     return Qnil;
 }
 
@@ -70,7 +70,7 @@ static void log_backtrace(const Context *context, const Order *order, const char
     failure_guard("the backtrace of a request cannot be logged", Qnil, report, (VALUE)&made);
 }
 
-static void see_to(Context *context) {
+static void handle_orders(Context *context) {
     const bool late = take(&context->interruption, context);
     if (take(&context->warning, context) && !late)
         log_backtrace(context, &context->warning, "and goes on:");
@@ -98,13 +98,13 @@ static Context *next_with_order(void) {
     return own && has_order(own) ? own : NULL;
 }
 
-static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
+static VALUE handle_all_orders(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     Context *context;
-    tracing_see_to(TRAP_FRAMES);
+    tracing_answer_pending(TRAP_FRAMES);
     /* Starts again each time, because other threads may come and go meanwhile. */
     while ((context = next_with_order())) {
         VALUE self = context->self;
-        see_to(context);
+        handle_orders(context);
         RB_GC_GUARD(self);
     }
     return Qnil;
@@ -114,7 +114,7 @@ static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
  * a method ends, and one that is raised in the middle of a backtrace would be lost to the app. They are raised when
  * handle_interrupt ends. */
 static VALUE on_message(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
-    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, see_to_all, Qnil);
+    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, handle_all_orders, Qnil);
 }
 
 /* ---- The beginning of a worker ------------------------------------------------------------------------------------------ */
@@ -171,7 +171,7 @@ static VALUE has_pending(VALUE thread) {
 void deadline_forget(Context *context) {
     int state = 0;
     context->interrupted = false;
-    while (RTEST(rb_protect(has_pending, context->thread, &state)) && crew_take_interrupts()) {
+    while (RTEST(rb_protect(has_pending, context->thread, &state)) && threads_take_interrupts()) {
     }
     if (state)
         rb_set_errinfo(Qnil);

@@ -39,7 +39,7 @@ VALUE errors_new(const Call *call) {
 }
 
 static bool report(const Errors *errors, VALUE text) {
-    return errors->forks == fork_count && crew_has_lane()
+    return errors->forks == fork_count && threads_have_lane()
            && oribi_report(errors->lane, errors->exchange, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
 }
 

@@ -27,7 +27,7 @@ VALUE failure_line(VALUE environment) {
     return line;
 }
 
-void failure_say_text(oribi_log_level level, VALUE environment, VALUE text) {
+void failure_write_text(oribi_log_level level, VALUE environment, VALUE text) {
     VALUE line = failure_line(environment);
     rb_str_cat(line, RSTRING_PTR(text), RSTRING_LEN(text));
     oribi_log(level, RSTRING_PTR(line), (size_t)RSTRING_LEN(line));
@@ -41,13 +41,13 @@ typedef struct {
     oribi_log_level level;
 } Line;
 
-static VALUE say(VALUE argument) {
+static VALUE write_line(VALUE argument) {
     const Line *line = (const Line *)argument;
-    failure_say_text(line->level, line->environment, rb_str_new_cstr(line->text));
+    failure_write_text(line->level, line->environment, rb_str_new_cstr(line->text));
     return Qnil;
 }
 
-void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) {
+void failure_write(oribi_log_level level, VALUE environment, const char *format, ...) {
     char text[1024];
     Line line = {environment, text, level};
     int state;
@@ -55,7 +55,7 @@ void failure_say(oribi_log_level level, VALUE environment, const char *format, .
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    rb_protect(say, (VALUE)&line, &state);
+    rb_protect(write_line, (VALUE)&line, &state);
     if (state) {
         rb_set_errinfo(Qnil);
         oribi_log(level, text, strlen(text));
@@ -69,7 +69,7 @@ VALUE failure_take_error(void) {
     rb_set_errinfo(Qnil);
     /* Thread#kill leaves a number. */
     if (RB_FIXNUM_P(error))
-        crew_thread_was_killed();
+        threads_note_killed();
     if (RB_SPECIAL_CONST_P(error) || RB_BUILTIN_TYPE(error) == T_IMEMO || RB_BUILTIN_TYPE(error) == T_NONE)
         return Qnil;
     return RTEST(rb_obj_is_kind_of(error, rb_eException)) ? error : Qnil;
@@ -118,7 +118,7 @@ GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, 
     if (!what)
         what = "";
     if (NIL_P(error)) {
-        failure_say(ORIBI_LOG_ERROR, environment, "%s%sa throw or the end of a thread came through", what, separator);
+        failure_write(ORIBI_LOG_ERROR, environment, "%s%sa throw or the end of a thread came through", what, separator);
         return GUARD_FAILED;
     }
     if (rb_obj_is_kind_of(error, rb_eSystemExit)) {
@@ -128,13 +128,13 @@ GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, 
             rb_set_errinfo(Qnil);
         if (status)
             *status = code;
-        failure_say(ORIBI_LOG_ERROR, environment, "%s%sexit(%d) was called", what, separator, code);
+        failure_write(ORIBI_LOG_ERROR, environment, "%s%sexit(%d) was called", what, separator, code);
         return GUARD_EXITED;
     }
     rb_protect(report, (VALUE)&made, &state);
     if (state) {
         rb_set_errinfo(Qnil);
-        failure_say(ORIBI_LOG_ERROR, environment, "%s%san exception of class %s", what, separator, rb_obj_classname(error));
+        failure_write(ORIBI_LOG_ERROR, environment, "%s%san exception of class %s", what, separator, rb_obj_classname(error));
     }
     return GUARD_FAILED;
 }

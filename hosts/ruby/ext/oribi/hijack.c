@@ -101,7 +101,7 @@ static VALUE inform(VALUE argument) {
 static VALUE note_unsent_hints(VALUE argument, VALUE error) {
     VALUE text = rb_str_new_cstr("the early hints were not sent: ");
     rb_str_append(text, rb_obj_as_string(rb_funcallv(error, names.message, 0, NULL)));
-    failure_say_text(ORIBI_LOG_WARN, ((const Hints *)argument)->ticket->environment, text);
+    failure_write_text(ORIBI_LOG_WARN, ((const Hints *)argument)->ticket->environment, text);
     return Qnil;
 }
 
@@ -109,7 +109,7 @@ static VALUE note_unsent_hints(VALUE argument, VALUE error) {
 static VALUE send_hints(const Ticket *ticket, VALUE headers) {
     const Hints hints = {ticket, headers};
     /* A hijacked connection carries another protocol now, or the app's own response. */
-    if (ticket->forks != fork_count || !crew_has_lane() || ticket->io != Qfalse)
+    if (ticket->forks != fork_count || !threads_have_lane() || ticket->io != Qfalse)
         return Qnil;
     return rb_rescue2(inform, (VALUE)&hints, note_unsent_hints, (VALUE)&hints, response_error, (VALUE)0);
 }
@@ -122,7 +122,7 @@ static VALUE exchange_call(int argc, VALUE *argv, VALUE self) {
         return send_hints(ticket, argv[0]);
     if (ticket->forks != fork_count)
         rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
-    if (!crew_has_lane())
+    if (!threads_have_lane())
         rb_raise(rb_eIOError, "the server has stopped");
     return hijack(self, ticket);
 }

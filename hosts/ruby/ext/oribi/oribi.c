@@ -80,7 +80,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .end = process_end,
         .server_ready = process_server_ready,
         .fork = fork_by_ruby,
-        .lock = &crew_lock,
+        .lock = &threads_lock,
         .interrupt = deadline_interrupt,
         .trace = tracing_ask,
         .trace_unnoticed = 1,

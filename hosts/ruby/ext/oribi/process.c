@@ -87,7 +87,7 @@ void process_set_title(void *data, const char *title, size_t size) {
 
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
-    app_metrics_see_to_collections();
+    app_metrics_report_collections();
 }
 
 /* Ends the process as a Ruby program ends: runs at_exit handlers, including those set while the app was loaded, then

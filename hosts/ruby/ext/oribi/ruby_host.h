@@ -4,8 +4,8 @@
  * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
  * stream.c) reads the return value and passes it to the server. rescue.c (with failure.c) handles everything that goes wrong on
  * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
- * data of a thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c, stray.c
- * and signals.c) handles the life of the processes. shared.c has the data that all of them use.
+ * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c,
+ * stray.c and signals.c) handles the life of the processes. shared.c has the data that all of them use.
  *
  * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
  *
@@ -110,24 +110,24 @@ void stray_end_as_program(int state) __attribute__((noreturn));
 /* Flushes standard output and standard error. For rb_protect; ignores its argument. */
 VALUE stray_flush(VALUE unused);
 
-/* ---- crew.c --------------------------------------------------------------------------------------------------------- */
+/* ---- threads.c ------------------------------------------------------------------------------------------------------ */
 
 /* For the table of functions: oribi_host.lock. */
-extern const oribi_lock crew_lock;
+extern const oribi_lock threads_lock;
 
 /* Whether the lane of this process can still be used: an object that refers to an exchange may outlive the lane. */
-bool crew_has_lane(void);
+bool threads_have_lane(void);
 
 /* Like oribi_write(), but blocks until the client has room, even if the thread is interrupted. Handles interrupts meanwhile, so
  * a jump may leave it. */
-oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+oribi_result threads_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
-void crew_thread_was_killed(void);
+void threads_note_killed(void);
 
 /* Handles Ruby's pending work for the calling thread, where no request is being answered. False if the thread was killed,
  * and ends after its turn. */
-bool crew_take_interrupts(void);
+bool threads_take_interrupts(void);
 
 /* ---- context.c ------------------------------------------------------------------------------------------------------- */
 
@@ -373,10 +373,10 @@ VALUE failure_take_error(void);
 /* Logs `error` after `what`, which may be NULL. If an exception's own methods fail, logs its class. */
 GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, int *status);
 /* Writes a formatted line to the error log, after the request's method and path. */
-void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void failure_write(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The same for a text of any length. May raise. */
-void failure_say_text(oribi_log_level level, VALUE environment, VALUE text);
+void failure_write_text(oribi_log_level level, VALUE environment, VALUE text);
 /* "GET /path: ", or nothing. May raise. */
 VALUE failure_line(VALUE environment);
 
@@ -406,8 +406,9 @@ void messenger_call_main(void);
 void tracing_begin(void);
 /* Requests the backtraces of the apps. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
-/* Reports them if they were requested, with Ruby's lock held. The first `skip` frames of the calling thread are not the app's. */
-void tracing_see_to(long skip);
+/* Reports them if they were requested, with Ruby's lock held. The first `skip` frames of the calling thread are not the
+ * app's. */
+void tracing_answer_pending(long skip);
 
 /* ---- app_metrics.c --------------------------------------------------------------------------------------------------- */
 
@@ -420,7 +421,7 @@ extern size_t app_metrics_collections;
 void app_metrics_note_collections(void);
 
 /* Checks whether garbage was collected. Never raises. */
-static inline void app_metrics_see_to_collections(void) {
+static inline void app_metrics_report_collections(void) {
     if (RB_UNLIKELY(app_metrics_counted) && rb_gc_count() != app_metrics_collections)
         app_metrics_note_collections();
 }

@@ -38,7 +38,7 @@ static void stream_mark(void *pointer) {
 
 static void stream_free(void *pointer) {
     Stream *stream = (Stream *)pointer;
-    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == fork_count && crew_has_lane()) {
+    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == fork_count && threads_have_lane()) {
         static const char message[] = "the app dropped a stream without closing it";
         if (stream->state == STREAM_OPEN && !stream->used) {
             oribi_finish(stream->lane, stream->exchange);
@@ -83,7 +83,7 @@ static Context *context_of(const Stream *stream) {
 
 static Stream *open_stream(VALUE self) {
     Stream *stream = stream_of(self);
-    if (stream->state == STREAM_CLOSED || !crew_has_lane())
+    if (stream->state == STREAM_CLOSED || !threads_have_lane())
         rb_raise(rb_eIOError, "closed stream");
     return stream;
 }
@@ -125,7 +125,7 @@ static size_t write_one(Stream *stream, VALUE piece) {
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
     if (size > 0) {
         accept(stream, begin(stream));
-        accept(stream, crew_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
+        accept(stream, threads_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
         rb_thread_check_ints();
     }
     RB_GC_GUARD(piece);
@@ -190,7 +190,7 @@ static VALUE stream_close(VALUE self) {
     if (stream->state == STREAM_CLOSED)
         return Qnil;
     note_use(stream);
-    if (stream->state == STREAM_OPEN && crew_has_lane())
+    if (stream->state == STREAM_OPEN && threads_have_lane())
         result = finish(stream);
     if (stream->state == STREAM_CLOSED)
         return Qnil;

@@ -57,7 +57,7 @@ static VALUE lines_of_other(VALUE thread, size_t *more) {
 #endif
 
 /* Reports for a thread. False if it answers no request. The first `skip` frames of the calling thread are not the app's. */
-static bool tell(const Context *context, uint32_t question, long skip) {
+static bool answer_for(const Context *context, uint32_t question, long skip) {
     oribi_bytes frames[MOST_FRAMES], about = {"", 0};
     VALUE lines, line;
     size_t count = 0, more = 0;
@@ -88,7 +88,7 @@ static bool tell(const Context *context, uint32_t question, long skip) {
     return true;
 }
 
-static VALUE tell_all(VALUE skip) {
+static VALUE answer_question(VALUE skip) {
     const uint32_t question = atomic_exchange(&asked, 0);
     uint32_t threads = 0;
     VALUE contexts;
@@ -98,15 +98,15 @@ static VALUE tell_all(VALUE skip) {
     for (const Context *context = context_first(); context; context = context->next)
         rb_ary_push(contexts, context->self);
     for (long i = 0; i < RARRAY_LEN(contexts); i++)
-        threads += tell(RTYPEDDATA_DATA(RARRAY_AREF(contexts, i)), question, FIX2LONG(skip));
+        threads += answer_for(RTYPEDDATA_DATA(RARRAY_AREF(contexts, i)), question, FIX2LONG(skip));
     oribi_trace_expect(question, threads);
     RB_GC_GUARD(contexts);
     return Qnil;
 }
 
-void tracing_see_to(long skip) {
+void tracing_answer_pending(long skip) {
     if (atomic_load_explicit(&asked, memory_order_relaxed))
-        failure_guard("where apps are cannot be told", Qnil, tell_all, LONG2FIX(skip));
+        failure_guard("the backtraces of apps cannot be reported", Qnil, answer_question, LONG2FIX(skip));
 }
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ void tracing_see_to(long skip) {
 static rb_postponed_job_handle_t job = POSTPONED_JOB_HANDLE_INVALID;
 
 static void do_job(void *unused) {
-    tracing_see_to(0);
+    tracing_answer_pending(0);
 }
 
 void tracing_begin(void) {

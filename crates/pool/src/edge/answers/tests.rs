@@ -40,17 +40,19 @@ impl Table {
     }
 
     /// Publishes frames of a worker in an area.
-    fn publish(&mut self, worker: usize, area: u32, write: impl FnOnce(Circle<'_>, u64) -> u64) {
+    fn publish(&mut self, worker: usize, area: u32, write: impl FnOnce(RingBuffer<'_>, u64) -> u64) {
         let words = self.answers[worker].words();
         let written = &mut self.written[worker][area as usize];
-        *written = write(Circle(&words[self.edge.layout.area(area)]), *written);
+        *written = write(RingBuffer(&words[self.edge.layout.area(area)]), *written);
         words[Layout::USED].fetch_max(u64::from(area) + 1, SeqCst);
         words[Layout::written(area)].store(*written, SeqCst);
-        words[Layout::NEWS].fetch_or(1 << area, SeqCst);
+        words[Layout::UNREAD].fetch_or(1 << area, SeqCst);
     }
 
     fn answer(&mut self, worker: usize, area: u32, ticket: Ticket) {
-        self.publish(worker, area, |circle, position| circle.write_whole(position, ticket.0.bits(), b"head", &[b"content"]));
+        self.publish(worker, area, |ring_buffer, position| {
+            ring_buffer.write_whole(position, ticket.0.bits(), b"head", &[b"content"])
+        });
     }
 
     /// The events that are available now, as text.
@@ -118,9 +120,9 @@ fn a_response_to_the_former_request_of_a_slot_is_not_passed_on() {
 fn a_response_in_the_middle_of_another_breaks_with_the_worker_for_good() {
     let mut table = Table::new();
     let (begun, other) = (table.request(), table.request());
-    table.publish(0, 0, |circle, position| {
-        let position = circle.write(position, Kind::Begin, &begun.0.bits().to_ne_bytes());
-        circle.write(position, Kind::Head, b"head")
+    table.publish(0, 0, |ring_buffer, position| {
+        let position = ring_buffer.write(position, Kind::Begin, &begun.0.bits().to_ne_bytes());
+        ring_buffer.write(position, Kind::Head, b"head")
     });
     table.answer(0, 0, other);
     let (events, [lost, too]) = (table.events(), [begun, other].map(|ticket| format!("Lost({ticket:?})")));
@@ -134,13 +136,13 @@ fn a_response_in_the_middle_of_another_breaks_with_the_worker_for_good() {
 fn a_paused_area_is_read_when_its_client_goes_on() {
     let mut table = Table::new();
     let (slow, next) = (table.request(), table.request());
-    table.publish(0, 0, |circle, position| {
-        let position = circle.write(position, Kind::Begin, &slow.0.bits().to_ne_bytes());
-        circle.write(position, Kind::Content, b"content")
+    table.publish(0, 0, |ring_buffer, position| {
+        let position = ring_buffer.write(position, Kind::Begin, &slow.0.bits().to_ne_bytes());
+        ring_buffer.write(position, Kind::Content, b"content")
     });
     assert_eq!(table.events().len(), 1);
     assert!(table.edge.pause(slow));
-    table.publish(0, 0, |circle, position| circle.write(position, Kind::End, &[]));
+    table.publish(0, 0, |ring_buffer, position| ring_buffer.write(position, Kind::End, &[]));
     table.answer(0, 0, next);
     assert_eq!(table.events(), [""; 0]);
     table.edge.resume(slow);

@@ -58,7 +58,7 @@ fn whole_responses_are_frames_as_long_as_an_area_has_room() {
         let exchange = site.take();
         site.intake.respond(exchange, OK, &[&[7; 700]]).expect("its client waits");
     }
-    let heard = site.hear();
+    let heard = site.receive();
     assert!(heard.iter().all(|(_, said)| matches!(said, Said::Whole(200, _, 700))) && heard.len() == 6, "{heard:?}");
 }
 
@@ -227,7 +227,7 @@ fn an_exchange_whose_client_has_gone_is_gone_for_its_app() {
     site.intake.stop(false);
     assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Command)));
     assert!(site.intake.finished());
-    assert_eq!(site.hear(), []);
+    assert_eq!(site.receive(), []);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_exchange_that_is_given_up_says_so() {
     site.intake.start(taken[1], OK).expect("its client waits");
     site.intake.write(taken[1], b"piece").expect("its client waits");
     site.intake.abandon_all();
-    let mut heard = site.hear();
+    let mut heard = site.receive();
     heard.sort_by_key(|(ticket, _)| ticket.slot());
     let piece = Said::Content(b"piece".to_vec());
     let mut expected = vec![

@@ -1,12 +1,12 @@
 //! Tests a worker's intake with a real pool and its edge, in one process. The tests act as the edge and the app.
 
 mod answers;
-mod put_off;
+mod postponed;
 mod requests;
 mod resting;
 
 use super::Intake;
-use crate::attention::Attention;
+use crate::event_sources::EventSources;
 use oribi_config::Settings;
 use oribi_host::{Content, Endpoint, ExchangeId, Request};
 use oribi_ipc::slot::{Content as Announced, Heads, encode_request};
@@ -47,7 +47,7 @@ enum Said {
 struct Site {
     edge: Edge,
     intake: Intake<'static>,
-    attention: Attention,
+    event_sources: EventSources,
     /// The pipe that wakes the worker.
     command: PipeWriter,
     _pipe: PipeReader,
@@ -68,9 +68,18 @@ impl Site {
         let edge = Edge::new(&memory).expect("memory is to be had");
         let worker = Worker::attach_free(&memory).expect("a place is free");
         let (pipe, command) = std::io::pipe().expect("a pipe is to be had");
-        let attention = Attention::new(pipe.as_fd()).expect("epoll works");
-        let intake = Intake::new(settings, vec![worker], &attention).expect("epoll works");
-        Self { edge, intake, attention, command, _pipe: pipe, heads: Heads::default(), bytes: Vec::new(), _deadline: deadline }
+        let event_sources = EventSources::new(pipe.as_fd()).expect("epoll works");
+        let intake = Intake::new(settings, vec![worker], &event_sources).expect("epoll works");
+        Self {
+            edge,
+            intake,
+            event_sources,
+            command,
+            _pipe: pipe,
+            heads: Heads::default(),
+            bytes: Vec::new(),
+            _deadline: deadline,
+        }
     }
 
     /// Puts a request for `target` into the queue.
@@ -104,7 +113,7 @@ impl Site {
     }
 
     /// Returns all events that the edge can read.
-    fn hear(&mut self) -> Vec<(Ticket, Said)> {
+    fn receive(&mut self) -> Vec<(Ticket, Said)> {
         let mut all = Vec::new();
         self.edge.gather();
         while let Some(event) = self.edge.next(&mut self.bytes) {
@@ -117,7 +126,7 @@ impl Site {
     /// Returns the events of a single exchange.
     #[track_caller]
     fn hear_of(&mut self, ticket: Ticket) -> Vec<Said> {
-        let all = self.hear();
+        let all = self.receive();
         assert!(all.iter().all(|(of, _)| *of == ticket), "{all:?}");
         all.into_iter().map(|(_, said)| said).collect()
     }
@@ -153,7 +162,7 @@ impl Site {
                 (ticket, Said::File(content))
             }
             Event::Message(ticket) => (ticket, Said::Message(bytes.clone())),
-            Event::DescriptorRequest(ticket, wish) => (ticket, Said::DescriptorRequest(wish)),
+            Event::DescriptorRequest(ticket, request) => (ticket, Said::DescriptorRequest(request)),
             Event::Deadline(ticket, time) => (ticket, Said::Deadline(time)),
             Event::Finished(ticket) => (ticket, Said::Finished),
             Event::Abandoned(ticket) => (ticket, Said::Abandoned),
@@ -193,14 +202,14 @@ fn submit_request(edge: &mut Edge, request: &Request<'_>) -> Ticket {
 }
 
 /// Acts as an edge until a worker asks for a descriptor, and sends it.
-fn fulfil(edge: &mut Edge, wish: DescriptorRequest, descriptor: BorrowedFd<'_>) {
+fn send_descriptor(edge: &mut Edge, request: DescriptorRequest, descriptor: BorrowedFd<'_>) {
     let mut bytes = Vec::new();
     loop {
         edge.gather();
         match edge.next(&mut bytes) {
-            Some(Event::DescriptorRequest(ticket, wished)) => {
-                assert_eq!(wished, wish);
-                return edge.fulfil(ticket, descriptor).expect("the line has room");
+            Some(Event::DescriptorRequest(ticket, requested)) => {
+                assert_eq!(requested, request);
+                return edge.send_descriptor(ticket, descriptor).expect("the line has room");
             }
             Some(other) => panic!("{other:?}"),
             None => std::thread::yield_now(),

@@ -84,7 +84,7 @@ fn content_in_a_file_is_asked_for() {
     site.ask_with("/", Content::File { file: content.as_fd(), size });
     let Site { edge, intake, .. } = &mut site;
     thread::scope(|scope| {
-        scope.spawn(|| fulfil(edge, DescriptorRequest::Content, content.as_fd()));
+        scope.spawn(|| send_descriptor(edge, DescriptorRequest::Content, content.as_fd()));
         let Ok(Next::Exchange(lent)) = intake.next_exchange_now() else { panic!("a request is there") };
         assert_eq!(text_of(lent.request(&[]).content), Some(b"a long content".to_vec()));
         intake.give_back(lent);
@@ -114,7 +114,7 @@ fn content_in_a_file_is_asked_for() {
     };
     submit_request(edge, &request);
     thread::scope(|scope| {
-        scope.spawn(|| fulfil(edge, DescriptorRequest::Data, data.as_fd()));
+        scope.spawn(|| send_descriptor(edge, DescriptorRequest::Data, data.as_fd()));
         let Ok(Next::Exchange(lent)) = intake.next_exchange_now() else { panic!("a request is there") };
         let gateway = lent.request(&[]).gateway.expect("it came from a web server");
         assert_eq!((gateway.role, text_of(gateway.data)), (Role::Filter, Some(b"what to filter".to_vec())));
@@ -133,7 +133,7 @@ fn a_worker_that_may_have_no_more_descriptors_says_so_at_once() {
     let all = oribi_test_support::take_all_descriptors();
     let Site { edge, intake, .. } = &mut site;
     thread::scope(|scope| {
-        scope.spawn(|| fulfil(edge, DescriptorRequest::Content, content.as_fd()));
+        scope.spawn(|| send_descriptor(edge, DescriptorRequest::Content, content.as_fd()));
         assert!(matches!(intake.next_exchange_now(), Ok(Next::Nothing(None))));
     });
     drop(all);
@@ -228,7 +228,7 @@ fn several_edges_are_served_in_turn() {
     let (mut site, memory) = (Site::new(), Memory::new(SHAPE).expect("memory is to be had"));
     let mut other = Edge::new(&memory).expect("memory is to be had");
     let worker = Worker::attach_free(&memory).expect("a place is free");
-    site.attention.listen_to_pool(worker.descriptor(), worker.line()).expect("epoll works");
+    site.event_sources.listen_to_pool(worker.descriptor(), worker.line()).expect("epoll works");
     site.intake.pools.push(worker);
     for _ in 0..2 {
         site.ask("/one");
@@ -245,7 +245,7 @@ fn several_edges_are_served_in_turn() {
         })
         .collect();
     assert_eq!(paths, [&b"/one"[..], b"/other", b"/one", b"/other"]);
-    assert_eq!(site.hear().len(), 2);
+    assert_eq!(site.receive().len(), 2);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn an_app_gets_its_clients_socket() {
     let server = OwnedFd::from(server);
     let Site { edge, intake, .. } = &mut site;
     let taken = thread::scope(|scope| {
-        scope.spawn(|| fulfil(edge, DescriptorRequest::Socket, server.as_fd()));
+        scope.spawn(|| send_descriptor(edge, DescriptorRequest::Socket, server.as_fd()));
         intake.take_socket(exchange).expect("the edge passes it on")
     });
     rustix::io::write(&taken, b"by hand").expect("the client is there");

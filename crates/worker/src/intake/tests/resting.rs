@@ -61,7 +61,7 @@ fn a_thread_that_waits_without_the_lane_is_woken_whatever_others_do_meanwhile() 
                 site.ask("/slow");
                 let exchange = site.take();
                 site.intake.respond(exchange, OK, &[]).expect("its client waits");
-                site.hear();
+                site.receive();
             }
             site.ask("/");
             watch.join().expect("it was woken");
@@ -70,7 +70,7 @@ fn a_thread_that_waits_without_the_lane_is_woken_whatever_others_do_meanwhile() 
         assert!(!site.intake.take_wake(), "the lane itself is not meant");
         let exchange = site.take();
         site.intake.respond(exchange, OK, &[]).expect("its client waits");
-        site.hear();
+        site.receive();
     }
     assert!(site.rests());
     site.command.write_all(b"x").expect("the pipe has room");
@@ -93,7 +93,7 @@ fn a_thread_that_finds_a_request_while_it_announces_its_sleep_leaves_others_to_b
         site.intake.collect(&mut watcher);
         assert!(site.rests());
         site.intake.abandon_all();
-        site.hear();
+        site.receive();
     }
 }
 
@@ -102,7 +102,7 @@ fn a_worker_whose_threads_are_all_busy_is_not_woken_for_requests() {
     let mut site = Site::new();
     let mut watcher = site.intake.waiter().expect("there is one");
     site.intake.leave_line();
-    assert_eq!(site.intake.attend(), None);
+    assert_eq!(site.intake.do_pending_work(), None);
     site.ask("/");
     watcher.wait(Some(Duration::from_millis(20))).expect("epoll works");
     assert!(!site.intake.has_more());
@@ -117,7 +117,7 @@ fn an_app_that_waits_for_its_client_leaves_the_queue_to_other_threads() {
     site.ask("/slow");
     site.take();
     site.ask("/");
-    assert_eq!(site.intake.attend(), None);
+    assert_eq!(site.intake.do_pending_work(), None);
     assert!(site.intake.has_more(), "another thread is called");
 }
 
@@ -127,7 +127,7 @@ fn a_worker_whose_app_asks_how_much_waits_is_not_woken_instead_of_others() {
     site.intake.serve_alone(false);
     site.ask("/");
     let exchange = site.take();
-    assert_eq!(site.intake.attend(), None);
+    assert_eq!(site.intake.do_pending_work(), None);
     site.ask("/next");
     let mut watcher = site.intake.waiter().expect("there is one");
     watcher.wait(Some(Duration::from_millis(20))).expect("epoll works");
@@ -150,7 +150,7 @@ fn commands_are_seen_although_there_is_always_another_request() {
                 let id = lent.id();
                 site.intake.give_back(lent);
                 site.intake.respond(id, OK, &[]).expect("its client waits");
-                site.hear();
+                site.receive();
                 answered += 1;
             }
             Next::Nothing(_) => panic!("there is always a request"),

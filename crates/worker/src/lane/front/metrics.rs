@@ -2,7 +2,7 @@
 //! has arrived.
 
 use super::Handler;
-use crate::attention::Attention;
+use crate::event_sources::EventSources;
 use crate::lane::Lane;
 use oribi_admin::metrics::{Format, MetricsClient, MetricsRequest, Outcome, preferred};
 use oribi_config::{MetricsPath, Settings};
@@ -52,10 +52,12 @@ impl Metrics {
     }
 
     /// Asks the first process.
-    fn ask(&self, format: Format, attention: Option<&Attention>) -> io::Result<MetricsRequest> {
-        let (Some(line), Some(attention)) = (&self.line, attention) else { return Err(io::ErrorKind::Unsupported.into()) };
+    fn ask(&self, format: Format, event_sources: Option<&EventSources>) -> io::Result<MetricsRequest> {
+        let (Some(line), Some(event_sources)) = (&self.line, event_sources) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
         let request = line.ask(format)?;
-        attention.await_answer(request.as_fd())?;
+        event_sources.await_answer(request.as_fd())?;
         Ok(request)
     }
 }
@@ -68,7 +70,7 @@ impl<S: Source> Handler<S> for Metrics {
         let head = exchange.head();
         let accepted = head.fields().filter(|(known, ..)| *known == Some(KnownField::Accept)).map(|(_, _, value)| value);
         let (format, is_head) = (preferred(accepted), head.method() == b"HEAD");
-        match self.ask(format, lane.attention.as_ref()) {
+        match self.ask(format, lane.event_sources.as_ref()) {
             Ok(request) => {
                 self.waiting.borrow_mut().push(Waiting { exchange: exchange.id(), request, format, is_head });
                 lane.source().give_back(exchange);
@@ -119,9 +121,9 @@ impl<S: Source> Lane<'_, S> {
     }
 
     fn leave(&self, request: &MetricsRequest) {
-        if let Some(attention) = &self.attention {
+        if let Some(event_sources) = &self.event_sources {
             // Closing it would not suffice, because a process that the app has forked may have a copy.
-            let _ = attention.unwatch(request.as_fd());
+            let _ = event_sources.unwatch(request.as_fd());
         }
     }
 }

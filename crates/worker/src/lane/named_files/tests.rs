@@ -113,15 +113,15 @@ fn what_is_kept_of_requests_goes_with_them() {
     let directory = tempfile::tempdir().expect("a directory is to be had");
     let settings =
         oribi_files::Settings { sendfile_roots: vec![directory.path().to_owned()], ..oribi_files::Settings::default() };
-    let named = Named::new(NamedFiles::open(&settings).expect("it is there").expect("there is one"));
+    let file_responses = FileResponses::new(NamedFiles::open(&settings).expect("it is there").expect("there is one"));
     for id in 0..10 * MANY as u64 {
-        named.keep(ExchangeId(id), Asked { method: b"HEAD".to_vec(), lines: Vec::new() }, |id| id.0 % 4 == 0);
-        assert!(named.asked.borrow().len() <= MANY * 6, "those that are over are forgotten");
+        file_responses.keep(ExchangeId(id), FileRequest { method: b"HEAD".to_vec(), lines: Vec::new() }, |id| id.0 % 4 == 0);
+        assert!(file_responses.requests.borrow().len() <= MANY * 6, "those that are over are forgotten");
     }
-    let kept = named.asked.borrow().keys().filter(|id| **id % 4 == 0).count();
+    let kept = file_responses.requests.borrow().keys().filter(|id| **id % 4 == 0).count();
     assert_eq!(kept, 10 * MANY / 4, "and no others");
     for id in 0..10 * MANY as u64 {
-        named.end(ExchangeId(id));
+        file_responses.end(ExchangeId(id));
     }
-    assert!(named.asked.borrow().is_empty());
+    assert!(file_responses.requests.borrow().is_empty());
 }

@@ -52,8 +52,8 @@ enum Turn {
 impl<'a, B: Backend> SharedLane<'a, Engine<'a, Tls<B>>> {
     /// Creates a lane with an engine of its own.
     pub(super) fn new(backend: B, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
-        let (engine, attention) = setup.engine(backend, setup.settings.workers)?;
-        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+        let (engine, event_sources) = setup.engine(backend, setup.settings.workers)?;
+        let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         Self::of(lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, lock, reporter)
     }
 }
@@ -66,8 +66,8 @@ impl<'a> SharedLane<'a, Intake<'a>> {
         lock: &'a dyn GlobalLock,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let (intake, attention) = setup.intake(pools)?;
-        let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+        let (intake, event_sources) = setup.intake(pools)?;
+        let lane = Lane::new(intake, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         Self::of(lane.without_front(), setup, lock, reporter)
     }
 }
@@ -76,7 +76,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
     fn of(lane: Lane<'a, S>, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let settings = setup.settings;
         let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
-        lane.obey();
+        lane.handle_command();
         Ok(Self {
             lane,
             lock,
@@ -108,13 +108,13 @@ impl<'a, S: Source> SharedLane<'a, S> {
         self.reporter.report(WorkerState::Ready);
         if thread_pool.most() == 1 {
             // Apps and their libraries may expect to run on the main thread.
-            thread_pool.take_in();
+            thread_pool.add_thread();
             self.serve();
         } else {
             thread_pool.fill_up();
         }
         while !thread_pool.is_empty() {
-            if !thread_pool.rest_main() {
+            if !thread_pool.park_main() {
                 // The app has ended the main thread, so the process must end.
                 self.retire();
             }
@@ -125,7 +125,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         self.lock.end();
         // The language may have kept the address of the boot request until now.
         drop(boot);
-        if self.failed.get() { Err("its threads could not go on".to_owned()) } else { Ok(()) }
+        if self.failed.get() { Err("its threads could not continue".to_owned()) } else { Ok(()) }
     }
 
     /// Makes the app answer the boot request on the thread that loaded it, while the pool has no other threads.
@@ -168,21 +168,21 @@ impl<'a, S: Source> SharedLane<'a, S> {
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
             // The source must not be borrowed while the app runs.
-            let next = self.lane.source_with_news().next_exchange_now();
+            let next = self.lane.source_with_events().next_exchange_now();
             self.lane.resume_held_apps();
             match next {
                 Ok(Next::Exchange(exchange)) => {
                     // The language handles its signals between turns, so a turn also ends after a file.
                     let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners) else { return Turn::Answered };
-                    self.lane.summon_another();
+                    self.lane.wake_another_thread();
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
                     return Turn::Answered;
                 }
                 Ok(Next::Command) => {
-                    self.ended.set(!self.lane.obey());
-                    self.tell_of_stop();
-                    if self.lane.attend(host) {
+                    self.ended.set(!self.lane.handle_command());
+                    self.report_stop();
+                    if self.lane.call_woken_host(host) {
                         self.retire();
                     }
                 }
@@ -213,7 +213,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
             return;
         }
         self.lane.source().stop(false);
-        self.tell_of_stop();
+        self.report_stop();
         self.be_replaced();
         // The waiting thread does not know that idle connections end now.
         if let Some(thread_pool) = self.lane.thread_pool() {
@@ -222,7 +222,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
     }
 
     /// Reports, once, that the worker has stopped accepting connections.
-    fn tell_of_stop(&self) {
+    fn report_stop(&self) {
         if self.lane.stops() && !self.retires.replace(true) {
             self.reporter.retires();
         }
@@ -273,7 +273,7 @@ mod tests {
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
     use oribi_io::Epoll;
-    use oribi_listen::{Seat, doors, open};
+    use oribi_listen::{Shard, listen_sockets, open};
     use oribi_message::ResponseHead;
     use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
     use std::io::{Read, Write};
@@ -308,10 +308,10 @@ mod tests {
     }
 
     /// Takes turns, and waits between them, until a turn is not idle.
-    fn busy_turn(crew: &SharedLane<'_, Engine<'_, Tls<Epoll>>>, host: &mut dyn Host) -> Turn {
+    fn busy_turn(shared: &SharedLane<'_, Engine<'_, Tls<Epoll>>>, host: &mut dyn Host) -> Turn {
         loop {
-            match crew.turn(host) {
-                Turn::Idle(timeout) => assert!(crew.lane.idle(timeout)),
+            match shared.turn(host) {
+                Turn::Idle(timeout) => assert!(shared.lane.idle(timeout)),
                 turn => return turn,
             }
         }
@@ -324,57 +324,57 @@ mod tests {
     }
 
     /// Calls `act` with a pool of one thread, a client and a pipe that wakes the worker.
-    fn with_crew(
+    fn with_shared_lane(
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
-        with_crew_of(&Lonely::default(), settings, act);
+        with_shared_lane_of(&Lonely::default(), settings, act);
     }
 
-    fn with_crew_of(
+    fn with_shared_lane_of(
         lock: &dyn GlobalLock,
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
-        let _deadline = oribi_test_support::waits_for("a crew and its client");
+        let _deadline = oribi_test_support::waits_for("a shared lane and its client");
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         let settings = Settings { listen, workers: 1, ..settings };
         let listeners = open(&settings).expect("loopback is there");
         let slot = WorkerSlot::unshared();
         let (woken, mut waker) = io::pipe().expect("a pipe is to be had");
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let doors = doors(&listeners, Seat::ONLY);
+        let listen_sockets = listen_sockets(&listeners, Shard::ONLY);
         let wake = woken.as_fd();
         let setup = LaneSetup {
             settings: &settings,
             listeners: &listeners,
-            doors: &doors,
+            listen_sockets: &listen_sockets,
             slot: &slot,
             wake,
             running: &[],
             must_log: true,
         };
-        let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
-        let crew = SharedLane::new(Epoll::new().expect("epoll works"), &setup, lock, reporter).expect("a lane");
+        let reporter = Reporter { slot: &slot, notice: &notice, set_title: &|_| () };
+        let shared = SharedLane::new(Epoll::new().expect("epoll works"), &setup, lock, reporter).expect("a lane");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
-        act(&crew, &mut client, &slot, &mut waker);
+        act(&shared, &mut client, &slot, &mut waker);
         drop(client);
         slot.set_command(WorkerCommand::Retire);
         waker.write_all(b"x").expect("the pipe has room");
-        crew.work(None).expect("nothing has failed");
+        shared.work(None).expect("nothing has failed");
     }
 
     #[test]
     fn a_turn_answers_one_request_and_does_not_wait_for_it() {
-        with_crew(Settings::default(), |crew, client, _, _| {
+        with_shared_lane(Settings::default(), |shared, client, _, _| {
             let mut host = Native::new("whole");
-            assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
+            assert!(matches!(shared.turn(&mut host), Turn::Idle(_)));
             for _ in 0..3 {
                 client.write_all(REQUEST).expect("it is connected");
-                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
                 assert!(answer(client).ends_with("whole"));
-                let Turn::Idle(Some(left)) = crew.turn(&mut host) else { panic!("an idle connection has a deadline") };
+                let Turn::Idle(Some(left)) = shared.turn(&mut host) else { panic!("an idle connection has a deadline") };
                 assert!(left <= Settings::default().timeouts.keepalive);
             }
         });
@@ -386,31 +386,31 @@ mod tests {
         std::fs::write(directory.path().join("a.txt"), "a file").expect("it is writable");
         let mut settings = Settings::default();
         settings.files.mounts.push(Mount { prefix: "/files".to_owned(), directory: directory.path().to_owned() });
-        with_crew(settings, |crew, client, slot, _| {
+        with_shared_lane(settings, |shared, client, slot, _| {
             let mut host = Native::new("whole");
             for (target, end) in [("/files/a.txt", "\r\n\r\na file"), ("/files/b.txt", "whole"), ("/a.txt", "whole")] {
                 write!(client, "GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
-                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
                 let answer = answer(client);
                 assert!(answer.ends_with(end), "{target}: {answer}");
             }
             write!(client, "POST /files/a.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole"));
             assert_eq!(slot.requests.load(Relaxed), 4);
-            assert_eq!(crew.answered.get(), 3, "the host's share is what it has answered");
+            assert_eq!(shared.answered.get(), 3, "the host's share is what it has answered");
         });
     }
 
     #[test]
     fn what_another_thread_finds_while_waiting_reaches_the_next_turn() {
-        with_crew(Settings::default(), |crew, client, _, _| {
+        with_shared_lane(Settings::default(), |shared, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
             // First the connection, then the request: the kernel reports each once, and only to a waiting thread.
-            crew.lane.idle(None);
-            while !matches!(crew.turn(&mut host), Turn::Answered) {
-                crew.lane.idle(None);
+            shared.lane.idle(None);
+            while !matches!(shared.turn(&mut host), Turn::Answered) {
+                shared.lane.idle(None);
             }
             assert!(answer(client).ends_with("whole"));
         });
@@ -419,20 +419,20 @@ mod tests {
     #[test]
     fn a_thread_that_leaves_a_request_behind_has_another_one_come() {
         let language = Lonely::default();
-        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |shared, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole"));
-            assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
+            assert!(matches!(shared.turn(&mut host), Turn::Idle(_)));
 
             let before = language.0.load(Relaxed);
             let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
             client.write_all(REQUEST).expect("it is connected");
             other.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(language.0.load(Relaxed) > before);
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
         });
     }
@@ -458,12 +458,12 @@ mod tests {
     #[test]
     fn an_app_that_looks_for_its_client_has_another_thread_come_for_the_news() {
         let language = Lonely::default();
-        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |shared, client, _, _| {
             let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
             let mut host = Looking(other.try_clone().expect("there are descriptors"), &language);
             client.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
-            assert_eq!(busy_turn(crew, &mut Native::new("whole")), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut Native::new("whole")), Turn::Answered);
             assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
         });
     }
@@ -481,24 +481,24 @@ mod tests {
     #[test]
     fn an_app_that_takes_a_socket_behind_its_call_has_another_thread_look_whether_the_worker_ends() {
         let language = Lonely::default();
-        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |shared, client, _, _| {
             let mut host = Keeping(None);
             client.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             let before = language.0.load(Relaxed);
-            crew.lane.take_socket(host.0.expect("it has kept one")).expect("it can be taken");
+            shared.lane.take_socket(host.0.expect("it has kept one")).expect("it can be taken");
             assert!(language.0.load(Relaxed) > before);
         });
     }
 
     #[test]
     fn a_worker_that_has_answered_its_share_asks_for_its_replacement_and_goes_on() {
-        with_crew(Settings { max_requests: Some(2), ..Settings::default() }, |crew, client, slot, _| {
+        with_shared_lane(Settings { max_requests: Some(2), ..Settings::default() }, |shared, client, slot, _| {
             let mut host = Native::new("whole");
             for expected in [WorkerState::Ready, WorkerState::Retiring, WorkerState::Retiring] {
                 slot.set_state(if expected == WorkerState::Ready { expected } else { slot.state() });
                 client.write_all(REQUEST).expect("it is connected");
-                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
                 assert!(answer(client).ends_with("whole"));
                 assert_eq!(slot.state(), expected);
             }
@@ -507,16 +507,16 @@ mod tests {
 
     #[test]
     fn a_command_ends_it_for_all_threads() {
-        with_crew(Settings::default(), |crew, client, slot, wake| {
+        with_shared_lane(Settings::default(), |shared, client, slot, wake| {
             let (mut host, mut other) = (Native::new("whole"), Native::new("whole"));
             client.write_all(REQUEST).expect("it is connected");
             slot.set_command(WorkerCommand::Drain);
             wake.write_all(b"x").expect("the pipe has room");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).contains("Connection: close"));
             client.shutdown(std::net::Shutdown::Both).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::End);
-            assert_eq!(crew.turn(&mut other), Turn::End);
+            assert_eq!(busy_turn(shared, &mut host), Turn::End);
+            assert_eq!(shared.turn(&mut other), Turn::End);
         });
     }
 }

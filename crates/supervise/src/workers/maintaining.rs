@@ -1,13 +1,13 @@
 //! Maintains the target number of workers while the server serves or drains, and replaces workers that are due.
 
-use super::super::inheritance::Word;
+use super::super::inheritance::Message;
 use super::super::member::Member;
 use super::super::scaling;
 use super::super::server::Server;
 use super::{Workers, lanes_of_worker};
 use oribi_config::{ReloadMode, ReplaceOrder};
 use oribi_engine::shortage::explain;
-use oribi_listen::Seat;
+use oribi_listen::Shard;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
 use oribi_stats::totals::Counter;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// The number of workers of each kind.
 #[derive(Debug, Default)]
-struct Staff {
+struct WorkerCounts {
     /// Workers that need no replacement now.
     staying: usize,
     /// Workers that take requests.
@@ -40,8 +40,8 @@ impl Workers<'_> {
 
     /// Returns the highest number of workers that may be set.
     pub(super) fn most(&self, server: &Server<'_>) -> usize {
-        let places = server.pools().first().map(|memory| memory.shape().workers as usize);
-        scaling::most_with(self.settings, places, lanes_of_worker(self.settings, self.runtime))
+        let capacity = server.pools().first().map(|memory| memory.shape().workers as usize);
+        scaling::most_with(self.settings, capacity, lanes_of_worker(self.settings, self.runtime))
     }
 
     /// Begins to replace all current workers.
@@ -68,18 +68,18 @@ impl Workers<'_> {
     }
 
     /// Starts missing workers, and retires replaced and surplus ones.
-    pub(super) fn keep_staffed(&mut self, server: &mut Server<'_>) {
+    pub(super) fn maintain_number(&mut self, server: &mut Server<'_>) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
             self.scoreboard.parent_account.count(Counter::GenerationsLoaded);
             server.notifier.reloaded("serving");
             log::info!("all workers have been replaced");
         }
-        let mut staff = self.staff();
-        self.tell_if_settled(&staff);
-        while staff.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
-            match self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
-                Ok(()) => staff.staying += 1,
+        let mut counts = self.counts();
+        self.report_if_settled(&counts);
+        while counts.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
+            match self.start_worker(server, WorkerCommand::Serve, self.vacant_shard(server)) {
+                Ok(()) => counts.staying += 1,
                 Err(error) => {
                     let why = explain(&error);
                     log::error!("cannot start a worker: {why}");
@@ -87,38 +87,38 @@ impl Workers<'_> {
                     let why = format!("a worker cannot be started: {why}");
                     if error.kind() == ErrorKind::ResourceBusy {
                         // There is room again when the workers that finish have ended.
-                        self.tell_of_shortage(&why);
+                        self.report_shortage(&why);
                     } else {
                         self.fork_has_failed(server, &why);
                     }
-                    staff = self.staff();
+                    counts = self.counts();
                     break;
                 }
             }
         }
-        if staff.staying >= self.wanted {
+        if counts.staying >= self.wanted {
             self.pace.is_complete();
         }
-        if self.replaces_whole() && staff.fresh < self.wanted {
+        if self.replaces_whole() && counts.fresh < self.wanted {
             // If one replacement follows another before that is complete, more outdated workers may accept than are wanted.
             // The excess ones retire at once.
-            while staff.accepting - staff.fresh > self.wanted
+            while counts.accepting - counts.fresh > self.wanted
                 && let Some(index) = self.dispensable()
             {
                 self.retire(index);
-                staff.accepting -= 1;
+                counts.accepting -= 1;
             }
             return;
         }
-        while staff.accepting > self.wanted
+        while counts.accepting > self.wanted
             && let Some(index) = self.dispensable()
         {
             self.retire(index);
-            (staff.accepting, staff.changing) = (staff.accepting - 1, true);
+            (counts.accepting, counts.changing) = (counts.accepting - 1, true);
         }
         if self.settings.life.replace_order == ReplaceOrder::OldFirst
-            && !staff.changing
-            && staff.accepting >= self.wanted
+            && !counts.changing
+            && counts.accepting >= self.wanted
             && let Some(index) = self.due()
         {
             self.retire(index);
@@ -126,8 +126,8 @@ impl Workers<'_> {
     }
 
     /// Reports to the waiting client or master that the target number is reached.
-    fn tell_if_settled(&mut self, staff: &Staff) {
-        let as_many = !staff.changing && staff.accepting == self.wanted;
+    fn report_if_settled(&mut self, counts: &WorkerCounts) {
+        let as_many = !counts.changing && counts.accepting == self.wanted;
         if as_many {
             let leaving = self.members.iter().filter(|member| member.serving().is_none());
             self.change.await_ends_of(leaving.map(|member| member.pid));
@@ -139,23 +139,23 @@ impl Workers<'_> {
         if let Some(master) = self.master.as_ref().filter(|_| settled)
             && let Some(order) = self.owes_settled.take()
         {
-            master.say_settled(order);
+            master.send_settled(order);
         }
     }
 
     /// Reports to the waiting master or client that a worker cannot start.
-    pub(super) fn tell_of_shortage(&mut self, why: &str) {
+    pub(super) fn report_shortage(&mut self, why: &str) {
         self.change.fail(why);
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
             // The worker may be a step of a rolling reload, which must not continue.
-            master.tell_trouble(why);
-            master.say(Word::Incomplete);
+            master.send_failure(why);
+            master.send(Message::Incomplete);
         }
     }
 
     /// Whether more workers must be started.
-    pub(super) fn lacks_workers(&self) -> bool {
-        self.staff().staying < self.wanted
+    pub(super) fn has_too_few(&self) -> bool {
+        self.counts().staying < self.wanted
     }
 
     fn retire(&mut self, index: usize) {
@@ -169,39 +169,39 @@ impl Workers<'_> {
     }
 
     /// Counts the workers.
-    fn staff(&self) -> Staff {
+    fn counts(&self) -> WorkerCounts {
         let old_first = self.settings.life.replace_order == ReplaceOrder::OldFirst;
         // One outdated worker at a time is replaced: the next one follows when the replacement of this one accepts and this one
         // has its command to retire.
         let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
-        let mut staff = Staff::default();
+        let mut counts = WorkerCounts::default();
         for (index, member) in self.members.iter().enumerate() {
             let stays = if self.replaces_whole() { !member.outdated } else { old_first || aside != Some(index) };
             match member.serving() {
                 Some(WorkerState::Starting) => {
-                    staff.staying += usize::from(stays);
-                    staff.changing = true;
+                    counts.staying += usize::from(stays);
+                    counts.changing = true;
                 }
                 Some(WorkerState::Ready) => {
-                    staff.staying += usize::from(stays);
-                    staff.accepting += 1;
-                    staff.fresh += usize::from(!member.outdated);
+                    counts.staying += usize::from(stays);
+                    counts.accepting += 1;
+                    counts.fresh += usize::from(!member.outdated);
                 }
                 // Its replacement starts now or, with the order "old first", when this one has ended.
                 Some(WorkerState::Retiring) => {
-                    staff.staying += usize::from(old_first && stays);
-                    staff.accepting += 1;
+                    counts.staying += usize::from(old_first && stays);
+                    counts.accepting += 1;
                 }
                 // The decision about others is made when it has ended.
-                None if member.has_given_up() || member.late => staff.staying += usize::from(stays),
+                None if member.has_given_up() || member.late => counts.staying += usize::from(stays),
                 None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
-                    staff.staying += 1;
-                    staff.changing = true;
+                    counts.staying += 1;
+                    counts.changing = true;
                 }
                 Some(WorkerState::Vacant) | None => {}
             }
         }
-        staff
+        counts
     }
 
     /// Returns the index of the worker to retire next with the order "old first": one that has asked for it, else an outdated
@@ -220,31 +220,31 @@ impl Workers<'_> {
         !server.has_edges() && self.settings.sockets_of_address() > 1
     }
 
-    /// Returns the number of seats; 1 if all lanes share the sockets.
-    fn seats(&self, server: &Server<'_>) -> usize {
+    /// Returns the number of shards; 1 if all lanes share the sockets.
+    fn shards(&self, server: &Server<'_>) -> usize {
         if self.workers_have_sockets(server) { self.wanted } else { 1 }
     }
 
-    /// Returns the seat with the fewest workers that will stay.
-    pub(super) fn vacant_seat(&self, server: &Server<'_>) -> Seat {
+    /// Returns the shard with the fewest workers that will stay.
+    pub(super) fn vacant_shard(&self, server: &Server<'_>) -> Shard {
         let stays = |member: &&Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
         let taken = |number: usize| {
-            let here = self.members.iter().filter(stays).filter(|member| member.seat == number);
+            let here = self.members.iter().filter(stays).filter(|member| member.shard == number);
             let fresh = here.clone().filter(|member| !member.outdated).count();
             (fresh, here.count())
         };
-        let of = self.seats(server);
-        Seat { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
+        let of = self.shards(server);
+        Shard { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
     }
 
-    /// Whether another worker accepts connections in this worker's seat.
+    /// Whether another worker accepts connections in this worker's shard.
     fn is_covered(&self, member: &Member) -> bool {
-        let same = |other: &&Member| other.seat == member.seat && other.pid != member.pid;
+        let same = |other: &&Member| other.shard == member.shard && other.pid != member.pid;
         self.members.iter().filter(same).any(Member::accepts)
     }
 
     /// Returns the index of the worker to retire when too many accept: one that has asked for it, else an outdated one, else
-    /// the newest. Its seat must have another accepting worker.
+    /// the newest. Its shard must have another accepting worker.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
         let covered = |member: &Member, state| member.serving() == Some(state) && self.is_covered(member);

@@ -11,13 +11,13 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The memory that a worker shares with each edge. It is dropped when all lanes have taken their places, because a worker
 /// needs nothing else of it.
 #[derive(Debug)]
-pub(super) struct Pools {
+pub(super) struct EdgePools {
     /// The memory, and the number of lanes that have not taken their places yet.
     memory: Mutex<(Vec<Memory>, usize)>,
     edges: usize,
 }
 
-impl Pools {
+impl EdgePools {
     /// Creates it for a worker with that many lanes.
     pub(super) fn new(pools: Vec<Memory>, lanes: usize) -> Self {
         Self { edges: pools.len(), memory: Mutex::new((pools, lanes)) }
@@ -33,19 +33,19 @@ impl Pools {
     ///
     /// # Errors
     /// The system refuses the memory.
-    pub(super) fn join(&self, serves: impl Fn() -> bool) -> Result<Option<Vec<Worker>>, String> {
+    pub(super) fn attach(&self, serves: impl Fn() -> bool) -> Result<Option<Vec<Worker>>, String> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let (pools, lanes) = &mut *memory;
-        let mut places = Vec::new();
-        let mut told = false;
+        let mut attachments = Vec::new();
+        let mut logged = false;
         for pool in &*pools {
-            let place = loop {
+            let attachment = loop {
                 match Worker::attach_free(pool) {
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                         if !serves() {
                             return Ok(None);
                         }
-                        if !std::mem::replace(&mut told, true) {
+                        if !std::mem::replace(&mut logged, true) {
                             log::warn!("{error}: waiting for another worker to end");
                         }
                         std::thread::sleep(LOOK);
@@ -53,8 +53,8 @@ impl Pools {
                     outcome => break outcome,
                 }
             };
-            places
-                .push(place.map_err(|error| {
+            attachments
+                .push(attachment.map_err(|error| {
                     format!("cannot join the pool of an edge: {}", oribi_engine::shortage::explain(&error))
                 })?);
         }
@@ -62,7 +62,7 @@ impl Pools {
         if *lanes == 0 {
             pools.clear();
         }
-        Ok(Some(places))
+        Ok(Some(attachments))
     }
 }
 
@@ -76,37 +76,37 @@ mod tests {
 
     #[test]
     fn each_lane_has_a_place_at_each_edge_and_the_memory_is_dropped_then() {
-        let pools = Pools::new(vec![Memory::new(SHAPE).expect("memory"), Memory::new(SHAPE).expect("memory")], 2);
+        let pools = EdgePools::new(vec![Memory::new(SHAPE).expect("memory"), Memory::new(SHAPE).expect("memory")], 2);
         assert!(!pools.is_empty());
-        let join = || pools.join(|| true).expect("memory").expect("places").len();
-        assert_eq!(join(), 2);
+        let attach = || pools.attach(|| true).expect("memory").expect("places").len();
+        assert_eq!(attach(), 2);
         assert_eq!(pools.memory.lock().expect("nobody panics").0.len(), 2);
-        assert_eq!(join(), 2);
+        assert_eq!(attach(), 2);
         assert!(pools.memory.lock().expect("nobody panics").0.is_empty());
         assert!(!pools.is_empty());
-        assert!(Pools::new(Vec::new(), 1).is_empty());
+        assert!(EdgePools::new(Vec::new(), 1).is_empty());
     }
 
     #[test]
     fn a_lane_waits_for_a_place_while_it_is_needed() {
         let memory = Memory::new(SHAPE).expect("memory");
         let mut edge = Edge::new(&memory).expect("memory");
-        let pools = Pools::new(vec![memory], 4);
-        let _first = pools.join(|| true).expect("a place");
-        let _second = pools.join(|| true).expect("a place");
-        assert!(pools.join(|| false).expect("memory").is_none(), "nobody needs it");
+        let pools = EdgePools::new(vec![memory], 4);
+        let _first = pools.attach(|| true).expect("a place");
+        let _second = pools.attach(|| true).expect("a place");
+        assert!(pools.attach(|| false).expect("memory").is_none(), "nobody needs it");
         let looks = Cell::new(0);
         let edge = RefCell::new(&mut edge);
         let serves = || {
             looks.set(looks.get() + 1);
             if looks.get() == 2 {
                 let mut edge = edge.borrow_mut();
-                edge.bury(0);
+                edge.report_death(0);
                 while edge.next(&mut Vec::new()).is_some() {}
             }
             true
         };
-        assert!(pools.join(serves).expect("memory").is_some(), "the place of one that has ended");
+        assert!(pools.attach(serves).expect("memory").is_some(), "the place of one that has ended");
         assert_eq!(looks.get(), 2);
     }
 }

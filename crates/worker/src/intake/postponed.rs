@@ -14,7 +14,7 @@ const PART_KEPT: u32 = 8;
 const SAID_EVERY: u64 = 10_000_000_000;
 
 /// Returns the number of answers that a worker with `areas` areas may postpone.
-pub const fn most_put_off(areas: u32) -> u32 {
+pub const fn most_postponed(areas: u32) -> u32 {
     areas - areas / PART_KEPT
 }
 
@@ -22,16 +22,16 @@ impl Intake<'_> {
     /// Handles a host that has returned without a complete answer: abandons the exchange if there are too many such
     /// exchanges.
     #[cold]
-    pub(super) fn note_put_off(&mut self, exchange: ExchangeId) {
+    pub(super) fn note_postponed(&mut self, exchange: ExchangeId) {
         let Some(open) = self.opened.get(exchange) else { return };
-        let most = most_put_off(self.pools[open.pool].shape().areas);
+        let most = most_postponed(self.pools[open.pool].shape().areas);
         // Usually only a few areas are in use.
         if self.pools[open.pool].vacant() >= self.pools[open.pool].shape().areas - most || open.step == Step::Ended {
             return;
         }
         let pool = open.pool;
-        let put_off = self.opened.iter().filter(|open| open.pool == pool && !open.lent).count();
-        if put_off <= most as usize {
+        let postponed = self.opened.iter().filter(|open| open.pool == pool && !open.lent).count();
+        if postponed <= most as usize {
             return;
         }
         let Some(open) = self.opened.remove(exchange) else { return };
@@ -39,12 +39,12 @@ impl Intake<'_> {
             self.full_said_until = MonotonicTime(self.now.0 + SAID_EVERY);
             log::warn!(
                 "{} unfinished answers wait for the app, as many as a worker may put off: {}; more workers (--workers) would help",
-                put_off - 1,
+                postponed - 1,
                 if open.step == Step::Unanswered { "a client gets a 503" } else { "a response is cut off" }
             );
         }
         if open.step == Step::Unanswered {
-            self.decline_for_now(open.pool, open.taken);
+            self.answer_unavailable(open.pool, open.taken);
         } else {
             self.pools[open.pool].abandon(open.taken);
         }

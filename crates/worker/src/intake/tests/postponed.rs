@@ -8,7 +8,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn answers_that_are_put_off_leave_room_for_others() {
+fn postponed_answers_leave_room_for_others() {
     let mut site = site();
     let followed: Vec<(Ticket, ExchangeId)> = (0..7)
         .map(|_| {
@@ -18,7 +18,7 @@ fn answers_that_are_put_off_leave_room_for_others() {
             (ticket, exchange)
         })
         .collect();
-    assert_eq!(site.hear().len(), 14);
+    assert_eq!(site.receive().len(), 14);
     // One more is refused, before and after its answer has begun.
     let (ticket, exchange) = (site.ask("/later"), site.take());
     assert!(matches!(&site.hear_of(ticket)[..], [Said::Whole(503, ..)]));
@@ -47,7 +47,7 @@ fn answers_that_are_put_off_leave_room_for_others() {
     site.edge.withdraw(gone);
     site.edge.wake_workers();
     assert!(site.rests());
-    assert_eq!(site.hear(), []);
+    assert_eq!(site.receive(), []);
     let (ticket, exchange) = (site.ask("/events"), site.take());
     site.intake.start(exchange, OK).expect("its client waits");
     site.intake.write(exchange, b"news").expect("its client waits");
@@ -55,18 +55,18 @@ fn answers_that_are_put_off_leave_room_for_others() {
 }
 
 #[test]
-fn an_answer_that_is_put_off_ends_with_its_time() {
+fn a_postponed_answer_ends_with_its_time() {
     let mut site = site();
     let (ticket, exchange) = (site.ask("/events"), site.take());
     site.intake.start(exchange, OK).expect("its client waits");
     site.intake.write(exchange, b"first").expect("its client waits");
     let (other, with_host) = (site.ask("/events"), site.lend());
-    site.hear();
+    site.receive();
     site.edge.interrupt(ticket);
     site.edge.interrupt(other);
     site.edge.wake_workers();
     assert!(site.rests());
-    assert_eq!(site.hear(), [(ticket, Said::Abandoned)]);
+    assert_eq!(site.receive(), [(ticket, Said::Abandoned)]);
     assert!(site.intake.write(exchange, b"news").is_err(), "its app learns it");
     site.intake.respond(with_host.id(), OK, &[b"late"]).expect("its host is to be interrupted, and may answer");
 }

@@ -1,7 +1,7 @@
 //! Waits for events of a lane, in a thread that must not use the lane now.
 
-use crate::attention::Nudge;
-use crate::threads::WaitForNews;
+use crate::event_sources::Interrupter;
+use crate::threads::WaitForEvents;
 use oribi_host::Wait;
 use oribi_io::Waiter;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,16 +12,16 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A wait for events of a lane, in a thread that must not use the lane now.
-pub(super) struct News<'l, W> {
+pub(super) struct EventWait<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
     /// The counter of idle lanes; `None` if the lane accepts no clients.
     pub(super) idle: Option<&'l AtomicU32>,
-    pub(super) nudge: &'l Nudge,
+    pub(super) interrupter: &'l Interrupter,
     pub(super) timeout: Option<Duration>,
     pub(super) interrupted: AtomicBool,
 }
 
-impl<W: Waiter> Wait for News<'_, W> {
+impl<W: Waiter> Wait for EventWait<'_, W> {
     fn wait(&self) {
         let mut waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         self.idle.inspect(|idle| _ = idle.fetch_add(1, Ordering::Relaxed));
@@ -36,11 +36,11 @@ impl<W: Waiter> Wait for News<'_, W> {
 
     fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
-        self.nudge.nudge();
+        self.interrupter.interrupt();
     }
 }
 
-impl<W: Waiter> WaitForNews for News<'_, W> {
+impl<W: Waiter> WaitForEvents for EventWait<'_, W> {
     fn was_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
@@ -49,7 +49,7 @@ impl<W: Waiter> WaitForNews for News<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attention::Attention;
+    use crate::event_sources::EventSources;
     use std::os::fd::AsFd;
 
     /// Records the number of idle lanes during the wait.
@@ -65,18 +65,18 @@ mod tests {
     #[test]
     fn only_a_lane_that_takes_clients_counts_as_idle_while_it_waits() {
         let (command, _writer) = std::io::pipe().expect("a pipe");
-        let nudge = Attention::new(command.as_fd()).expect("epoll").nudge();
+        let interrupter = EventSources::new(command.as_fd()).expect("epoll").interrupter();
         for takes in [true, false] {
             let idle = AtomicU32::new(5);
             let waiter = Mutex::new(IdleDuringWait(&idle, 0));
-            let news = News {
+            let event_wait = EventWait {
                 waiter: &waiter,
                 idle: takes.then_some(&idle),
-                nudge: &nudge,
+                interrupter: &interrupter,
                 timeout: None,
                 interrupted: AtomicBool::new(false),
             };
-            news.wait();
+            event_wait.wait();
             assert_eq!(waiter.lock().map(|seen| seen.1).ok(), Some(if takes { 6 } else { 5 }));
             assert_eq!(idle.load(Ordering::Relaxed), 5);
         }

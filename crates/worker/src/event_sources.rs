@@ -39,21 +39,21 @@ const EVENTS: usize = 8;
 
 /// The event sources of a lane. Each reports a change once, whether or not it is read.
 #[derive(Debug)]
-pub struct Attention {
-    sources: Arc<Sources>,
+pub struct EventSources {
+    poller: Arc<Poller>,
     waker: Arc<LaneWaker>,
     timer: OnceCell<OwnedFd>,
 }
 
 /// The sources as one descriptor. A thread may wait for them while another one uses the lane.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub(crate) struct Poller {
     epoll: OwnedFd,
     /// Whether the timer or a watched descriptor has changed since the last call of the host for it.
-    news: AtomicBool,
+    app_changed: AtomicBool,
 }
 
-/// The events found by [`Sources::wait`].
+/// The events found by [`Poller::wait`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Whether there was any event of another source than a pool.
@@ -64,7 +64,7 @@ pub(crate) struct Found {
     more: bool,
 }
 
-impl Sources {
+impl Poller {
     /// Waits for at most `timeout` (`None` without a limit). May return without any event.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Sources {
         };
         let is = |name: u64| reported.iter().any(|event| event.data.u64() == name);
         if is(APP) {
-            self.news.store(true, SeqCst);
+            self.app_changed.store(true, SeqCst);
         }
         Ok(Found {
             other: [APP, DOORBELL, COMMAND, ANSWER].into_iter().any(is),
@@ -112,28 +112,28 @@ impl Wake for LaneWaker {
 
 /// Ends the wait for the lane's events without a call of the host. Usable from any thread and from signal handlers.
 #[derive(Clone, Debug)]
-pub(crate) struct Nudge(Arc<LaneWaker>);
+pub(crate) struct Interrupter(Arc<LaneWaker>);
 
-impl Nudge {
-    pub(crate) fn nudge(&self) {
+impl Interrupter {
+    pub(crate) fn interrupt(&self) {
         // Does not block: see `wake_by_ref`.
         let _ = rustix::io::write(&self.0.doorbell, &1u64.to_ne_bytes());
     }
 }
 
-impl Attention {
+impl EventSources {
     /// Creates the sources `command`, the read end of the worker's pipe, and a waker.
     ///
     /// # Errors
     /// The operating system refused a call.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
-        let sources = Arc::new(Sources { epoll: epoll::create(CreateFlags::CLOEXEC)?, news: AtomicBool::new(false) });
+        let poller = Arc::new(Poller { epoll: epoll::create(CreateFlags::CLOEXEC)?, app_changed: AtomicBool::new(false) });
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let attention =
-            Self { sources, waker: Arc::new(LaneWaker { doorbell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
-        attention.add(command, COMMAND)?;
-        attention.add(attention.waker.doorbell.as_fd(), DOORBELL)?;
-        Ok(attention)
+        let event_sources =
+            Self { poller, waker: Arc::new(LaneWaker { doorbell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
+        event_sources.add(command, COMMAND)?;
+        event_sources.add(event_sources.waker.doorbell.as_fd(), DOORBELL)?;
+        Ok(event_sources)
     }
 
     /// Adds the eventfd and the socket of a pool.
@@ -146,13 +146,13 @@ impl Attention {
     }
 
     /// Returns the sources, for a thread that waits for them itself.
-    pub(crate) fn sources(&self) -> Arc<Sources> {
-        Arc::clone(&self.sources)
+    pub(crate) fn poller(&self) -> Arc<Poller> {
+        Arc::clone(&self.poller)
     }
 
     /// Returns the descriptor for the lane's backend.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.sources.epoll.as_fd()
+        self.poller.epoll.as_fd()
     }
 
     /// Returns the waker: see [`oribi_host::Outlet::waker`].
@@ -161,14 +161,14 @@ impl Attention {
     }
 
     /// Returns a handle that ends a wait.
-    pub(crate) fn nudge(&self) -> Nudge {
-        Nudge(Arc::clone(&self.waker))
+    pub(crate) fn interrupter(&self) -> Interrupter {
+        Interrupter(Arc::clone(&self.waker))
     }
 
     /// Clears the reported changes, so that the next change is reported. Must be called whenever the backend has reported the
     /// descriptor.
-    pub(crate) fn look(&self) {
-        while self.sources.wait(Some(Duration::ZERO)).is_ok_and(|found| found.more) {}
+    pub(crate) fn clear(&self) {
+        while self.poller.wait(Some(Duration::ZERO)).is_ok_and(|found| found.more) {}
     }
 
     /// Whether the waker has been used since the last call.
@@ -180,7 +180,7 @@ impl Attention {
     /// Whether to call the host: the waker has been used, or the timer or a watched descriptor has changed.
     #[inline]
     pub fn take(&self) -> bool {
-        self.take_ring() | (self.sources.news.load(SeqCst) && self.sources.news.swap(false, SeqCst))
+        self.take_ring() | (self.poller.app_changed.load(SeqCst) && self.poller.app_changed.swap(false, SeqCst))
     }
 
     /// Watches a descriptor: see [`oribi_host::Outlet::watch`].
@@ -191,7 +191,7 @@ impl Attention {
         self.add(descriptor, APP)
     }
 
-    /// Wakes the lane, without a call of the host, when data arrives on `socket`, until [`Attention::unwatch`].
+    /// Wakes the lane, without a call of the host, when data arrives on `socket`, until [`EventSources::unwatch`].
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -204,7 +204,7 @@ impl Attention {
     /// # Errors
     /// The operating system refused a call.
     pub fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::delete(&self.sources.epoll, descriptor)?)
+        Ok(epoll::delete(&self.poller.epoll, descriptor)?)
     }
 
     /// Sets the timer: see [`oribi_host::Outlet::wake_after`].
@@ -227,7 +227,7 @@ impl Attention {
 
     /// Adds a source that reports each change once, even if it is not read.
     fn add(&self, source: BorrowedFd<'_>, name: u64) -> io::Result<()> {
-        Ok(epoll::add(&self.sources.epoll, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
+        Ok(epoll::add(&self.poller.epoll, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
     }
 }
 
@@ -238,14 +238,14 @@ mod tests {
     use std::io::Write;
 
     /// Returns the sources, the worker's end of the pipe, and a backend that watches the sources.
-    fn watched() -> (Attention, io::PipeWriter, Epoll) {
+    fn watched() -> (EventSources, io::PipeWriter, Epoll) {
         let (command, worker) = io::pipe().expect("a pipe is to be had");
-        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        let event_sources = EventSources::new(command.as_fd()).expect("epoll works");
         // The worker keeps its end open for life.
         std::mem::forget(command);
         let mut backend = Epoll::new().expect("epoll works");
-        backend.watch(attention.descriptor()).expect("it can be watched");
-        (attention, worker, backend)
+        backend.watch(event_sources.descriptor()).expect("it can be watched");
+        (event_sources, worker, backend)
     }
 
     #[track_caller]
@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn a_waker_wakes_from_another_thread_and_once_for_all_that_came_before() {
-        let (attention, _worker, mut backend) = watched();
+        let (event_sources, _worker, mut backend) = watched();
         for _ in 0..3 {
-            assert!(!is_woken(&mut backend, NOW) && !attention.take());
-            let waker = attention.waker();
+            assert!(!is_woken(&mut backend, NOW) && !event_sources.take());
+            let waker = event_sources.waker();
             let thread = std::thread::spawn(move || {
                 waker.wake_by_ref();
                 waker.wake();
@@ -271,75 +271,75 @@ mod tests {
             assert!(is_woken(&mut backend, None));
             // The thread's second wake-up also arrives before the lane looks.
             thread.join().expect("the thread ends");
-            attention.look();
-            assert!(attention.take() && !attention.take());
+            event_sources.clear();
+            assert!(event_sources.take() && !event_sources.take());
         }
     }
 
     #[test]
     fn a_ring_that_was_taken_before_it_was_reported_leaves_the_next_one_audible() {
-        let (attention, _worker, mut backend) = watched();
-        attention.waker().wake();
-        assert!(attention.take_ring());
-        attention.waker().wake();
+        let (event_sources, _worker, mut backend) = watched();
+        event_sources.waker().wake();
+        assert!(event_sources.take_ring());
+        event_sources.waker().wake();
         assert!(is_woken(&mut backend, None));
-        assert!(attention.take());
+        assert!(event_sources.take());
     }
 
     #[test]
-    fn a_nudge_ends_a_wait_each_time_and_calls_no_host() {
-        let (attention, _worker, mut backend) = watched();
+    fn an_interrupt_ends_a_wait_each_time_and_calls_no_host() {
+        let (event_sources, _worker, mut backend) = watched();
         for _ in 0..3 {
-            let nudge = attention.nudge();
-            std::thread::spawn(move || nudge.nudge());
+            let interrupter = event_sources.interrupter();
+            std::thread::spawn(move || interrupter.interrupt());
             assert!(is_woken(&mut backend, None));
-            attention.look();
-            assert!(!attention.take() && !is_woken(&mut backend, NOW));
+            event_sources.clear();
+            assert!(!event_sources.take() && !is_woken(&mut backend, NOW));
         }
     }
 
     #[test]
     fn a_command_wakes_the_lane_but_not_its_host() {
-        let (attention, mut worker, mut backend) = watched();
+        let (event_sources, mut worker, mut backend) = watched();
         for _ in 0..2 {
             worker.write_all(&[0]).expect("the pipe has room");
             assert!(is_woken(&mut backend, None));
-            attention.look();
-            assert!(!attention.take());
+            event_sources.clear();
+            assert!(!event_sources.take());
             assert!(!is_woken(&mut backend, NOW));
         }
     }
 
     #[test]
     fn a_timer_wakes_once_and_can_be_stopped() {
-        let (attention, _worker, mut backend) = watched();
-        attention.wake_after(Some(Duration::ZERO)).expect("there are timers");
+        let (event_sources, _worker, mut backend) = watched();
+        event_sources.wake_after(Some(Duration::ZERO)).expect("there are timers");
         assert!(is_woken(&mut backend, None));
-        attention.look();
-        assert!(attention.take());
-        attention.wake_after(Some(Duration::from_secs(600))).expect("there are timers");
-        attention.wake_after(None).expect("there are timers");
-        attention.wake_after(Some(Duration::from_millis(1))).expect("there are timers");
+        event_sources.clear();
+        assert!(event_sources.take());
+        event_sources.wake_after(Some(Duration::from_secs(600))).expect("there are timers");
+        event_sources.wake_after(None).expect("there are timers");
+        event_sources.wake_after(Some(Duration::from_millis(1))).expect("there are timers");
         assert!(is_woken(&mut backend, None));
-        attention.look();
-        assert!(attention.take() && !is_woken(&mut backend, NOW));
+        event_sources.clear();
+        assert!(event_sources.take() && !is_woken(&mut backend, NOW));
     }
 
     #[test]
     fn watched_descriptors_wake_with_each_change_until_they_are_watched_no_more() {
-        let (attention, _worker, mut backend) = watched();
+        let (event_sources, _worker, mut backend) = watched();
         let (reader, mut writer) = io::pipe().expect("a pipe is to be had");
-        attention.watch(reader.as_fd()).expect("a pipe can be watched");
+        event_sources.watch(reader.as_fd()).expect("a pipe can be watched");
         for _ in 0..2 {
             writer.write_all(b"x").expect("the pipe has room");
             assert!(is_woken(&mut backend, None));
-            attention.look();
-            assert!(attention.take() && !attention.take());
+            event_sources.clear();
+            assert!(event_sources.take() && !event_sources.take());
         }
-        attention.unwatch(reader.as_fd()).expect("it is watched");
+        event_sources.unwatch(reader.as_fd()).expect("it is watched");
         writer.write_all(b"x").expect("the pipe has room");
         assert!(!is_woken(&mut backend, NOW));
         let file = std::fs::File::open("/proc/self/exe").expect("it is there");
-        assert!(attention.watch(file.as_fd()).is_err(), "a file is always readable");
+        assert!(event_sources.watch(file.as_fd()).is_err(), "a file is always readable");
     }
 }

@@ -1,4 +1,4 @@
-/* crew.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or runs the
+/* threads.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or runs the
  * app.
  *
  * Nothing here may be left by a jump, because Rust frames are below. Interrupts (Thread#raise, Thread#kill, traps) are
@@ -11,11 +11,11 @@ static unsigned forks;   /* the value of fork_count in the process that has it *
 
 static _Thread_local bool killed;
 
-void crew_thread_was_killed(void) {
+void threads_note_killed(void) {
     killed = true;
 }
 
-bool crew_has_lane(void) {
+bool threads_have_lane(void) {
     return crew != NULL;
 }
 
@@ -42,22 +42,22 @@ static int without_lock(void *data, void (*wait)(void *), void (*interrupt)(void
 
 /* From 3.2 on, Ruby calls hooks when a thread is about to release the VM's lock. */
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
-enum { RUBY_TELLS = true };
+enum { RUBY_REPORTS_UNLOCKING = true };
 
-static void lock_is_let_go(rb_event_flag_t event, const rb_internal_thread_event_data_t *thread, void *unused) {
+static void before_unlocking(rb_event_flag_t event, const rb_internal_thread_event_data_t *thread, void *unused) {
     (void)event, (void)thread, (void)unused;
     /* A child that the app has forked has none of the other threads. */
     if (crew && forks == fork_count)
         oribi_crew_before_unlocking(crew);
 }
 
-static void listen_to_ruby(void) {
-    rb_internal_thread_add_event_hook(lock_is_let_go, RUBY_INTERNAL_THREAD_EVENT_SUSPENDED, NULL);
+static void watch_ruby_lock(void) {
+    rb_internal_thread_add_event_hook(before_unlocking, RUBY_INTERNAL_THREAD_EVENT_SUSPENDED, NULL);
 }
 #else
-enum { RUBY_TELLS = false };
+enum { RUBY_REPORTS_UNLOCKING = false };
 
-static void listen_to_ruby(void) {
+static void watch_ruby_lock(void) {
 }
 #endif
 
@@ -66,7 +66,7 @@ static void begin(void *data, oribi_crew *begun, uint32_t most) {
     forks = fork_count;
     server.multithread = most > 1;
     if (server.multithread)
-        listen_to_ruby();
+        watch_ruby_lock();
 }
 
 static void end(void *data) {
@@ -94,7 +94,7 @@ static int start_thread(void *data, oribi_crew *shared) {
 }
 
 /* Lets Ruby handle interrupts while no request is being answered. False if the thread must end. */
-static bool obey(VALUE (*interruptible)(VALUE)) {
+static bool handle_interrupts(VALUE (*interruptible)(VALUE)) {
     int state = 0;
     VALUE error, text;
     if (killed)
@@ -126,11 +126,11 @@ static VALUE check_interrupts(VALUE unused) {
 
 /* Also lets other threads run if this thread's time slice is over. */
 static int see_to_interrupts(void *data) {
-    return obey(check_interrupts);
+    return handle_interrupts(check_interrupts);
 }
 
-bool crew_take_interrupts(void) {
-    if (!obey(check_interrupts))
+bool threads_take_interrupts(void) {
+    if (!handle_interrupts(check_interrupts))
         killed = true;
     return !killed;
 }
@@ -142,14 +142,14 @@ static VALUE sleep_for_ever(VALUE unused) {
 
 /* Sleeps as Ruby's own threads do, because Ruby 3.1 handles a signal only in such a thread, and wakes no other. */
 static int rest_main(void *data) {
-    return obey(sleep_for_ever);
+    return handle_interrupts(sleep_for_ever);
 }
 
 static void wake_main(void *data) {
     rb_thread_wakeup_alive(rb_thread_main());
 }
 
-const oribi_lock crew_lock = {
+const oribi_lock threads_lock = {
     .size = sizeof(oribi_lock),
     .begin = begin,
     .end = end,
@@ -158,10 +158,10 @@ const oribi_lock crew_lock = {
     .see_to_interrupts = see_to_interrupts,
     .rest_main = rest_main,
     .wake_main = wake_main,
-    .tells_before_unlocking = RUBY_TELLS,
+    .tells_before_unlocking = RUBY_REPORTS_UNLOCKING,
 };
 
-oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size) {
+oribi_result threads_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size) {
     oribi_result result = oribi_write(lane, exchange, data, size);
     /* The client must still be waited for. */
     while (result == ORIBI_WOKEN) {
