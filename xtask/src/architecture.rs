@@ -28,8 +28,8 @@ enum Unsafe {
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme, otlp`; `io` and `pool` depend on
-/// none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`,
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme, otlp`; `io`, `pool` and `protobuf`
+/// depend on none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`,
 /// `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen <- admin <- worker`. `capi` and the Lua host depend on
 /// `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
@@ -45,7 +45,8 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-tls", sees: &["oribi-io"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-acme", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
-    Rule { name: "oribi-otlp", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-protobuf", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-otlp", sees: &["oribi-tls", "oribi-protobuf"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&["rustix", "rustls"]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -110,7 +111,7 @@ const RULES: &[Rule] = &[
             "oribi-message",
             "oribi-proto",
             "oribi-io",
-            "oribi-otlp",
+            "oribi-protobuf",
             "oribi-config",
             "oribi-stats",
             "oribi-listen",
@@ -230,7 +231,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-cli",
-        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files", "oribi-otlp", "oribi-test-support"],
+        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files", "oribi-protobuf", "oribi-test-support"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
