@@ -1,6 +1,6 @@
 //! Sends requests to an authority, over HTTPS only.
 
-use oribi_tls::printable;
+use oribi_http_client::printable;
 use rustls::crypto::ring::default_provider;
 use std::io;
 use std::path::Path;
@@ -127,7 +127,7 @@ fn of_tls(error: &rustls::Error) -> String {
 }
 
 fn trusted(file: Option<&Path>) -> Result<RootCerts, String> {
-    let certificates = oribi_tls::authorities(file, "--acme-ca")?;
+    let certificates = oribi_http_client::authorities(file, "--acme-ca")?;
     let certificates: Vec<_> = certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
     Ok(certificates.into())
 }

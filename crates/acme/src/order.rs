@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::request::{Request, proof};
 use crate::session::{Document, Session, Trouble, link, nonsense};
 use crate::settings::{Challenge, Names};
-use oribi_tls::printable;
+use oribi_http_client::printable;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};

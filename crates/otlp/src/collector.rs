@@ -2,7 +2,7 @@
 
 use crate::response::{Partial, partial_success, reason};
 use crate::settings::{Settings, headers};
-use oribi_tls::printable;
+use oribi_http_client::printable;
 use rustls::crypto::ring::default_provider;
 use std::io;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Collector {
         let mut tls =
             TlsConfig::builder().provider(TlsProvider::Rustls).unversioned_rustls_crypto_provider(Arc::new(default_provider()));
         if url.starts_with("https:") {
-            let trusted = oribi_tls::authorities(settings.authorities.as_deref(), "--trace-export-ca")?;
+            let trusted = oribi_http_client::authorities(settings.authorities.as_deref(), "--trace-export-ca")?;
             let trusted: Vec<_> = trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
             tls = tls.root_certs(RootCerts::from(trusted));
         }

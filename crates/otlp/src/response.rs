@@ -1,7 +1,7 @@
 //! Parses responses of a collector.
 
+use oribi_http_client::printable;
 use oribi_protobuf::{Fields, Value};
-use oribi_tls::printable;
 
 /// The part of an accepted message that the collector has refused.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -14,8 +14,8 @@ const TRUSTED: &[u8] = b"TRUSTED CERTIFICATE-----";
 const OLD: &[u8] = b"X509 CERTIFICATE-----";
 const USUAL: &[u8] = b"CERTIFICATE-----";
 
-/// The certificates in a text, or the fault of each.
-pub(crate) fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
+/// The certificates in a text, or the fault of each, as a description that quotes nothing of the text.
+pub fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
     let text = plain(text);
     let all = CertificateDer::pem_slice_iter(&text);
     all.map(|read| read.map(without_trust).map_err(|error| of_pem(&error))).collect()

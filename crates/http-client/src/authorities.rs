@@ -1,6 +1,6 @@
 //! The authorities that may sign the certificates of servers to which this one connects.
 
-use crate::pem;
+use oribi_tls::pem;
 use rustls::pki_types::CertificateDer;
 use std::path::Path;
 
