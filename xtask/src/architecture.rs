@@ -29,9 +29,10 @@ enum Unsafe {
 }
 
 /// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme,
-/// otlp` and `protobuf <- otlp`; `io`, `pool` and `protobuf` depend on none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`,
-/// `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen <- admin <- worker`. `capi` and the Lua host depend on
-/// `server`, and `cli` on both of those.
+/// otlp` and `protobuf <- otlp`; `io`, `pool` and `protobuf` depend on none of them. The floors of the server:
+/// `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine` and
+/// `stats, log, ipc, listen, protobuf <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` on both of
+/// those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
