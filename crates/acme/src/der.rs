@@ -17,7 +17,7 @@ pub(crate) const fn numbered(number: u8) -> u8 {
 }
 
 /// An element with this tag. Its content is `parts`, one after the other.
-pub(crate) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn encode(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let size: usize = parts.iter().map(|part| part.len()).sum();
     let mut bytes = vec![tag];
     match size {
@@ -34,8 +34,8 @@ pub(crate) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A bit string of whole bytes.
-pub(crate) fn bits(bytes: &[u8]) -> Vec<u8> {
-    element(BITS, &[&[0], bytes])
+pub(crate) fn encode_bits(bytes: &[u8]) -> Vec<u8> {
+    encode(BITS, &[&[0], bytes])
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
             (256, &[4, 0x82, 1, 0]),
             (65_536, &[4, 0x83, 1, 0, 0]),
         ] {
-            let bytes = element(OCTETS, &[&vec![7; size]]);
+            let bytes = encode(OCTETS, &[&vec![7; size]]);
             assert_eq!((&bytes[..head.len()], bytes.len()), (head, head.len() + size));
         }
     }
