@@ -14,7 +14,6 @@
 mod account_key;
 mod challenge;
 mod client;
-mod der;
 mod files;
 mod https;
 mod order;

@@ -1,7 +1,7 @@
 //! Certificates of clients: whether they are requested, which authorities may sign them, and the variables for apps.
 
-use crate::der::Outline;
 use crate::distinguished_name::distinguished_name;
+use crate::outline::Outline;
 use crate::pem;
 use crate::validity::Validity;
 use rustls::client::danger::HandshakeSignatureValid;

@@ -1,6 +1,7 @@
 //! The period in which a certificate is valid (RFC 5280, section 4.1.2.5), for operators: clients judge it themselves.
 
-use crate::der::{Outline, element};
+use crate::der::element;
+use crate::outline::Outline;
 
 /// Seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
