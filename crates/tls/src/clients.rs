@@ -194,6 +194,7 @@ fn pem(certificate: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::der::{INTEGER, SEQUENCE, UTC_TIME, encode};
     use rustls::pki_types::pem::PemObject;
 
     #[test]
@@ -210,10 +211,10 @@ mod tests {
     #[test]
     fn a_certificate_expires_behind_its_last_second() {
         // The beginning of a certificate, up to its times.
-        let times = [&[0x17, 13][..], b"260101000000Z", &[0x17, 13], b"260201000000Z"].concat();
-        let rest = [&[2, 1, 7, 0x30, 0, 0x30, 0, 0x30, 30][..], &times, &[0x30, 0]].concat();
-        let signed = [&[0x30, rest.len() as u8][..], &rest].concat();
-        let certificate = [&[0x30, signed.len() as u8][..], &signed].concat();
+        let [serial, empty] = [encode(INTEGER, &[&[7]]), encode(SEQUENCE, &[])];
+        let [start, end] = [b"260101000000Z", b"260201000000Z"].map(|time| encode(UTC_TIME, &[time]));
+        let times = encode(SEQUENCE, &[&start, &end]);
+        let certificate = encode(SEQUENCE, &[&encode(SEQUENCE, &[&serial, &empty, &empty, &times, &empty])]);
         let end = 1_769_904_000;
         for (now, expected) in [(end - 1, false), (end, false), (end + 1, true)] {
             let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));

@@ -89,4 +89,22 @@ mod tests {
             assert_eq!((&bytes[..head.len()], bytes.len()), (head, head.len() + size));
         }
     }
+
+    #[test]
+    fn elements_that_are_written_are_read() {
+        for size in [0, 127, 128, 255, 256, 65_535, 65_536, (1 << 24) - 1] {
+            let content = vec![7; size];
+            let written = [&encode(SEQUENCE, &[&content[..size / 3], &content[size / 3..]])[..], b"behind"].concat();
+            assert_eq!(element(&written), Some((SEQUENCE, &content[..], &b"behind"[..])), "{size}");
+            assert_eq!(expect(SEQUENCE, &written), Some((&content[..], &b"behind"[..])), "{size}");
+            assert_eq!(expect(SET, &written), None, "{size}");
+        }
+        assert_eq!(encode_bits(b"ab"), [BITS, 3, 0, b'a', b'b']);
+        // No certificate is as large, and one without a size is not DER.
+        for wrong in
+            [&[][..], &[SEQUENCE], &[SEQUENCE, 1], &[SEQUENCE, 0x81], &[SEQUENCE, 0x80, 0, 0], &[SEQUENCE, 0x84, 0, 0, 0, 0]]
+        {
+            assert_eq!(element(wrong), None, "{wrong:?}");
+        }
+    }
 }
