@@ -10,7 +10,7 @@ pub(crate) const CERTIFICATE: &str = "CERTIFICATE";
 pub(crate) const PRIVATE_KEY: &str = "PRIVATE KEY";
 
 /// Encodes `document` under this label.
-pub(crate) fn pem(label: &str, document: &[u8]) -> String {
+pub(crate) fn encode(label: &str, document: &[u8]) -> String {
     let letters = STANDARD.encode(document);
     let mut text = format!("-----BEGIN {label}-----\n");
     let mut rest = letters.as_str();
@@ -33,7 +33,7 @@ mod tests {
     fn what_is_written_is_read() {
         for size in [1, 47, 48, 49, 96, 1000] {
             let document: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
-            let text = pem(PRIVATE_KEY, &document);
+            let text = encode(PRIVATE_KEY, &document);
             assert!(text.lines().all(|line| line.len() <= LINE), "{text}");
             let read = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
             assert_eq!(read.secret_pkcs8_der(), document);

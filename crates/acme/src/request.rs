@@ -1,7 +1,7 @@
 //! Documents signed with the key of a certificate: the request for the certificate, the placeholder that is offered until it
 //! arrives, and the proof that an authority sees in a handshake.
 
-use crate::pem::{CERTIFICATE, PRIVATE_KEY, pem};
+use crate::pem::{self, CERTIFICATE, PRIVATE_KEY};
 use crate::settings::Names;
 use oribi_tls::der::{
     BOOLEAN, GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, encode, encode_bits, numbered,
@@ -83,7 +83,7 @@ fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
             &encode(numbered(3), &[&encode(SEQUENCE, extensions)]),
         ],
     );
-    Ok(key.pem.clone() + &pem(CERTIFICATE, &key.sign(&content)?))
+    Ok(key.pem.clone() + &pem::encode(CERTIFICATE, &key.sign(&content)?))
 }
 
 /// The key of a certificate.
@@ -99,7 +99,7 @@ impl Key {
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).map_err(|_| NO_RANDOM)?;
         let pair =
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref(), &random).map_err(|_| NO_RANDOM)?;
-        Ok(Self { pair, random, pem: pem(PRIVATE_KEY, document.as_ref()) })
+        Ok(Self { pair, random, pem: pem::encode(PRIVATE_KEY, document.as_ref()) })
     }
 
     /// SubjectPublicKeyInfo (RFC 5480, section 2).
