@@ -1,9 +1,9 @@
 //! The folder with keys and certificates. Only its owner can read it, and its files are replaced as a whole.
 
 use crate::account_key::AccountKey;
-use crate::pem::{self, PRIVATE_KEY};
 use crate::request::placeholder;
 use crate::settings::{Challenge, Settings};
+use oribi_tls::pem::{self, PRIVATE_KEY};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustls::pki_types::PrivatePkcs8KeyDer;

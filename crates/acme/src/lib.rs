@@ -18,7 +18,6 @@ mod files;
 mod https;
 mod order;
 mod pace;
-mod pem;
 mod problem;
 mod request;
 mod session;

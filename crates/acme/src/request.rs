@@ -1,11 +1,11 @@
 //! Documents signed with the key of a certificate: the request for the certificate, the placeholder that is offered until it
 //! arrives, and the proof that an authority sees in a handshake.
 
-use crate::pem::{self, CERTIFICATE, PRIVATE_KEY};
 use crate::settings::Names;
 use oribi_tls::der::{
     BOOLEAN, GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, encode, encode_bits, numbered,
 };
+use oribi_tls::pem::{self, CERTIFICATE, PRIVATE_KEY};
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};

@@ -1,7 +1,9 @@
-//! Parses certificates and keys in PEM (RFC 7468) as OpenSSL does. Messages about faults quote nothing of a file: it may hold
-//! a key.
+//! Reads and writes certificates and keys in PEM (RFC 7468), binary documents as text. It reads what OpenSSL reads. Messages
+//! about faults quote nothing of a file: it may hold a key.
 
 use crate::der::element;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::borrow::Cow;
@@ -13,6 +15,29 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const TRUSTED: &[u8] = b"TRUSTED CERTIFICATE-----";
 const OLD: &[u8] = b"X509 CERTIFICATE-----";
 const USUAL: &[u8] = b"CERTIFICATE-----";
+
+/// Letters in a line.
+const LINE: usize = 64;
+
+/// The label of a certificate.
+pub const CERTIFICATE: &str = "CERTIFICATE";
+/// The label of a private key (PKCS #8).
+pub const PRIVATE_KEY: &str = "PRIVATE KEY";
+
+/// Encodes `document` under this label.
+#[must_use]
+pub fn encode(label: &str, document: &[u8]) -> String {
+    let letters = STANDARD.encode(document);
+    let mut text = format!("-----BEGIN {label}-----\n");
+    let mut rest = letters.as_str();
+    while !rest.is_empty() {
+        let (line, behind) = rest.split_at(rest.len().min(LINE));
+        text.push_str(line);
+        text.push('\n');
+        rest = behind;
+    }
+    text + "-----END " + label + "-----\n"
+}
 
 /// The certificates in a text, or the fault of each, as a description that quotes nothing of the text.
 pub fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
@@ -70,6 +95,7 @@ fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
 
     fn pem(label: &str, base64: &str) -> String {
         format!("-----BEGIN {label}-----\n{base64}\n-----END {label}-----\n")
@@ -92,6 +118,17 @@ mod tests {
         let both = format!("{}\u{feff}{}", pem("CERTIFICATE", alone), pem("TRUSTED CERTIFICATE", followed));
         assert_eq!(read(&both), [&certificate[..], &certificate]);
         assert!(private_key(format!("\u{feff}{}", pem("PRIVATE KEY", alone)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for size in [1, 47, 48, 49, 96, 1000] {
+            let document: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
+            let text = encode(PRIVATE_KEY, &document);
+            assert!(text.lines().all(|line| line.len() <= LINE), "{text}");
+            let read = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
+            assert_eq!(read.secret_pkcs8_der(), document);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::client::renewed;
-use crate::pem::{self, CERTIFICATE};
 use crate::settings::{Challenge, LETS_ENCRYPT, Names};
+use oribi_tls::pem::{self, CERTIFICATE};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
