@@ -170,43 +170,13 @@ pub(crate) fn describe(certificate: Option<&CertificateDer<'_>>, mut add: impl F
     add("SSL_CLIENT_S_DN", &names.subject);
     add("SSL_CLIENT_I_DN", &names.issuer);
     add("SSL_CLIENT_M_SERIAL", &names.serial);
-    add("SSL_CLIENT_CERT", &pem(certificate));
-}
-
-/// Encodes a certificate as text (RFC 7468, section 5).
-fn pem(certificate: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    for line in certificate.chunks(48) {
-        for three in line.chunks(3) {
-            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-            for place in 0..4 {
-                let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-                text.push(if place <= three.len() { char::from(digit) } else { '=' });
-            }
-        }
-        text.push('\n');
-    }
-    text.push_str("-----END CERTIFICATE-----\n");
-    text
+    add("SSL_CLIENT_CERT", &pem::encode(pem::CERTIFICATE, certificate));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::der::{INTEGER, SEQUENCE, UTC_TIME, encode};
-    use rustls::pki_types::pem::PemObject;
-
-    #[test]
-    fn certificates_are_written_as_text_and_read_again() {
-        for size in [1, 2, 3, 47, 48, 49, 95, 1000] {
-            let bytes: Vec<u8> = (0..size).map(|place| (place * 37 + 200) as u8).collect();
-            let text = pem(&bytes);
-            assert!(text.lines().all(|line| line.len() <= 64));
-            let read = CertificateDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
-            assert_eq!(read.as_ref(), bytes);
-        }
-    }
 
     #[test]
     fn a_certificate_expires_behind_its_last_second() {

@@ -122,12 +122,24 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for size in [1, 47, 48, 49, 96, 1000] {
-            let document: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
+        for size in [1, 2, 3, 47, 48, 49, 95, 96, 1000] {
+            let document: Vec<u8> = (0..size).map(|place| (place * 37 + 200) as u8).collect();
             let text = encode(PRIVATE_KEY, &document);
             assert!(text.lines().all(|line| line.len() <= LINE), "{text}");
-            let read = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
-            assert_eq!(read.secret_pkcs8_der(), document);
+            let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
+            assert_eq!(key.secret_pkcs8_der(), document);
+            let text = encode(CERTIFICATE, &document);
+            let certificate = CertificateDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
+            assert_eq!(certificate.as_ref(), document);
+        }
+    }
+
+    #[test]
+    fn lines_have_64_letters() {
+        let line = format!("{}\n", "AAAA".repeat(16));
+        for (size, letters) in [(0, String::new()), (1, "AA==\n".to_owned()), (48, line.clone()), (49, line + "AA==\n")] {
+            let expected = format!("-----BEGIN A B-----\n{letters}-----END A B-----\n");
+            assert_eq!(encode("A B", &vec![0; size]), expected);
         }
     }
 
