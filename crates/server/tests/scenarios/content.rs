@@ -4,6 +4,7 @@ use crate::harness::*;
 use crate::response::*;
 use oribi_host::{Content, Reply, Request};
 use oribi_server::config::Settings;
+use oribi_test_support::{run_with_few_descriptors, take_all_descriptors};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -252,22 +253,14 @@ fn a_disk_that_fills_up_is_a_507() {
     assert_eq!(*places.borrow(), ["file"]);
 }
 
-/// Set in the process that may open few files.
-const FEW_DESCRIPTORS: &str = "ORIBI_TEST_FEW_DESCRIPTORS";
-
 #[test]
 fn without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back() {
-    if std::env::var_os(FEW_DESCRIPTORS).is_none() {
-        let name = named("without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back");
-        let script = format!("ulimit -n 100; exec \"$0\" --exact {name}");
-        let test = std::env::current_exe().expect("it runs");
-        let outcome = std::process::Command::new("sh").arg("-c").arg(script).arg(test).env(FEW_DESCRIPTORS, "1").output();
-        let outcome = outcome.expect("there is a shell");
-        let output = String::from_utf8_lossy(&outcome.stdout);
-        return assert!(outcome.status.success() && output.contains(" 1 passed"), "{output}");
+    let name = "without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back";
+    if run_with_few_descriptors(&named(name)) {
+        return;
     }
     let (mut server, places) = server(settings());
-    let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    let all = take_all_descriptors();
     for request in [post("/", &pattern(300_000)), post_chunked("/", &pattern(300_000), 1000)] {
         let client = server.connect();
         let received = server.exchange(&client, &request);
