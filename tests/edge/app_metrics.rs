@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::language::{Language, Site};
 use crate::load::{Manner, Opened, Plan, Question, Report};
 use crate::scrape::{MetricsAddress, Scrape};
-use crate::server::{children, send, title, wait_for, wait_until};
+use crate::server::{children, is_first, send, title, wait_for, wait_until};
 use crate::turn;
 use rustix::process::Signal;
 use std::time::Duration;
@@ -134,11 +134,6 @@ fn figures_outlive_processes_that_are_killed(language: Language) {
         let most = 2.0 + (report.answers() + report.closed + report.faults.len() + 4) as f64;
         assert!(orders(&watch.seen) <= most, "{} of at most {most}", orders(&watch.seen));
     }
-}
-
-/// Whether a process leads a server.
-fn is_first(process: u32) -> bool {
-    ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role))
 }
 
 fn figures_are_told_as_apps_have_named_them(language: Language) {

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::language::{Language, Launcher, Site};
 use crate::load::{Load, Plan, Question};
-use crate::server::{children, title, wait_for};
+use crate::server::{children, is_first, wait_for};
 use crate::turn;
 use rustix::process::Signal;
 
@@ -16,11 +16,6 @@ const KEPT: usize = 32;
 /// One of eight requests takes so long that the upgrade finds it inside of a worker.
 fn mixed(number: u64) -> Question {
     if number.is_multiple_of(8) { Question::nap(number, 0.05) } else { Question::fast(number) }
-}
-
-/// Whether a process leads a server.
-fn is_first(process: u32) -> bool {
-    ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role))
 }
 
 fn upgrades_close_no_connection(language: Language) {

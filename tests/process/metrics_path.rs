@@ -3,7 +3,7 @@
 
 use crate::client::{Target, get, get_from};
 use crate::scrape::Scrape;
-use crate::server::{Server, children, send, title, wait_for, wait_until};
+use crate::server::{children, send, title, wait_for, wait_until};
 use crate::wire::Wire;
 use crate::{native, tcp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -138,14 +138,6 @@ fn who_waits_when_the_first_process_is_killed_is_told_so() {
     }
 }
 
-/// The process that serves below the first one after an upgrade.
-fn present(server: &Server) -> Option<u32> {
-    match children(server.pid())[..] {
-        [only] if title(only).starts_with("oribi: supervisor") => Some(only),
-        _ => None,
-    }
-}
-
 #[test]
 fn counters_never_go_back_whoever_answers() {
     for edge in SHAPES {
@@ -169,17 +161,19 @@ fn counters_never_go_back_whoever_answers() {
             server.signal(Signal::HUP);
             look("a reload", &|seen| seen.get("oribi_generations_loaded_total") > loaded);
             if edge == "on" {
-                let process = present(&server).unwrap_or(server.pid());
+                let process = server.successor("supervisor").unwrap_or(server.pid());
                 let is_edge = |process: &u32| title(*process).starts_with("oribi: edge");
                 let edge = wait_for("an edge", || children(process).into_iter().find(is_edge));
                 let failed = now(&target, "oribi_edges_failed_total");
                 send(edge, Signal::KILL);
                 look("its end", &|seen| seen.get("oribi_edges_failed_total") > failed);
             }
-            let before = present(&server);
+            let before = server.successor("supervisor");
             server.signal(Signal::USR2);
             look("an upgrade", &|seen| seen.get("oribi_upgrades_total") >= f64::from(round));
-            wait_until("the end of the server before", || present(&server).is_some_and(|now| Some(now) != before));
+            wait_until("the end of the server before", || {
+                server.successor("supervisor").is_some_and(|now| Some(now) != before)
+            });
         }
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), 0, "{}", server.log());

@@ -10,21 +10,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// The master that serves, below the first process after an upgrade.
-fn present_master(first: &Server) -> Option<u32> {
-    match children(first.pid())[..] {
-        [only] if title(only).starts_with("oribi: master") => Some(only),
-        _ => None,
-    }
-}
-
 /// Upgrades the server, and waits until only the new one is left.
 fn upgrade(first: &mut Server) -> u32 {
-    let before = present_master(first);
+    let before = first.successor("master");
     first.signal(Signal::USR2);
     wait_for("only the new master is left", || {
         assert!(first.exit_status().is_none(), "it ended:\n{}", first.log());
-        present_master(first).filter(|present| Some(*present) != before && title(first.pid()).starts_with("oribi: guardian"))
+        first
+            .successor("master")
+            .filter(|present| Some(*present) != before && title(first.pid()).starts_with("oribi: guardian"))
     })
 }
 
@@ -108,7 +102,7 @@ pub fn orders_reach_the_server_before_and_after_an_upgrade() {
         // The answer arrives when the new server serves, and that has the socket then.
         let status = order(&path, "status").expect("it listens");
         assert!(status.contains("\"serving\""), "{status}");
-        let present = wait_for("only the new master is left", || present_master(&first).filter(|pid| Some(*pid) != before));
+        let present = wait_for("only the new master is left", || first.successor("master").filter(|pid| Some(*pid) != before));
         assert!(
             answer.contains(&format!("(pid {present})")) && status.contains(&format!("\"pid\":{present},")),
             "{answer}{status}"

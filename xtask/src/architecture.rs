@@ -28,10 +28,11 @@ enum Unsafe {
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme, otlp`; `io`, `pool` and
-/// `control-api` depend on none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <-
-/// supervise`, `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen, control-api <- admin <- worker`. `capi` and
-/// the Lua host depend on `server`, and `cli` on both of those.
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme,
+/// otlp` and `protobuf <- otlp`; `io`, `pool`, `protobuf` and `control-api` depend on none of them. The floors of the server:
+/// `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine` and
+/// `stats, log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli`
+/// on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -44,8 +45,25 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-tls", sees: &["oribi-io"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
-    Rule { name: "oribi-acme", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
-    Rule { name: "oribi-otlp", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-http-client",
+        sees: &["oribi-message", "oribi-tls"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-acme",
+        sees: &["oribi-tls", "oribi-http-client"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule { name: "oribi-protobuf", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-otlp",
+        sees: &["oribi-http-client", "oribi-protobuf"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&["rustix", "rustls"]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -68,7 +86,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-log",
-        sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-tls", "oribi-config", "oribi-test-support"],
+        sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-config", "oribi-test-support"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
@@ -111,7 +129,7 @@ const RULES: &[Rule] = &[
             "oribi-message",
             "oribi-proto",
             "oribi-io",
-            "oribi-otlp",
+            "oribi-protobuf",
             "oribi-config",
             "oribi-stats",
             "oribi-listen",
@@ -239,7 +257,7 @@ const RULES: &[Rule] = &[
             "oribi-server",
             "oribi-lua",
             "oribi-files",
-            "oribi-otlp",
+            "oribi-protobuf",
             "oribi-control-api",
             "oribi-test-support",
         ],

@@ -1,9 +1,9 @@
 //! The folder with keys and certificates. Only its owner can read it, and its files are replaced as a whole.
 
 use crate::account_key::AccountKey;
-use crate::pem::{PRIVATE_KEY, pem};
 use crate::request::placeholder;
 use crate::settings::{Challenge, Settings};
+use oribi_tls::pem::{self, PRIVATE_KEY};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -34,7 +34,7 @@ pub fn prepare(settings: &Settings) -> Result<Answers, String> {
     make_private(&settings.storage, &folder)?;
     let path = folder.join(ACCOUNT);
     if !path.exists() {
-        write_if_absent(&path, pem(PRIVATE_KEY, &AccountKey::generate()?).as_bytes())?;
+        write_if_absent(&path, pem::encode(PRIVATE_KEY, &AccountKey::generate()?).as_bytes())?;
     }
     let key = account_key(settings)?;
     for names in &settings.certificates {

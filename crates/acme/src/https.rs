@@ -1,13 +1,8 @@
 //! Sends requests to an authority, over HTTPS only.
 
-use oribi_tls::printable;
-use rustls::crypto::ring::default_provider;
-use std::io;
+use oribi_http_client::{Client, Content, Failure, Request, printable};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::{Agent, Error, ResponseExt as _};
 
 /// The limit for one request, from the resolution of the name to the last byte of the response.
 const TIME: Duration = Duration::from_secs(30);
@@ -39,7 +34,7 @@ pub(crate) struct Answer {
 
 /// An HTTPS client for one authority.
 #[derive(Debug)]
-pub(crate) struct Https(Agent);
+pub(crate) struct Https(Client);
 
 impl Https {
     /// Makes a client that accepts servers with a certificate of `authorities`; `None` for the system's authorities.
@@ -47,44 +42,23 @@ impl Https {
     /// # Errors
     /// Says which file cannot be used, and why.
     pub(crate) fn new(authorities: Option<&Path>) -> Result<Self, String> {
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
-            .root_certs(trusted(authorities)?)
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .https_only(true)
-            // A signature is for one URL. An authority that has moved has its new URLs in its directory.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .timeout_global(Some(TIME))
-            .user_agent(concat!("oribi/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Ok(Self(config.new_agent()))
+        Client::https(authorities, "--acme-ca").map(Self)
     }
 }
 
 impl World for Https {
     fn send(&self, url: &str, content: Option<&str>) -> Result<Answer, String> {
-        let failed = |error: &Error| format!("{}: {}", printable(url), words(error));
-        let sent = match content {
-            Some(content) => self.0.post(url).header("Content-Type", "application/jose+json").send(content),
-            None => self.0.get(url).call(),
-        };
-        let mut response = sent.map_err(|error| failed(&error))?;
-        let field = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let mut answer = Answer {
-            status: response.status().as_u16(),
-            nonce: field("Replay-Nonce"),
-            location: field("Location"),
-            retry_after: field("Retry-After").as_deref().and_then(|text| retry_after(text, SystemTime::now())),
-            body: Vec::new(),
-        };
-        debug_assert_eq!(response.get_uri().scheme_str(), Some("https"), "plain HTTP is refused");
-        answer.body = response.body_mut().with_config().limit(LARGEST).read_to_vec().map_err(|error| failed(&error))?;
-        Ok(answer)
+        let content = content.map(|text| Content { media_type: "application/jose+json", bytes: text.as_bytes() });
+        let failed = |failure: Failure| format!("{}: {}", printable(url), words(&failure));
+        let request = Request { url, content, fields: &[], time: TIME, largest: LARGEST };
+        let response = self.0.send(&request).map_err(failed)?;
+        Ok(Answer {
+            status: response.status,
+            nonce: response.field("Replay-Nonce").map(str::to_owned),
+            location: response.field("Location").map(str::to_owned),
+            retry_after: response.retry_after(SystemTime::now()),
+            body: response.content.map_err(failed)?,
+        })
     }
 
     fn pause(&self, time: Duration) {
@@ -92,77 +66,35 @@ impl World for Https {
     }
 }
 
-/// Parses Retry-After: seconds, or a date (RFC 9110, section 10.2.3).
-fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
-    if let Ok(seconds) = text.trim().parse() {
-        return Some(Duration::from_secs(seconds));
+/// Describes a failure, and the remedy if there is one.
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::UnknownHost => format!("{failure}; is the Internet reachable?"),
+        Failure::Timeout => format!("no answer within {} s", TIME.as_secs()),
+        Failure::TooLarge => format!("an answer of more than {LARGEST} bytes, which no authority gives"),
+        Failure::BadCertificate(_) => format!("{failure}; if the authority is your own, give its CA certificate by --acme-ca"),
+        Failure::ClearText | Failure::Other(_) => failure.to_string(),
     }
-    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or(Duration::ZERO))
-}
-
-/// Describes an error, and the remedy if there is one.
-fn words(error: &Error) -> String {
-    match error {
-        Error::HostNotFound => "DNS does not know the name of this host; is the Internet reachable?".to_owned(),
-        Error::Timeout(_) => format!("no answer within {} s", TIME.as_secs()),
-        Error::BodyExceedsLimit(_) => format!("an answer of more than {LARGEST} bytes, which no authority gives"),
-        Error::RequireHttpsOnly(_) => "it is not https, which is required".to_owned(),
-        Error::Rustls(error) => of_tls(error),
-        // rustls's errors come through the sockets.
-        Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            Some(error) => of_tls(error),
-            None if error.kind() == io::ErrorKind::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
-            None => printable(&error.to_string()),
-        },
-        error => printable(&error.to_string()),
-    }
-}
-
-fn of_tls(error: &rustls::Error) -> String {
-    let advice = match error {
-        rustls::Error::InvalidCertificate(_) => "; if the authority is your own, give its CA certificate by --acme-ca",
-        _ => "",
-    };
-    format!("{}{advice}", printable(&error.to_string()))
-}
-
-fn trusted(file: Option<&Path>) -> Result<RootCerts, String> {
-    let certificates = oribi_tls::authorities(file, "--acme-ca")?;
-    let certificates: Vec<_> = certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-    Ok(certificates.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::UNIX_EPOCH;
 
     #[test]
-    fn retry_after_is_a_number_or_a_date() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_795_419_000);
-        assert_eq!(retry_after(" 7 ", now), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("Mon, 23 Nov 2026 07:30:05 GMT", now), Some(Duration::from_secs(5)));
-        assert_eq!(retry_after("Mon, 23 Nov 2020 07:30:05 GMT", now), Some(Duration::ZERO));
-        for text in ["", "-1", "soon", "99999999999999999999"] {
-            assert_eq!(retry_after(text, now), None, "{text}");
+    fn failures_come_with_their_remedies() {
+        let bad = "invalid peer certificate: UnknownIssuer".to_owned();
+        for (failure, text) in [
+            (Failure::UnknownHost, "DNS does not know the name of this host; is the Internet reachable?"),
+            (Failure::Timeout, "no answer within 30 s"),
+            (Failure::TooLarge, "an answer of more than 1048576 bytes, which no authority gives"),
+            (
+                Failure::BadCertificate(bad),
+                "invalid peer certificate: UnknownIssuer; if the authority is your own, give its CA certificate by --acme-ca",
+            ),
+            (Failure::ClearText, "it is not https, which is required"),
+        ] {
+            assert_eq!(words(&failure), text);
         }
-    }
-
-    #[test]
-    fn files_of_authorities_that_are_none_are_named() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let empty = folder.path().join("empty.pem");
-        std::fs::write(&empty, "nothing").expect("it is ours");
-        for (file, why) in [(&empty, "there is no certificate in it"), (&folder.path().join("none"), "No such file")] {
-            let message = Https::new(Some(file)).expect_err("it cannot be used");
-            assert!(message.contains(&file.display().to_string()) && message.contains(why), "{message}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_sent_in_clear_text() {
-        let https = Https(Agent::config_builder().https_only(true).build().new_agent());
-        let message = https.send("http://127.0.0.1:1/dir", None).expect_err("it is not encrypted");
-        assert!(message.contains("it is not https"), "{message}");
     }
 }

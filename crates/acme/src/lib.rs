@@ -14,12 +14,10 @@
 mod account_key;
 mod challenge;
 mod client;
-mod der;
 mod files;
 mod https;
 mod order;
 mod pace;
-mod pem;
 mod problem;
 mod request;
 mod session;

@@ -4,12 +4,12 @@ use crate::account_key::encode;
 use crate::challenge::is_token;
 use crate::files::ProofFile;
 use crate::https::World;
-use crate::pem::{CERTIFICATE, pem};
 use crate::problem::Problem;
 use crate::request::{Request, proof};
 use crate::session::{Document, Session, Trouble, link, nonsense};
 use crate::settings::{Challenge, Names};
-use oribi_tls::printable;
+use oribi_http_client::printable;
+use oribi_tls::pem::{self, CERTIFICATE};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).take(LONGEST_CHAIN).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| nonsense(&place, "there is no certificate"))?;
     // The certificates are encoded again, so that no other bytes of the response get into the file.
-    Ok(chain.iter().fold(request.key, |text, certificate| text + &pem(CERTIFICATE, certificate)))
+    Ok(chain.iter().fold(request.key, |text, certificate| text + &pem::encode(CERTIFICATE, certificate)))
 }
 
 /// Proves that this server controls the name of one authorization.

@@ -1,7 +1,7 @@
 //! Problem documents (RFC 7807; RFC 8555, section 6.7): the reasons that an authority gives for a refusal.
 
 use crate::settings::Challenge;
-use oribi_tls::printable;
+use oribi_http_client::printable;
 use serde_json::Value;
 use std::fmt;
 

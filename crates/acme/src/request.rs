@@ -1,11 +1,11 @@
 //! Documents signed with the key of a certificate: the request for the certificate, the placeholder that is offered until it
 //! arrives, and the proof that an authority sees in a handshake.
 
-use crate::der::{
-    BOOLEAN, GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, bits, element, numbered,
-};
-use crate::pem::{CERTIFICATE, PRIVATE_KEY, pem};
 use crate::settings::Names;
+use oribi_tls::der::{
+    BOOLEAN, GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, encode, encode_bits, numbered,
+};
+use oribi_tls::pem::{self, CERTIFICATE, PRIVATE_KEY};
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
@@ -38,11 +38,11 @@ impl Request {
     /// Makes a request for `names`, with a new key.
     pub(crate) fn new(names: &Names) -> Result<Self, String> {
         let key = Key::generate()?;
-        let extensions = element(SEQUENCE, &[&alternative_names(names.all())]);
-        let attribute = element(SEQUENCE, &[&element(IDENTIFIER, &[EXTENSION_REQUEST]), &element(SET, &[&extensions])]);
+        let extensions = encode(SEQUENCE, &[&alternative_names(names.all())]);
+        let attribute = encode(SEQUENCE, &[&encode(IDENTIFIER, &[EXTENSION_REQUEST]), &encode(SET, &[&extensions])]);
         // The names are alternative names; the subject is empty.
-        let (version, subject) = (element(INTEGER, &[&[0]]), element(SEQUENCE, &[]));
-        let content = element(SEQUENCE, &[&version, &subject, &key.public(), &element(numbered(0), &[&attribute])]);
+        let (version, subject) = (encode(INTEGER, &[&[0]]), encode(SEQUENCE, &[]));
+        let content = encode(SEQUENCE, &[&version, &subject, &key.public(), &encode(numbered(0), &[&attribute])]);
         Ok(Self { document: key.sign(&content)?, key: key.pem })
     }
 }
@@ -56,34 +56,34 @@ pub(crate) fn placeholder(names: &Names) -> Result<String, String> {
 /// `authorization` is the key authorization.
 pub(crate) fn proof(name: &str, authorization: &str) -> Result<String, String> {
     let digest = digest(&SHA256, authorization.as_bytes());
-    let critical = element(BOOLEAN, &[&[0xff]]);
-    let content = element(OCTETS, &[&element(OCTETS, &[digest.as_ref()])]);
-    let identifier = element(SEQUENCE, &[&element(IDENTIFIER, &[ACME_IDENTIFIER]), &critical, &content]);
+    let critical = encode(BOOLEAN, &[&[0xff]]);
+    let content = encode(OCTETS, &[&encode(OCTETS, &[digest.as_ref()])]);
+    let identifier = encode(SEQUENCE, &[&encode(IDENTIFIER, &[ACME_IDENTIFIER]), &critical, &content]);
     self_signed("Oribi's proof", &[&alternative_names(&[name.to_owned()]), &identifier])
 }
 
 /// A certificate that is signed with its own key, and this key, in PEM.
 fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
     let key = Key::generate()?;
-    let name = element(SEQUENCE, &[&element(IDENTIFIER, &[COMMON_NAME]), &element(TEXT, &[name.as_bytes()])]);
-    let name = element(SEQUENCE, &[&element(SET, &[&name])]);
+    let name = encode(SEQUENCE, &[&encode(IDENTIFIER, &[COMMON_NAME]), &encode(TEXT, &[name.as_bytes()])]);
+    let name = encode(SEQUENCE, &[&encode(SET, &[&name])]);
     // It began so long ago that it is due for renewal from the start.
-    let times = element(SEQUENCE, &[&new_year(1975), &new_year(this_year() + 2)]);
-    let content = element(
+    let times = encode(SEQUENCE, &[&new_year(1975), &new_year(this_year() + 2)]);
+    let content = encode(
         SEQUENCE,
         &[
             // Version 3.
-            &element(numbered(0), &[&element(INTEGER, &[&[2]])]),
-            &element(INTEGER, &[&serial_number()?]),
+            &encode(numbered(0), &[&encode(INTEGER, &[&[2]])]),
+            &encode(INTEGER, &[&serial_number()?]),
             &algorithm(),
             &name,
             &times,
             &name,
             &key.public(),
-            &element(numbered(3), &[&element(SEQUENCE, extensions)]),
+            &encode(numbered(3), &[&encode(SEQUENCE, extensions)]),
         ],
     );
-    Ok(key.pem.clone() + &pem(CERTIFICATE, &key.sign(&content)?))
+    Ok(key.pem.clone() + &pem::encode(CERTIFICATE, &key.sign(&content)?))
 }
 
 /// The key of a certificate.
@@ -99,32 +99,32 @@ impl Key {
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).map_err(|_| NO_RANDOM)?;
         let pair =
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref(), &random).map_err(|_| NO_RANDOM)?;
-        Ok(Self { pair, random, pem: pem(PRIVATE_KEY, document.as_ref()) })
+        Ok(Self { pair, random, pem: pem::encode(PRIVATE_KEY, document.as_ref()) })
     }
 
     /// SubjectPublicKeyInfo (RFC 5480, section 2).
     fn public(&self) -> Vec<u8> {
-        let kind = element(SEQUENCE, &[&element(IDENTIFIER, &[EC_PUBLIC_KEY]), &element(IDENTIFIER, &[P_256])]);
-        element(SEQUENCE, &[&kind, &bits(self.pair.public_key().as_ref())])
+        let kind = encode(SEQUENCE, &[&encode(IDENTIFIER, &[EC_PUBLIC_KEY]), &encode(IDENTIFIER, &[P_256])]);
+        encode(SEQUENCE, &[&kind, &encode_bits(self.pair.public_key().as_ref())])
     }
 
     /// The document with `content` and its signature.
     fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {
         let signature = self.pair.sign(&self.random, content).map_err(|_| NO_RANDOM)?;
-        Ok(element(SEQUENCE, &[content, &algorithm(), &bits(signature.as_ref())]))
+        Ok(encode(SEQUENCE, &[content, &algorithm(), &encode_bits(signature.as_ref())]))
     }
 }
 
 /// The algorithm of all signatures.
 fn algorithm() -> Vec<u8> {
-    element(SEQUENCE, &[&element(IDENTIFIER, &[ECDSA_WITH_SHA256])])
+    encode(SEQUENCE, &[&encode(IDENTIFIER, &[ECDSA_WITH_SHA256])])
 }
 
 /// The extension with the names of hosts.
 fn alternative_names(names: &[String]) -> Vec<u8> {
-    let hosts: Vec<Vec<u8>> = names.iter().map(|name| element(HOST, &[name.as_bytes()])).collect();
+    let hosts: Vec<Vec<u8>> = names.iter().map(|name| encode(HOST, &[name.as_bytes()])).collect();
     let hosts: Vec<&[u8]> = hosts.iter().map(Vec::as_slice).collect();
-    element(SEQUENCE, &[&element(IDENTIFIER, &[ALTERNATIVE_NAMES]), &element(OCTETS, &[&element(SEQUENCE, &hosts)])])
+    encode(SEQUENCE, &[&encode(IDENTIFIER, &[ALTERNATIVE_NAMES]), &encode(OCTETS, &[&encode(SEQUENCE, &hosts)])])
 }
 
 /// A random positive number, which no other certificate has.
@@ -137,8 +137,8 @@ fn serial_number() -> Result<[u8; 16], String> {
 /// The first second of a year (RFC 5280, section 4.1.2.5).
 fn new_year(year: u64) -> Vec<u8> {
     match year {
-        1950..2050 => element(UTC_TIME, &[format!("{:02}0101000000Z", year % 100).as_bytes()]),
-        _ => element(GENERALIZED_TIME, &[format!("{year:04}0101000000Z").as_bytes()]),
+        1950..2050 => encode(UTC_TIME, &[format!("{:02}0101000000Z", year % 100).as_bytes()]),
+        _ => encode(GENERALIZED_TIME, &[format!("{year:04}0101000000Z").as_bytes()]),
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn years_have_the_form_that_clients_expect() {
-        assert_eq!(new_year(2049), element(UTC_TIME, &[b"490101000000Z"]));
-        assert_eq!(new_year(2050), element(GENERALIZED_TIME, &[b"20500101000000Z"]));
+        assert_eq!(new_year(2049), encode(UTC_TIME, &[b"490101000000Z"]));
+        assert_eq!(new_year(2050), encode(GENERALIZED_TIME, &[b"20500101000000Z"]));
     }
 }

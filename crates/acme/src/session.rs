@@ -4,7 +4,7 @@ use crate::account_key::{AccountKey, Signer};
 use crate::https::{Answer, World};
 use crate::problem::Problem;
 use crate::settings::{Challenge, Settings};
-use oribi_tls::printable;
+use oribi_http_client::printable;
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;

@@ -1,12 +1,13 @@
 //! The `oribi` command, run as users run it. The perl in these tests is a shell script that records its arguments.
 
 use oribi_server::config::table;
+use oribi_test_support::outcome::Outcome;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -64,35 +65,6 @@ impl TestDirectory {
 impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Outcome {
-    status: Option<i32>,
-    out: String,
-    err: String,
-}
-
-impl Outcome {
-    fn of(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Self { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
-    #[track_caller]
-    fn fails(&self, status: i32, parts: &[&str]) {
-        assert_eq!(self.status, Some(status), "{}{}", self.out, self.err);
-        for part in parts {
-            assert!(self.err.contains(part), "{part:?} is not in {:?}", self.err);
-        }
-    }
-
-    /// The row of the plan for a setting: its value and origin.
-    #[track_caller]
-    fn planned(&self, name: &str) -> Vec<&str> {
-        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
-        let line = self.out.lines().find(|line| line.split_whitespace().next() == Some(name));
-        line.unwrap_or_default().split_whitespace().skip(1).collect()
     }
 }
 

@@ -31,7 +31,7 @@ pub mod target;
 pub use host::FileRuntime;
 pub use mounts::{Mount, Mounts};
 pub use named::{Name, NamedFiles};
-pub use pages::{MEDIA_TYPE as PAGE_TYPE, of_status as page};
+pub use pages::{MEDIA_TYPE as PAGE_TYPE, escape, of_status as page};
 pub use representation::Representation;
 pub use response::{Response, respond};
 pub use root::Root;

@@ -22,7 +22,9 @@ fn with_text(status: u16, text: &str) -> String {
     format!("<!DOCTYPE html>\n<html lang=\"en\">\n<title>{title}</title>\n<h1>{title}</h1>\n{text}</html>\n")
 }
 
-fn escape(text: &str) -> String {
+/// Escapes a text for a place between HTML tags or within the quotes of an attribute.
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

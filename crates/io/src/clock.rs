@@ -4,8 +4,9 @@ use rustix::event::Timespec;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Time since some moment before the process began.
-pub(crate) fn monotonic() -> Duration {
+/// Time since some moment before the process began. All processes share this clock, and nobody sets it.
+#[must_use]
+pub fn monotonic() -> Duration {
     duration(clock_gettime(ClockId::Monotonic))
 }
 

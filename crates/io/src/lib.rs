@@ -14,7 +14,7 @@ mod backend;
 mod breaking;
 mod brief;
 mod calls;
-mod clock;
+pub mod clock;
 mod closing;
 mod epoll;
 #[cfg(feature = "libevent")]

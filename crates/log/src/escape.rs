@@ -1,6 +1,6 @@
 //! Makes untrusted text harmless in a log.
 
-use oribi_tls::is_plain;
+use oribi_message::is_plain;
 use std::fmt::{self, Write};
 
 /// Appends bytes as Apache does in its logs: a quote and a backslash get a backslash; bytes that are not printable ASCII are

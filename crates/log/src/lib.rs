@@ -18,7 +18,7 @@ mod slow;
 pub use access::AccessLog;
 pub use entry::{AccessEntry, Ending, Noted, PartDurations, TraceIds};
 pub use escape::{append_json, append_quoted};
-pub use oribi_tls::is_plain;
+pub use oribi_message::is_plain;
 pub use slow::SlowLog;
 
 use oribi_config::{LogTarget, Settings};

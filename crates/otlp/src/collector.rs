@@ -2,13 +2,8 @@
 
 use crate::response::{Partial, partial_success, reason};
 use crate::settings::{Settings, headers};
-use oribi_tls::printable;
-use rustls::crypto::ring::default_provider;
-use std::io;
-use std::sync::Arc;
+use oribi_http_client::{Client, Content, Failure, Request, printable};
 use std::time::{Duration, SystemTime};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::{Agent, Error};
 
 /// The largest response of a collector, in bytes.
 const LARGEST: u64 = 64 << 10;
@@ -27,7 +22,7 @@ pub(crate) enum Outcome {
 /// A collector and the HTTP client for it.
 #[derive(Debug)]
 pub struct Collector {
-    agent: Agent,
+    client: Client,
     url: String,
     headers: Vec<(String, String)>,
 }
@@ -39,43 +34,29 @@ impl Collector {
     /// Says which file cannot be used, and why.
     pub fn new(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let url = settings.endpoint.as_deref().ok_or("there is no collector")?;
-        let mut tls =
-            TlsConfig::builder().provider(TlsProvider::Rustls).unversioned_rustls_crypto_provider(Arc::new(default_provider()));
-        if url.starts_with("https:") {
-            let trusted = oribi_tls::authorities(settings.authorities.as_deref(), "--trace-export-ca")?;
-            let trusted: Vec<_> = trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-            tls = tls.root_certs(RootCerts::from(trusted));
-        }
-        let config = Agent::config_builder()
-            .tls_config(tls.build())
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .user_agent(concat!("oribi/", env!("CARGO_PKG_VERSION")))
-            .build();
+        let client = if url.starts_with("https:") {
+            Client::https(settings.authorities.as_deref(), "--trace-export-ca")?
+        } else {
+            Client::plain()
+        };
         let (headers, wrong) = headers(variable);
         if !wrong.is_empty() {
             log::warn!("spans: these fields of OTEL_EXPORTER_OTLP_HEADERS cannot be sent: {}", wrong.join(", "));
         }
-        Ok(Self { agent: config.new_agent(), url: url.to_owned(), headers })
+        Ok(Self { client, url: url.to_owned(), headers })
     }
 
     /// Sends a message and reads the response, within `time`.
     pub(crate) fn send(&self, message: &[u8], time: Duration) -> Outcome {
-        let mut request = self.agent.post(&self.url).header("Content-Type", "application/x-protobuf");
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
+        let content = Some(Content { media_type: "application/x-protobuf", bytes: message });
+        let request = Request { url: &self.url, content, fields: &self.headers, time, largest: LARGEST };
+        match self.client.send(&request) {
+            Ok(response) => {
+                let asked = response.retry_after(SystemTime::now());
+                outcome(&self.url, response.status, asked, &response.content.unwrap_or_default())
+            }
+            Err(failure) => Outcome::Later { asked: None, why: format!("{}: {}", printable(&self.url), words(&failure)) },
         }
-        let later = |error: &Error| Outcome::Later { asked: None, why: format!("{}: {}", printable(&self.url), words(error)) };
-        let mut response = match request.config().timeout_global(Some(time)).build().send(message) {
-            Ok(response) => response,
-            Err(error) => return later(&error),
-        };
-        let status = response.status().as_u16();
-        let asked =
-            response.headers().get("Retry-After").and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
-        let body = response.body_mut().with_config().limit(LARGEST).read_to_vec();
-        outcome(&self.url, status, asked, &body.unwrap_or_default())
     }
 }
 
@@ -90,40 +71,19 @@ fn outcome(url: &str, status: u16, asked: Option<Duration>, body: &[u8]) -> Outc
     if matches!(status, 429 | 502 | 503 | 504) { Outcome::Later { asked, why } } else { Outcome::Refused(why) }
 }
 
-/// Parses Retry-After: seconds, or a date (RFC 9110, section 10.2.3).
-fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
-    let seconds = text.trim().parse().ok().map(Duration::from_secs);
-    seconds.or_else(|| Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or(Duration::ZERO)))
-}
-
-/// Describes an error, and the remedy if there is one.
-fn words(error: &Error) -> String {
-    match error {
-        Error::HostNotFound => "DNS does not know the name of this host".to_owned(),
-        Error::Timeout(_) => "no answer in time".to_owned(),
-        Error::Rustls(error) => of_tls(error),
-        // rustls's errors come through the sockets.
-        Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            Some(error) => of_tls(error),
-            None if error.kind() == io::ErrorKind::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
-            None => printable(&error.to_string()),
-        },
-        error => printable(&error.to_string()),
+/// Describes a failure, and the remedy if there is one.
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::BadCertificate(_) => {
+            format!("{failure}; if its authority is your own, give its CA certificate by --trace-export-ca")
+        }
+        failure => failure.to_string(),
     }
-}
-
-fn of_tls(error: &rustls::Error) -> String {
-    let advice = match error {
-        rustls::Error::InvalidCertificate(_) => "; if its authority is your own, give its CA certificate by --trace-export-ca",
-        _ => "",
-    };
-    format!("{}{advice}", printable(&error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::UNIX_EPOCH;
 
     #[test]
     fn what_may_be_sent_again_and_what_may_not() {
@@ -144,12 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_a_number_or_a_date() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_795_419_000);
-        assert_eq!(retry_after(" 7 ", now), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("Mon, 23 Nov 2026 07:30:05 GMT", now), Some(Duration::from_secs(5)));
-        assert_eq!(retry_after("Mon, 23 Nov 2020 07:30:05 GMT", now), Some(Duration::ZERO));
-        assert_eq!(retry_after("soon", now), None);
+    fn failures_come_with_their_remedies() {
+        let bad = "invalid peer certificate: UnknownIssuer".to_owned();
+        for (failure, text) in [
+            (Failure::UnknownHost, "DNS does not know the name of this host"),
+            (Failure::Timeout, "no answer in time"),
+            (
+                Failure::BadCertificate(bad),
+                "invalid peer certificate: UnknownIssuer; if its authority is your own, give its CA certificate by \
+                 --trace-export-ca",
+            ),
+        ] {
+            assert_eq!(words(&failure), text);
+        }
     }
 
     #[test]

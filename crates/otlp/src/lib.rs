@@ -5,7 +5,7 @@
 //! ([`request`]), and sends them to a collector. It trusts no message: senders run apps, and may have been taken over by
 //! clients.
 //!
-//! The formats are in [`wire`], [`request`] and `response`, which do no I/O.
+//! The formats are in [`request`] and `response`, which do no I/O; [`oribi_protobuf`] encodes the fields.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -18,7 +18,6 @@ mod record;
 pub mod request;
 mod response;
 mod settings;
-pub mod wire;
 
 pub use collector::Collector;
 pub use exporter::Exporter;

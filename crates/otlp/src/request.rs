@@ -11,7 +11,7 @@
 //! the names of attributes are those of the stable semantic conventions for HTTP.
 
 use crate::record::Record;
-use crate::wire::{bytes, fixed32, fixed64, message, number};
+use oribi_protobuf::{bytes, fixed32, fixed64, message, number};
 use std::borrow::Cow;
 
 /// Spans for each record.
@@ -194,7 +194,7 @@ fn flag(out: &mut Vec<u8>, field: u32, name: &str) {
 pub(crate) mod tests {
     use super::*;
     use crate::record::tests::{example, written};
-    use crate::wire::{Fields, Value};
+    use oribi_protobuf::{Fields, Value};
     use std::collections::{BTreeMap, HashSet};
 
     /// A span, read back.

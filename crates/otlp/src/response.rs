@@ -1,7 +1,7 @@
 //! Parses responses of a collector.
 
-use crate::wire::{Fields, Value};
-use oribi_tls::printable;
+use oribi_http_client::printable;
+use oribi_protobuf::{Fields, Value};
 
 /// The part of an accepted message that the collector has refused.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) fn reason(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{bytes, message, number};
+    use oribi_protobuf::{bytes, message, number};
 
     #[test]
     fn a_collector_says_what_it_has_refused() {

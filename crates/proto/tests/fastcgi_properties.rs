@@ -8,9 +8,11 @@ mod fcgi_machine;
 mod fcgi_params;
 #[path = "../../../fuzz/bodies/fcgi_response.rs"]
 mod fcgi_response;
+mod numbers;
 mod records;
 
 use fastcgi_transcript::{Item, What};
+use numbers::Numbers;
 use oribi_proto::fcgi::Limits;
 use records::Record;
 
@@ -69,22 +71,6 @@ const VALUES: &[&str] = &[
     "\u{e9}",
     "=",
 ];
-
-/// Numbers that are the same in every run (xorshift64*).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most)).map(|_| self.below(256) as u8).collect()
-    }
-}
 
 #[test]
 fn variables_mean_what_a_plain_reading_says() {

@@ -6,5 +6,6 @@
 
 pub mod app_metrics;
 pub mod backtrace;
+mod clock;
 pub mod scoreboard;
 pub mod totals;

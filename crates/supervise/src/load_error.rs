@@ -1,5 +1,6 @@
 //! Shows the reason why an app cannot be loaded as a page in the browser of its developer.
 
+use oribi_files::escape;
 use oribi_host::{After, Host, Reply, Request};
 use oribi_message::ResponseHead;
 
@@ -31,17 +32,7 @@ impl Host for LoadError {
 }
 
 fn page(reason: &str) -> String {
-    let mut escaped = String::with_capacity(reason.len());
-    for letter in reason.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            letter => escaped.push(letter),
-        }
-    }
+    let escaped = escape(reason);
     format!(
         "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>The app cannot be loaded</title>\n<h1>The app cannot be loaded</h1>\n\
          <pre>{escaped}</pre>\n<p>It is loaded again when one of its files changes.</p>\n"

@@ -10,10 +10,10 @@ pub(super) use channel::VARIABLES;
 
 use channel::Channel;
 use oribi_config::Settings;
+use oribi_io::clock::monotonic;
 use oribi_io::process::environment::{self, variable};
 use oribi_listen::Listener;
 use rustix::process::Pid;
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -176,8 +176,7 @@ fn one_line(text: &str) -> String {
 
 /// Returns the time of the clock by which systemd distinguishes a reload that follows its signal from an earlier one.
 fn monotonic_microseconds() -> u128 {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::try_from(now).unwrap_or_default().as_micros()
+    monotonic().as_micros()
 }
 
 #[cfg(test)]

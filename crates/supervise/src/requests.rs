@@ -6,11 +6,11 @@ use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport};
 use oribi_admin::metrics::Traffic;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_control_api::{Request, Requests, Seconds};
+use oribi_io::clock::monotonic;
 use oribi_ipc::slot::{Malformed, size_for_summary, summarize};
 use oribi_pool::{Memory, PooledRequest, RequestState};
 use oribi_stats::scoreboard::RunningRequest;
 use oribi_stats::scoreboard::running::OwnDeadline;
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
         found.extend(memory.inspect().map_err(failed)?.into_iter().map(|pooled| (edge, pooled)));
     }
     found.sort_by_key(|(_, pooled)| (pooled.since, position(pooled)));
-    let now = clock();
+    let now = monotonic();
     let (mut listed, mut ended) = (Vec::new(), 0);
     for (edge, pooled) in &found {
         if listed.len() == MOST_REQUESTS {
@@ -109,19 +109,13 @@ pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
             running += 1;
         }
     }
-    let waited = oldest.map_or(Duration::ZERO, |since| clock().saturating_sub(since));
+    let waited = oldest.map_or(Duration::ZERO, |since| monotonic().saturating_sub(since));
     Traffic { queue: Some((queued, waited)), running: Some(running) }
 }
 
 /// Returns the number where workers have connections of their own, and run `running` requests.
 pub(super) fn traffic_in_workers(running: usize, settings: &Settings) -> Traffic {
     Traffic { queue: None, running: (settings.watched_threads() > 0).then_some(running) }
-}
-
-/// Returns the time of the edges' clock.
-fn clock() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 fn position(pooled: &PooledRequest) -> Option<usize> {
@@ -240,18 +234,13 @@ mod tests {
         let _ = edge.submit(reserved, size);
     }
 
-    fn set_time(edge: &mut Edge) {
-        let now = clock_gettime(ClockId::Monotonic);
-        edge.set_time(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
-    }
-
     #[test]
     fn the_oldest_are_told_and_the_others_counted() {
         let memory = Memory::new(SHAPE).expect("memory");
         let mut edge = Edge::new(&memory).expect("memory");
         let mut taker = Worker::attach(&memory, 1).expect("a place");
         edge.arrivals();
-        set_time(&mut edge);
+        edge.set_time(monotonic());
         // The end of a long head is found at its place.
         submit(&mut edge, "/long", 10_000);
         let taken = taker.take().expect("it waits");
@@ -291,7 +280,7 @@ mod tests {
             let found = in_pools(&pools, settings, &[]).expect("it can be read");
             found.requests[0].deadline.map(|left| left.0.ceil() as u64 / 100 * 100)
         };
-        set_time(&mut edge);
+        edge.set_time(monotonic());
         submit(&mut edge, "/", 1);
         assert!(left(&settings).is_some_and(|left| (400..=500).contains(&left)));
         let mut taken = worker.take().expect("it waits");

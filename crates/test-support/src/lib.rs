@@ -25,6 +25,8 @@ pub mod layer;
 #[cfg(feature = "processes")]
 pub mod load;
 #[cfg(feature = "processes")]
+pub mod outcome;
+#[cfg(feature = "processes")]
 pub mod response;
 #[cfg(feature = "processes")]
 pub mod roles;

@@ -147,6 +147,14 @@ impl Server {
         status.code().unwrap_or_else(|| panic!("it {status}:\n{}", self.log()))
     }
 
+    /// The process in this role (`master`, `supervisor`) that serves below the first one after an upgrade.
+    pub fn successor(&self, role: &str) -> Option<u32> {
+        match children(self.pid())[..] {
+            [only] if title(only).starts_with(&format!("oribi: {role}")) => Some(only),
+            _ => None,
+        }
+    }
+
     /// Its workers, or its molds if it is a master, in no order.
     pub fn workers(&self) -> Vec<u32> {
         // Messages that are logged before a fork are in the log when the child has been seen.
@@ -226,6 +234,11 @@ pub fn descendants(process: u32) -> Vec<u32> {
 pub fn title(process: u32) -> String {
     let shown = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&shown).trim_end_matches('\0').replace('\0', " ")
+}
+
+/// Whether a process leads a server.
+pub fn is_first(process: u32) -> bool {
+    ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role))
 }
 
 /// Whether a process is there and is not a zombie.

@@ -1,7 +1,7 @@
 //! Certificates of clients: whether they are requested, which authorities may sign them, and the variables for apps.
 
-use crate::der::Outline;
 use crate::distinguished_name::distinguished_name;
+use crate::outline::Outline;
 use crate::pem;
 use crate::validity::Validity;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -170,50 +170,21 @@ pub(crate) fn describe(certificate: Option<&CertificateDer<'_>>, mut add: impl F
     add("SSL_CLIENT_S_DN", &names.subject);
     add("SSL_CLIENT_I_DN", &names.issuer);
     add("SSL_CLIENT_M_SERIAL", &names.serial);
-    add("SSL_CLIENT_CERT", &pem(certificate));
-}
-
-/// Encodes a certificate as text (RFC 7468, section 5).
-fn pem(certificate: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    for line in certificate.chunks(48) {
-        for three in line.chunks(3) {
-            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-            for place in 0..4 {
-                let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-                text.push(if place <= three.len() { char::from(digit) } else { '=' });
-            }
-        }
-        text.push('\n');
-    }
-    text.push_str("-----END CERTIFICATE-----\n");
-    text
+    add("SSL_CLIENT_CERT", &pem::encode(pem::CERTIFICATE, certificate));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls::pki_types::pem::PemObject;
-
-    #[test]
-    fn certificates_are_written_as_text_and_read_again() {
-        for size in [1, 2, 3, 47, 48, 49, 95, 1000] {
-            let bytes: Vec<u8> = (0..size).map(|place| (place * 37 + 200) as u8).collect();
-            let text = pem(&bytes);
-            assert!(text.lines().all(|line| line.len() <= 64));
-            let read = CertificateDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
-            assert_eq!(read.as_ref(), bytes);
-        }
-    }
+    use crate::der::{INTEGER, SEQUENCE, UTC_TIME, encode};
 
     #[test]
     fn a_certificate_expires_behind_its_last_second() {
         // The beginning of a certificate, up to its times.
-        let times = [&[0x17, 13][..], b"260101000000Z", &[0x17, 13], b"260201000000Z"].concat();
-        let rest = [&[2, 1, 7, 0x30, 0, 0x30, 0, 0x30, 30][..], &times, &[0x30, 0]].concat();
-        let signed = [&[0x30, rest.len() as u8][..], &rest].concat();
-        let certificate = [&[0x30, signed.len() as u8][..], &signed].concat();
+        let [serial, empty] = [encode(INTEGER, &[&[7]]), encode(SEQUENCE, &[])];
+        let [start, end] = [b"260101000000Z", b"260201000000Z"].map(|time| encode(UTC_TIME, &[time]));
+        let times = encode(SEQUENCE, &[&start, &end]);
+        let certificate = encode(SEQUENCE, &[&encode(SEQUENCE, &[&serial, &empty, &empty, &times, &empty])]);
         let end = 1_769_904_000;
         for (now, expected) in [(end - 1, false), (end, false), (end + 1, true)] {
             let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));

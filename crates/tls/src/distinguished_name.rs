@@ -1,7 +1,7 @@
 //! Distinguished names as text (RFC 4514), as nginx, Apache and OpenSSL write them: the last part first, and everything but
 //! printable ASCII escaped byte by byte, so that an app can put them anywhere.
 
-use crate::der::{IDENTIFIER, SEQUENCE, SET, element, expect};
+use crate::der::{IDENTIFIER, SEQUENCE, SET, TEXT, element, expect};
 use std::fmt::Write;
 
 /// Names of attribute types (RFC 4519, and OpenSSL's own), by the content of their identifiers.
@@ -30,7 +30,6 @@ const TYPES: &[(&[u8], &str)] = &[
     (&[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 25], "DC"),
 ];
 
-const UTF8: u8 = 0x0c;
 const NUMERIC: u8 = 0x12;
 const PRINTABLE: u8 = 0x13;
 const LATIN: u8 = 0x14;
@@ -89,7 +88,7 @@ fn write_attribute(attribute: &[u8], out: &mut String) -> Option<()> {
 fn text(tag: u8, content: &[u8]) -> Option<Vec<u8>> {
     let in_utf8 = |characters: &mut dyn Iterator<Item = char>| characters.collect::<String>().into_bytes();
     match tag {
-        UTF8 | NUMERIC | PRINTABLE | ASCII => Some(content.to_vec()),
+        TEXT | NUMERIC | PRINTABLE | ASCII => Some(content.to_vec()),
         LATIN => Some(in_utf8(&mut content.iter().map(|byte| char::from(*byte)))),
         BMP if content.len().is_multiple_of(2) => {
             let units = content.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));

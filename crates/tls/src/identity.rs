@@ -1,8 +1,8 @@
 //! The properties of a file with a certificate and its key.
 
 use crate::certificates::Certificate;
-use crate::der::Outline;
 use crate::material::Pair;
+use crate::outline::Outline;
 use crate::validity::Validity;
 
 /// A certificate with its key, from one file.

@@ -5,12 +5,11 @@
 //! idle connection, and reads, checks and exchanges certificates. It does not interpret the bytes of the app.
 #![forbid(unsafe_code)]
 
-mod authorities;
 mod backend;
 mod certificates;
 mod challenges;
 mod clients;
-mod der;
+pub mod der;
 mod distinguished_name;
 mod facts;
 mod given;
@@ -18,16 +17,15 @@ mod identity;
 mod material;
 mod outcome;
 mod outgoing;
-mod pem;
+mod outline;
+pub mod pem;
 mod pem_text;
-mod printable;
 mod server;
 mod session;
 mod suites;
 mod tickets;
 mod validity;
 
-pub use authorities::authorities;
 pub use backend::{Socket, Start, Tls};
 pub use challenges::Challenges;
 pub use clients::Verify;
@@ -35,7 +33,6 @@ pub use identity::Identity;
 pub use material::{CertificateFiles, Material};
 pub use outcome::{Failure, Outcome};
 pub use pem_text::Pem;
-pub use printable::{is_plain, printable};
 pub use server::{Checked, Options, Server, Version};
 pub use suites::Suites;
 pub use tickets::Secret;

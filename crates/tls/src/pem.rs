@@ -1,7 +1,9 @@
-//! Parses certificates and keys in PEM (RFC 7468) as OpenSSL does. Messages about faults quote nothing of a file: it may hold
-//! a key.
+//! Reads and writes certificates and keys in PEM (RFC 7468), binary documents as text. It reads what OpenSSL reads. Messages
+//! about faults quote nothing of a file: it may hold a key.
 
 use crate::der::element;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::borrow::Cow;
@@ -14,8 +16,31 @@ const TRUSTED: &[u8] = b"TRUSTED CERTIFICATE-----";
 const OLD: &[u8] = b"X509 CERTIFICATE-----";
 const USUAL: &[u8] = b"CERTIFICATE-----";
 
-/// The certificates in a text, or the fault of each.
-pub(crate) fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
+/// Letters in a line.
+const LINE: usize = 64;
+
+/// The label of a certificate.
+pub const CERTIFICATE: &str = "CERTIFICATE";
+/// The label of a private key (PKCS #8).
+pub const PRIVATE_KEY: &str = "PRIVATE KEY";
+
+/// Encodes `document` under this label.
+#[must_use]
+pub fn encode(label: &str, document: &[u8]) -> String {
+    let letters = STANDARD.encode(document);
+    let mut text = format!("-----BEGIN {label}-----\n");
+    let mut rest = letters.as_str();
+    while !rest.is_empty() {
+        let (line, behind) = rest.split_at(rest.len().min(LINE));
+        text.push_str(line);
+        text.push('\n');
+        rest = behind;
+    }
+    text + "-----END " + label + "-----\n"
+}
+
+/// The certificates in a text, or the fault of each, as a description that quotes nothing of the text.
+pub fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
     let text = plain(text);
     let all = CertificateDer::pem_slice_iter(&text);
     all.map(|read| read.map(without_trust).map_err(|error| of_pem(&error))).collect()
@@ -70,6 +95,7 @@ fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
 
     fn pem(label: &str, base64: &str) -> String {
         format!("-----BEGIN {label}-----\n{base64}\n-----END {label}-----\n")
@@ -92,6 +118,29 @@ mod tests {
         let both = format!("{}\u{feff}{}", pem("CERTIFICATE", alone), pem("TRUSTED CERTIFICATE", followed));
         assert_eq!(read(&both), [&certificate[..], &certificate]);
         assert!(private_key(format!("\u{feff}{}", pem("PRIVATE KEY", alone)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for size in [1, 2, 3, 47, 48, 49, 95, 96, 1000] {
+            let document: Vec<u8> = (0..size).map(|place| (place * 37 + 200) as u8).collect();
+            let text = encode(PRIVATE_KEY, &document);
+            assert!(text.lines().all(|line| line.len() <= LINE), "{text}");
+            let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
+            assert_eq!(key.secret_pkcs8_der(), document);
+            let text = encode(CERTIFICATE, &document);
+            let certificate = CertificateDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
+            assert_eq!(certificate.as_ref(), document);
+        }
+    }
+
+    #[test]
+    fn lines_have_64_letters() {
+        let line = format!("{}\n", "AAAA".repeat(16));
+        for (size, letters) in [(0, String::new()), (1, "AA==\n".to_owned()), (48, line.clone()), (49, line + "AA==\n")] {
+            let expected = format!("-----BEGIN A B-----\n{letters}-----END A B-----\n");
+            assert_eq!(encode("A B", &vec![0; size]), expected);
+        }
     }
 
     #[test]

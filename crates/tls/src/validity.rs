@@ -1,6 +1,7 @@
 //! The period in which a certificate is valid (RFC 5280, section 4.1.2.5), for operators: clients judge it themselves.
 
-use crate::der::{Outline, element};
+use crate::der::{GENERALIZED_TIME, UTC_TIME, element};
+use crate::outline::Outline;
 
 /// Seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +10,6 @@ pub(crate) struct Validity {
     pub(crate) end: u64,
 }
 
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
 const DAY: u64 = 24 * 3600;
 
 impl Validity {

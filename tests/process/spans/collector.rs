@@ -1,6 +1,6 @@
 //! A collector that gives the answers of a test, and keeps the accepted spans.
 
-use oribi_otlp::wire::{Fields, Value};
+use oribi_protobuf::{Fields, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

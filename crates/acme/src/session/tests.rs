@@ -1,7 +1,7 @@
 use super::*;
 use crate::client::renewed;
-use crate::pem::{CERTIFICATE, pem};
 use crate::settings::{Challenge, LETS_ENCRYPT, Names};
+use oribi_tls::pem::{self, CERTIFICATE};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
@@ -87,7 +87,9 @@ fn good(path: &str, before: usize) -> Answer {
         "/order/1" if before == 0 => json_answer(200, &json!({"status": "ready", "finalize": "https://ca/finalize"})),
         "/order/1" => json_answer(200, &json!({"status": "valid", "certificate": "https://ca/certificate"})),
         "/finalize" => json_answer(200, &json!({"status": "processing"})),
-        "/certificate" => Answer { status: 200, body: pem(CERTIFICATE, b"not parsed here").into_bytes(), ..Answer::default() },
+        "/certificate" => {
+            Answer { status: 200, body: pem::encode(CERTIFICATE, b"not parsed here").into_bytes(), ..Answer::default() }
+        }
         _ => problem(404, "malformed"),
     }
 }

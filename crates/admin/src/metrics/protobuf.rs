@@ -1,12 +1,12 @@
 //! Writes the binary format of metrics: messages `io.prometheus.client.MetricFamily` of Protocol Buffers, each preceded by
 //! its length.
 //!
-//! Prometheus accepts native histograms in no other format. [`oribi_otlp::wire`] encodes the fields. Their numbers are those
+//! Prometheus accepts native histograms in no other format. [`oribi_protobuf`] encodes the fields. Their numbers are those
 //! of `metrics.proto` of the project client_model. Unlike in OpenMetrics, families have the full names of their samples.
 
 use super::kind::Kind;
 use super::native::{Native, SCHEMA, ZERO_THRESHOLD};
-use oribi_otlp::wire::{bytes, double, number, signed, varint};
+use oribi_protobuf::{bytes, double, number, signed, varint};
 
 /// The families written so far, and the one being written.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! A directory with Lua scripts, in which `oribi` is run as users run it.
 
+use oribi_test_support::outcome::Outcome;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -53,8 +54,7 @@ impl TestDirectory {
                 output => break output.expect("it runs"),
             }
         };
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Outcome { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        Outcome::of(output)
     }
 
     pub fn serve(&self, arguments: &[&str]) -> Server {
@@ -130,30 +130,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-pub struct Outcome {
-    pub status: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl Outcome {
-    #[track_caller]
-    pub fn fails(&self, status: i32, parts: &[&str]) {
-        assert_eq!(self.status, Some(status), "{}{}", self.out, self.err);
-        for part in parts {
-            assert!(self.err.contains(part), "{part:?} is not in {:?}", self.err);
-        }
-    }
-
-    /// The row of the plan for a setting: its value and origin.
-    #[track_caller]
-    pub fn planned(&self, name: &str) -> Vec<&str> {
-        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
-        let line = self.out.lines().find(|line| line.split_whitespace().next() == Some(name));
-        line.unwrap_or_default().split_whitespace().skip(1).collect()
     }
 }
 

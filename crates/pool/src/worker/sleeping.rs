@@ -2,7 +2,6 @@
 
 use super::{Taken, Worker};
 use crate::orders::Orders;
-use crate::queue::Queue;
 use crate::shape::Layout;
 use crate::sleep::Waits;
 use crate::step::step;
@@ -45,7 +44,7 @@ impl Worker {
     /// The number of requests that wait for any worker of the pool.
     #[must_use]
     pub fn queued(&self) -> usize {
-        Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }.depth()
+        self.queue().depth()
     }
 
     /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or

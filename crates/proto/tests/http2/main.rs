@@ -12,6 +12,8 @@ mod h2_frames;
 mod h2_operations;
 #[path = "../http2_transcript/mod.rs"]
 mod http2_transcript;
+#[path = "../numbers/mod.rs"]
+mod numbers;
 
 mod bounds;
 mod properties;

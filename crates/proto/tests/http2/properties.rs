@@ -3,25 +3,10 @@
 
 use crate::frames::{self, Frame};
 use crate::http2_transcript::{Item, What};
+use crate::numbers::Numbers;
 use crate::{h2_fields, h2_frames, h2_operations};
 
 const ROUNDS: usize = 2_000;
-
-/// Numbers that are the same in every run (xorshift64*).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most)).map(|_| self.below(256) as u8).collect()
-    }
-}
 
 /// Frames that a client could send, in a sensible order.
 fn frames(numbers: &mut Numbers) -> Vec<u8> {

@@ -4,6 +4,7 @@ use crate::harness::*;
 use crate::response::*;
 use oribi_host::{Content, Reply, Request};
 use oribi_server::config::Settings;
+use oribi_test_support::{run_with_few_descriptors, take_all_descriptors};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -211,6 +212,12 @@ fn without_a_place_for_large_content_it_is_a_507() {
     assert_eq!(read_only(&server.exchange(&client, &post("/", &pattern(40_000)))).status, 200);
 }
 
+/// The name of a test below, which differs between the two programs that have it.
+fn named(test: &str) -> String {
+    let (_, module) = module_path!().split_once("::").expect("a module of a crate");
+    format!("{module}::{test}")
+}
+
 /// Set in the process whose files may not grow.
 const SMALL_FILES: &str = "ORIBI_TEST_SMALL_FILES";
 
@@ -218,7 +225,7 @@ const SMALL_FILES: &str = "ORIBI_TEST_SMALL_FILES";
 fn a_disk_that_fills_up_is_a_507() {
     if std::env::var_os(SMALL_FILES).is_none() {
         // Files beyond 100 KiB fail as they would on a full disk; the limit is for a separate process.
-        let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" --exact content::a_disk_that_fills_up_is_a_507";
+        let script = format!("trap '' XFSZ; ulimit -f 200; exec \"$0\" --exact {}", named("a_disk_that_fills_up_is_a_507"));
         let test = std::env::current_exe().expect("it runs");
         let outcome = std::process::Command::new("sh").arg("-c").arg(script).arg(test).env(SMALL_FILES, "1").output();
         let outcome = outcome.expect("there is a shell");
@@ -246,22 +253,14 @@ fn a_disk_that_fills_up_is_a_507() {
     assert_eq!(*places.borrow(), ["file"]);
 }
 
-/// Set in the process that may open few files.
-const FEW_DESCRIPTORS: &str = "ORIBI_TEST_FEW_DESCRIPTORS";
-
 #[test]
 fn without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back() {
-    if std::env::var_os(FEW_DESCRIPTORS).is_none() {
-        let name = "content::without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back";
-        let script = format!("ulimit -n 100; exec \"$0\" --exact {name}");
-        let test = std::env::current_exe().expect("it runs");
-        let outcome = std::process::Command::new("sh").arg("-c").arg(script).arg(test).env(FEW_DESCRIPTORS, "1").output();
-        let outcome = outcome.expect("there is a shell");
-        let output = String::from_utf8_lossy(&outcome.stdout);
-        return assert!(outcome.status.success() && output.contains(" 1 passed"), "{output}");
+    let name = "without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back";
+    if run_with_few_descriptors(&named(name)) {
+        return;
     }
     let (mut server, places) = server(settings());
-    let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    let all = take_all_descriptors();
     for request in [post("/", &pattern(300_000)), post_chunked("/", &pattern(300_000), 1000)] {
         let client = server.connect();
         let received = server.exchange(&client, &request);

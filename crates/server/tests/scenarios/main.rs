@@ -1,9 +1,10 @@
 //! Whole servers on the simulated backend: engine, machine and lane against clients made of byte queues, in virtual time.
+//! `tests/prompt` runs all of them a second time.
 
-mod frames;
-mod harness;
-mod records;
-mod response;
+pub(crate) mod frames;
+pub(crate) mod harness;
+pub(crate) mod records;
+pub(crate) mod response;
 
 mod app_chunks;
 mod content;
@@ -14,7 +15,7 @@ mod fastcgi;
 mod http2;
 mod limits;
 mod order;
-mod proxies;
+pub(crate) mod proxies;
 mod random;
 mod request_ids;
 mod request_trailers;

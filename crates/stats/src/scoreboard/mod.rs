@@ -15,6 +15,7 @@ pub use running_requests::RunningRequest;
 
 use crate::app_metrics::{self, Contexts, Table, TableCopy};
 use crate::backtrace::{self, Area, AskPolicy};
+use crate::clock::milliseconds;
 use crate::totals::{Account, Counts};
 use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
 use running::RunningLine;
@@ -254,7 +255,7 @@ impl WorkerSlot {
         self.running.iter().for_each(running::clear);
         self.backtraces.announce(AskPolicy::NotYet);
         self.app_metrics.pass_on();
-        self.line.words[rows::SINCE].store(rows::clock(), Relaxed);
+        self.line.words[rows::SINCE].store(milliseconds(), Relaxed);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
     }

@@ -5,9 +5,9 @@ use super::WorkerState;
 use super::gauges::{Connections, GaugeValues};
 use crate::app_metrics::{self, Contexts, TableCopy};
 use crate::backtrace;
+use crate::clock::milliseconds;
 use crate::totals::{Account, Counts, ROUTE_LINES};
 use oribi_io::process::{SharedLine, shared_file};
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -60,12 +60,6 @@ pub(super) const fn lines_of_routes(routes: usize) -> usize {
 /// Returns the number of lines of the slots.
 pub(super) const fn lines(count: usize, threads: usize) -> usize {
     count.saturating_mul(lines_each(threads)).saturating_add(LINES_OF_ALL)
-}
-
-/// Returns the milliseconds of the monotonic clock, which all processes share and which is never set.
-pub(super) fn clock() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }
 
 pub(super) fn halves(line: &SharedLine) -> [u32; 8] {
@@ -123,7 +117,7 @@ impl Row {
             (2, _) => "ready",
             _ => "retiring",
         };
-        let age = Duration::from_millis(clock().saturating_sub(words[SINCE]));
+        let age = Duration::from_millis(milliseconds().saturating_sub(words[SINCE]));
         let gauges = Connections::of(connections, gauges);
         Some(Self { number: index + 1, pid, state, age, connections, idle, requests: words[0], gauges })
     }

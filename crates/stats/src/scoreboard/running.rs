@@ -4,6 +4,7 @@
 //! clock: the supervisor checks from time to time and records when it first saw a number. Its orders contain that number, so
 //! a late order, after progress of the app, has no effect.
 
+use crate::clock::milliseconds;
 use oribi_config::RequestIdField;
 use oribi_host::ExchangeId;
 use oribi_io::process::SharedLine;
@@ -206,7 +207,7 @@ impl ProgressWatch {
             Some((running, since)) if running == number => now - since,
             _ => {
                 *self = Self { running: (number % 2 == 1).then_some((number, now)), ordered: 0 };
-                orders.words[FIRST_SEEN].store(super::rows::clock(), Relaxed);
+                orders.words[FIRST_SEEN].store(milliseconds(), Relaxed);
                 Duration::ZERO
             }
         }

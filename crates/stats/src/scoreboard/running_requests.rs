@@ -3,6 +3,7 @@
 use super::Scoreboard;
 use super::rows::{self, Board, Row};
 use super::running::{FIRST_SEEN, OwnDeadline, RunningLine, SINCE, own_deadline_in, text_in};
+use crate::clock::milliseconds;
 use std::time::Duration;
 
 /// A request whose app runs.
@@ -39,7 +40,7 @@ impl RunningRequest {
 impl Board {
     /// Returns the requests whose apps run; empty if apps are not watched.
     pub fn running_requests(&self) -> Vec<RunningRequest> {
-        let (now, mut all) = (rows::clock(), Vec::new());
+        let (now, mut all) = (milliseconds(), Vec::new());
         for (pid, lines) in self.lines_of_workers() {
             let pairs = lines.as_chunks::<3>().0.iter();
             let reported = |[first, second, _]: &[[u8; 64]; 3]| {
@@ -54,7 +55,7 @@ impl Board {
 impl Scoreboard {
     /// Returns the requests whose apps run; empty if apps are not watched.
     pub fn running_requests(&self) -> Vec<RunningRequest> {
-        let now = rows::clock();
+        let now = milliseconds();
         let rows = self.slots().iter().enumerate().filter_map(|(index, slot)| Some((slot.row(index)?, slot.running)));
         let reported = |(row, lines): (Row, &'static [RunningLine])| {
             lines.iter().filter_map(move |[first, second, _]| {
@@ -84,7 +85,7 @@ mod tests {
         slot.pid.store(77, Relaxed);
         let apps = RunningApps::on(slot.running, None).expect("there are lines");
         let layout = HeadLayout::default();
-        let began = Duration::from_millis(rows::clock()).saturating_sub(Duration::from_secs(5));
+        let began = Duration::from_millis(milliseconds()).saturating_sub(Duration::from_secs(5));
         apps.begin(ExchangeId(1), &RequestHead::new(b"", &layout), began);
         for reported in [board.running_requests(), scoreboard.running_requests()] {
             assert_eq!((reported.len(), reported[0].pid, reported[0].text.clone()), (1, 77, (b" ".to_vec(), false)));

@@ -30,10 +30,10 @@ pub use rows::{COUNTER_ROWS, CounterRow, LIMITS_HIT};
 pub use tally::Tally;
 pub use times::{Histogram, RequestPhase, Times};
 
+use crate::clock::milliseconds;
 use account::ACCOUNT_LINES;
 use oribi_io::process::{KeptLines, SharedLine, shared_file};
 use rows::in_words;
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -189,12 +189,6 @@ impl Totals {
     pub fn age(&self) -> Duration {
         Duration::from_millis(milliseconds().saturating_sub(self.header.words[SINCE].load(Relaxed)))
     }
-}
-
-/// Returns the milliseconds of the monotonic clock, which all processes share and which is never set.
-fn milliseconds() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }
 
 /// The numbers last seen in some accounts.

@@ -1,17 +1,11 @@
 //! Ordinary names and odd ones.
 
 use super::distinguished_name;
-
-/// An element with this tag.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let size = content.len();
-    let length = if size < 128 { vec![size as u8] } else { vec![0x82, (size >> 8) as u8, size as u8] };
-    [&[tag][..], &length, content].concat()
-}
+use crate::der::{IDENTIFIER, SEQUENCE, SET, encode};
 
 /// A part of a name, with one attribute.
 fn part(identifier: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
-    element(0x31, &element(0x30, &[element(6, identifier), element(tag, value)].concat()))
+    encode(SET, &[&encode(SEQUENCE, &[&encode(IDENTIFIER, &[identifier]), &encode(tag, &[value])])])
 }
 
 const CN: &[u8] = &[0x55, 4, 3];
@@ -27,10 +21,10 @@ fn the_last_part_comes_first() {
     assert_eq!(distinguished_name(&name.concat()).as_deref(), Some("emailAddress=a@b.example,CN=a.example,O=Some = Firm,C=DE"));
     assert_eq!(distinguished_name(&[]).as_deref(), Some(""));
     let pair = [
-        element(0x30, &[element(6, CN), element(0x0c, b"a")].concat()),
-        element(0x30, &[element(6, &[0x55, 4, 11]), element(0x0c, b"b")].concat()),
+        encode(SEQUENCE, &[&encode(IDENTIFIER, &[CN]), &encode(0x0c, &[b"a"])]),
+        encode(SEQUENCE, &[&encode(IDENTIFIER, &[&[0x55, 4, 11]]), &encode(0x0c, &[b"b"])]),
     ];
-    assert_eq!(distinguished_name(&element(0x31, &pair.concat())).as_deref(), Some("CN=a+OU=b"));
+    assert_eq!(distinguished_name(&encode(SET, &[&pair.concat()])).as_deref(), Some("CN=a+OU=b"));
 }
 
 #[test]

@@ -1,18 +1,4 @@
-//! Makes foreign texts, such as those of authorities, collectors and clients, safe for logs and terminals.
-
-/// The most characters of a foreign text that are kept.
-const LONGEST: usize = 400;
-
-/// The beginning of `text`, in one line and without control characters.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    let mut letters = text.trim().chars();
-    let mut shown: String = letters.by_ref().take(LONGEST).map(|letter| if is_plain(letter) { letter } else { ' ' }).collect();
-    if letters.next().is_some() {
-        shown.push('…');
-    }
-    shown
-}
+//! The characters that are harmless in a log or on a terminal.
 
 /// Whether a character is neither a control character, nor the end of a line, nor one that changes the direction in which its
 /// neighbours are read (Unicode Standard Annex 9), by which a text could look like another one.
@@ -28,13 +14,7 @@ pub fn is_plain(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_pretends_to_be_another_line() {
-        assert_eq!(printable(" a\nb\x1b[31m\u{202e}c "), "a b [31m c");
-        assert_eq!(printable(&"é".repeat(400)), "é".repeat(400));
-        assert_eq!(printable(&"é".repeat(401)), format!("{}…", "é".repeat(400)));
-    }
+    use alloc::vec::Vec;
 
     #[test]
     fn what_steers_is_not_plain() {

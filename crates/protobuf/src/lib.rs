@@ -1,5 +1,6 @@
 //! The part of the binary format of Protocol Buffers that metrics and spans need
 //! (<https://protobuf.dev/programming-guides/encoding/>).
+#![forbid(unsafe_code)]
 
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn varint(out: &mut Vec<u8>, mut number: u64) {
