@@ -189,6 +189,6 @@ fn the_number_of_workers_stays_where_each_has_its_sockets() {
     server.wait_for_workers(2);
     server.wait_for_log("listening on");
     server.signal(Signal::TTIN);
-    server.wait_for_log("the number of workers stays: the sockets are opened for 2 of them");
+    server.wait_for_log("the number of workers cannot change: the sockets are opened for 2 of them");
     assert_eq!(server.workers().len(), 2);
 }

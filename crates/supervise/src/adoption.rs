@@ -52,7 +52,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         kept = Kept::new(stored.collect());
         (adopt_all(lent, LISTEN_FDS, settings.protocol)?, "systemd")
     } else if let Some(listener) = standard_input()? {
-        (vec![listener], "who started this (FastCGI on descriptor 0)")
+        (vec![listener], "the program that started this server (FastCGI on descriptor 0)")
     } else {
         (Vec::new(), "")
     };
@@ -69,7 +69,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         ));
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
-    log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
+    log::info!("{} taken over from {lender}; --listen, --host and --port have no effect", displays.join(", "));
     if let Some(offer) = settings.default_offer() {
         let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
         plain.for_each(|listener| listener.encrypt(offer.clone()));
@@ -129,7 +129,9 @@ fn adopt_all(inherited: Vec<InheritedDescriptor>, variable: &str, protocol: Prot
     let mut listeners = Vec::new();
     for InheritedDescriptor { number, name, host } in inherited {
         let failed = |why: String| {
-            format!("cannot listen on {name}, descriptor {number} of {variable}: {why} (unset {variable} if it is not meant)")
+            format!(
+                "cannot listen on {name}, descriptor {number} of {variable}: {why} (unset {variable} if it is not for this server)"
+            )
         };
         let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
         if is_datagram(&socket) {
@@ -221,6 +223,6 @@ mod tests {
         let message =
             adopt_all(vec![inherited(1 << 20, "8080", "")], SERVER_STARTER, Protocol::Http).expect_err("it is not open");
         assert!(message.starts_with("cannot listen on 8080, descriptor 1048576 of SERVER_STARTER_PORT: "), "{message}");
-        assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not meant)"), "{message}");
+        assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not for this server)"), "{message}");
     }
 }

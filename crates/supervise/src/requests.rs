@@ -14,8 +14,8 @@ use std::io;
 use std::time::Duration;
 
 /// The error if the requests cannot be listed, because apps are not watched.
-const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
-                       --request-warning: each worker would have to publish each request";
+const UNKNOWN: &str = "the requests in a server are only known with edges (--edge on) or with a deadline for apps, such as \
+                       --request-warning: otherwise each worker would have to publish each request";
 
 /// The number of bytes of a request that are copied at first. The heads of most requests are shorter.
 const FIRST_READ: usize = 4096;

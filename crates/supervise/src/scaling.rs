@@ -54,10 +54,10 @@ pub(super) fn changed(most: usize, present: usize, more: usize, fewer: usize) ->
 pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<usize, String> {
     if settings.edges_wanted() == 0 && settings.sockets_of_address() > 1 {
         let opened = settings.workers;
-        return Err(format!("the number of workers stays: the sockets are opened for {opened} of them (--accept)"));
+        return Err(format!("the number of workers cannot change: the sockets are opened for {opened} of them (--accept)"));
     }
     match workers {
-        0 => Err("there must be a worker".to_owned()),
+        0 => Err("there must be at least one worker".to_owned()),
         _ if workers > most => Err(format!(
             "there can be at most {most} workers, because the server was started with {}: start it with more (--workers)",
             settings.workers

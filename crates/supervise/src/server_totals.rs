@@ -145,7 +145,7 @@ impl ServerTotals {
         self.orphaned.borrow_mut().clear();
         let left = self.totals.leave().and(self.app_metrics.take().map_or(Ok(()), |mut app_metrics| app_metrics.leave()));
         if let Err(error) = left {
-            log::error!("this process keeps the memory with the counters of the server, which it does not need: {error}");
+            log::error!("cannot release the memory of the server's counters, which this process does not need: {error}");
         }
     }
 }

@@ -125,7 +125,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         self.lock.end();
         // The language may have kept the address of the boot request until now.
         drop(boot);
-        if self.failed.get() { Err("its threads could not go on".to_owned()) } else { Ok(()) }
+        if self.failed.get() { Err("its threads could not continue".to_owned()) } else { Ok(()) }
     }
 
     /// Makes the app answer the boot request on the thread that loaded it, while the pool has no other threads.

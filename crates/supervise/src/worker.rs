@@ -95,7 +95,7 @@ fn end(worker: &WorkerSetup<'_>, status: i32) {
     if graceful < Timeouts::NEVER {
         match LastResort::new(graceful) {
             Ok(last_resort) => last_resort.start(),
-            Err(error) => log::error!("worker {}: nothing will end it if its end hangs: {error}", worker.number),
+            Err(error) => log::error!("worker {}: its exit has no time limit: {error}", worker.number),
         }
     }
     worker.runtime.end(status);

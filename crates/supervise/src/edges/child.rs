@@ -121,8 +121,8 @@ impl ForkedEdge {
 /// Makes the edge stop when its parent dies: it answers arrived requests, and ends.
 fn follow(parent: Pid) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
-        .map_err(|error| format!("cannot ask for a signal when the keeper dies: {error}"))?;
-    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the keeper has died".to_owned()) }
+        .map_err(|error| format!("cannot ask for a signal when the parent dies: {error}"))?;
+    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the parent has died".to_owned()) }
 }
 
 /// Replaces the parent's signal handlers by those of an edge.

@@ -183,7 +183,7 @@ impl Succession {
         {
             // This process may take longer to finish than that server takes to be replaced by yet another one. That one must
             // then become the child of the guardian, which waits for it and whose death it follows.
-            log::error!("cannot leave the processes of later servers to the first one: {}", std::io::Error::from(error));
+            log::error!("cannot make the first process the parent of later servers: {}", std::io::Error::from(error));
         }
         self.outcome = Progress::Done(format!("the new server has taken over (pid {pid})"));
         Some(pid)

@@ -14,7 +14,7 @@ impl Workers<'_> {
     pub(super) fn handle_edge_request(&mut self, WorkerRequest { process, reason }: WorkerRequest) {
         let is_it = |member: &&mut Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
         let Some(member) = self.members.iter_mut().find(is_it) else {
-            return log::debug!("an edge has asked for something about process {process}, which is not a worker here");
+            return log::debug!("an edge has sent a request about process {process}, which is not a worker here");
         };
         if member.slot.command() == WorkerCommand::Quit {
             return;
