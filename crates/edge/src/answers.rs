@@ -288,7 +288,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             DescriptorRequest::Socket => self.pass_socket(ticket, exchange),
         };
         if let Err(error) = outcome {
-            log::error!("cannot send a worker what its app asks for: {error}");
+            log::error!("cannot send a worker the descriptor that its app needs: {error}");
             let status = if oribi_engine::shortage::is_of_descriptors(&error) { 503 } else { 500 };
             self.give_up(ticket, status);
         }

@@ -142,7 +142,7 @@ fn sealed_file(name: &str, size: usize) -> io::Result<OwnedFd> {
 }
 
 fn misfit(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("this is no memory of a pool: {why}"))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is not the memory of a pool: {why}"))
 }
 
 #[cfg(test)]

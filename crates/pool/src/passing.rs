@@ -88,7 +88,7 @@ impl DescriptorChannel {
                 return passed.received().map(Some);
             }
             if self.kept.len() >= MOST_KEPT {
-                return Err(io::Error::other("more descriptors were sent than anybody has asked for"));
+                return Err(io::Error::other("more descriptors arrived than were requested"));
             }
             self.kept.push((found, passed));
         }

@@ -120,7 +120,7 @@ impl Worker {
         let process = u64::from(std::process::id());
         if !is_free || answers.words()[Layout::ATTACHED].compare_exchange(0, process, SeqCst, SeqCst).is_err() {
             let what =
-                format!("the place {number} of the pool is another worker's, or that of one whose death was not seen to");
+                format!("place {number} of the pool belongs to another worker, or to one whose death its edge has not handled");
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
         let looked_at = requests.load(layout.looked_at(number), Acquire);
