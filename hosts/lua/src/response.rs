@@ -273,7 +273,7 @@ fn collect_values<'q>(
 fn collect_pair<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers: &mut Numbers) -> Result<(), Message> {
     if quiet.kind(-2) != ffi::LUA_TNUMBER || quiet.kind(-1) != ffi::LUA_TTABLE {
         let kind = quiet.kind_name(-1);
-        return Err(Message::new(format_args!("the fields of the response hold a {kind} without a name")));
+        return Err(Message::new(format_args!("the fields of the response contain a {kind} without a name")));
     }
     let pair = quiet.height();
     quiet.push_element(pair, 1);
@@ -282,7 +282,7 @@ fn collect_pair<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers:
     let value = field_value(quiet, numbers, fields.len());
     quiet.cut(pair);
     let (Some(name), Some(value)) = (name, value) else {
-        return Err(Message::new(format_args!("the fields of the response hold a list that is no pair of a name and a value")));
+        return Err(Message::new(format_args!("the fields of the response contain a list that is not a name and a value")));
     };
     fields.push((name, value));
     Ok(())

@@ -24,7 +24,7 @@ static void add(pTHX_ const char *function, Act *act, SV **arguments, I32 count)
     double number = 1;
     size_t label_count = 0;
     if (count > 1 && !looks_like_number(arguments[1]))
-        croak("Oribi::%s: a number is expected behind the name", function);
+        croak("Oribi::%s: a number is expected after the name", function);
     if (count % 2 && count > 1)
         croak("Oribi::%s: labels are names and values, in turn", function);
     if (count > 2 + 2 * ORIBI_MOST_LABELS)

@@ -79,7 +79,7 @@ Ticket *ticket_of(pTHX_ SV *holder) {
     MAGIC *magic = SvTYPE(holder) >= SVt_PVMG ? mg_findext(holder, PERL_MAGIC_ext, &ticket_magic) : NULL;
     Ticket *ticket = magic ? (Ticket *)magic->mg_ptr : NULL;
     if (!ticket)
-        croak("this is no responder or writer of this thread");
+        croak("this is not a responder or writer of this thread");
     if (ticket->forks != forks_count())
         croak("a response can only be given by the process that received the request");
     return ticket;

@@ -40,7 +40,7 @@ my @misuse = (
     [ ['größe'],                  qr/cannot be called "größe"/ ],
     [ [ 'a', -1 ],                qr/finite numbers from 0 on, not -1/ ],
     [ [ 'a', 9**9**9 ],           qr/finite numbers from 0 on, not inf/ ],
-    [ [ 'a', 'much' ],            qr/a number is expected behind the name/ ],
+    [ [ 'a', 'much' ],            qr/a number is expected after the name/ ],
     [ [ 'a', 1, 'kind' ],         qr/labels are names and values, in turn/ ],
     [ [ 'a', 1, 'a-b' => 1 ],     qr/a label cannot be called "a-b"/ ],
     [ [ 'a', 1, (a => 1) x 2 ],   qr/the label "a" is there twice/ ],

@@ -118,7 +118,7 @@ fn part(bytes: &[u8]) -> Result<FormPart<'_>, &'static str> {
     let disposition = field(&fields, "Content-Disposition").ok_or("a part has no Content-Disposition")?;
     let mut parameters = Parameters::of(disposition);
     if !parameters.value.eq_ignore_ascii_case(b"form-data") {
-        return Err("a part is no form-data");
+        return Err("a part is not form-data");
     }
     let (mut name, mut filename, mut extended) = (None, None, None);
     for (parameter, value) in &mut parameters {
@@ -141,7 +141,7 @@ fn field<'a>(fields: &[(&'a [u8], &'a [u8])], name: &str) -> Option<&'a [u8]> {
 fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, &'static str> {
     let mut parameters = Parameters::of(content_type);
     if !parameters.value.eq_ignore_ascii_case(b"multipart/form-data") {
-        return Err("the content is no multipart/form-data");
+        return Err("the content is not multipart/form-data");
     }
     let found = parameters.find(|(name, _)| name.eq_ignore_ascii_case(b"boundary")).map(|(_, value)| value);
     let boundary = found.ok_or("the Content-Type has no boundary")?;

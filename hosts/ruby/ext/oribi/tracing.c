@@ -106,7 +106,7 @@ static VALUE answer_question(VALUE skip) {
 
 void tracing_answer_pending(long skip) {
     if (atomic_load_explicit(&asked, memory_order_relaxed))
-        failure_guard("where apps are cannot be told", Qnil, answer_question, LONG2FIX(skip));
+        failure_guard("the backtraces of apps cannot be reported", Qnil, answer_question, LONG2FIX(skip));
 }
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
