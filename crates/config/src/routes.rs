@@ -43,7 +43,7 @@ impl Route {
             return Err(format!("expected a name of at most {NAME_BYTES} bytes for the route, as in NAME=/PREFIX"));
         }
         if name == OTHER {
-            return Err(format!("expected another name for the route: {OTHER} is the one for all requests without a route"));
+            return Err(format!("expected another name for the route: {OTHER} is the name of all requests without a route"));
         }
         Ok(Self { name: name.to_owned(), prefix: prefix.to_owned() })
     }

@@ -49,7 +49,7 @@ fn limit(errno: Errno, limit_of: impl Fn(Resource) -> Option<u64>) -> Option<Str
         Resource::Nofile => format!("a process may open {limit} files here"),
         _ => format!("this user may have {limit} processes here"),
     };
-    Some(format!("{what}: raise it, see ulimit {shell} of shells, {unit}= of systemd"))
+    Some(format!("{what}: raise this limit by ulimit {shell} in a shell, or {unit}= in systemd"))
 }
 
 #[cfg(test)]

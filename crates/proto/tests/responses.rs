@@ -180,7 +180,7 @@ impl Run {
 /// A process that has only the head judges it like the one that writes it, which also knows the bytes written before.
 fn agrees(written: &Result<(), InvalidResponse>, checked: Result<(), InvalidResponse>) {
     match written {
-        Err(InvalidResponse("the response has been begun already" | "no request to answer")) => {}
+        Err(InvalidResponse("the response has already begun" | "no request to answer")) => {}
         written => assert_eq!(*written, checked),
     }
 }

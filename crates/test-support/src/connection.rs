@@ -52,7 +52,7 @@ impl Connection {
                 return Ok(response);
             }
             if self.receive(65_536)? == 0 {
-                return Err(format!("the server has ended the connection behind {:?}", String::from_utf8_lossy(&self.bytes)));
+                return Err(format!("the server has ended the connection after {:?}", String::from_utf8_lossy(&self.bytes)));
             }
         }
     }
@@ -80,7 +80,7 @@ impl Connection {
                 return Ok(());
             }
             if self.receive(65_536)? == 0 {
-                return Err(format!("the server has ended the connection behind {:?}", String::from_utf8_lossy(&self.bytes)));
+                return Err(format!("the server has ended the connection after {:?}", String::from_utf8_lossy(&self.bytes)));
             }
         }
     }

@@ -143,7 +143,7 @@ impl ResponseWriter {
         out: &mut Vec<u8>,
     ) -> Result<(), InvalidResponse> {
         if self.response_started() {
-            return Err(InvalidResponse("the response has been begun already"));
+            return Err(InvalidResponse("the response has already begun"));
         }
         if !matches!(head.status, 200..=999) {
             return Err(InvalidResponse("not a final status"));

@@ -131,7 +131,7 @@ impl Intake<'_> {
         } else {
             self.pools[open.pool].abandon(open.taken);
         }
-        still.err().unwrap_or(ReplyError::Invalid("the response has been begun already"))
+        still.err().unwrap_or(ReplyError::Invalid("the response has already begun"))
     }
 
     /// Writes the encoded head and pieces, and ends the response.
@@ -169,7 +169,7 @@ impl Intake<'_> {
         self.check(exchange, &head)?;
         self.head.clear();
         encode_head(&head, Content::Started, &mut self.head);
-        self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
+        self.look_up(exchange, Step::Unanswered, "the response has already begun")?;
         let status = head.status;
         let Self { opened, pools, head, .. } = self;
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
@@ -292,7 +292,7 @@ impl Intake<'_> {
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
         open.check(pools)?;
         if open.step != Step::Unanswered {
-            return Err(ReplyError::Invalid("the response has been begun already"));
+            return Err(ReplyError::Invalid("the response has already begun"));
         }
         head.clear();
         encode_interim(status, fields, head);

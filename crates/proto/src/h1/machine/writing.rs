@@ -281,7 +281,7 @@ impl Machine {
 
     fn check_ready(&self) -> Result<(), InvalidResponse> {
         if self.response_started() {
-            return Err(InvalidResponse("the response has been begun already"));
+            return Err(InvalidResponse("the response has already begun"));
         }
         if !self.request_complete() && !self.awaits_content() {
             return Err(InvalidResponse("no request to answer"));

@@ -336,7 +336,7 @@ impl Machine {
     fn find_unbegun(&mut self, id: u32) -> Result<&mut Stream, InvalidResponse> {
         let stream = self.streams.find(id).ok_or(InvalidResponse("the stream is not active"))?;
         if stream.writing != Writing::Nothing {
-            return Err(InvalidResponse("the response has been begun already"));
+            return Err(InvalidResponse("the response has already begun"));
         }
         Ok(stream)
     }
