@@ -121,7 +121,7 @@ struct EdgeLoop<'a, B: Backend> {
     unsent_heads: Vec<Ticket>,
     /// Exchanges whose apps get the sockets of their clients once earlier responses have been sent.
     awaited_sockets: Vec<Ticket>,
-    /// The last time when workers were seen to take or to answer requests.
+    /// The last time at which the edge noticed that workers take or answer requests.
     moved: Duration,
 }
 

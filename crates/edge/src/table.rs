@@ -19,8 +19,8 @@ pub(super) struct Entry {
     pub(super) exchange: Option<ExchangeId>,
     /// The time at which it entered the pool.
     pub(super) submitted: Duration,
-    /// The time at which a worker was first seen to have it, or last made progress; `None` while it waits. Only kept if apps
-    /// have deadlines.
+    /// The time at which the edge first found it with a worker, or at which the worker last made progress; `None` while it
+    /// waits. Only kept if apps have deadlines.
     pub(super) progress: Option<Duration>,
     /// Whether a worker has begun to answer.
     pub(super) begun: bool,

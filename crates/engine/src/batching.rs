@@ -11,7 +11,7 @@ pub(super) struct Batching {
     /// Whether requests for a prompt host are received, answered and sent in batches: see
     /// [`Engine::answer_in_batches`](super::Engine::answer_in_batches).
     pub(super) batches: bool,
-    /// Whether several responses are at hand: see [`Engine::gather_answers`](super::Engine::gather_answers).
+    /// Whether responses are collected, to be sent together: see [`Engine::gather_answers`](super::Engine::gather_answers).
     pub(super) gathers: bool,
     /// Connections whose responses are sent together, after all ready requests have been answered.
     pub(super) batch: Vec<Token>,

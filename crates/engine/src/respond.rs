@@ -464,8 +464,8 @@ impl<B: Backend> Engine<'_, B> {
             (Framing::Http(_), _) if begun => self.cut(index),
             (Framing::FastCgi(framing), _) if begun => {
                 // Only the end of the connection can show that content of unknown length is incomplete. If the connection
-                // carries other, complete responses, only the status shows it. Content shorter than announced is seen to be
-                // incomplete.
+                // carries other, complete responses, only the status shows it. Content shorter than announced shows by
+                // itself that it is incomplete.
                 let open_ended = framing.is_open_ended();
                 if open_ended && self.connections[index].carrier().is_some_and(|carrier| carrier.carries() == 1) {
                     return self.cut(index);

@@ -1,10 +1,10 @@
-//! The work that is at hand in an engine: events, connections that need a turn, complete requests.
+//! The pending work of an engine: events, connections that need a turn, complete requests.
 
 use super::name::ExchangeIndex;
 use oribi_io::{Event, Token};
 use std::collections::VecDeque;
 
-/// The work at hand, in the order in which the engine does it.
+/// The pending work, in the order in which the engine does it.
 #[derive(Default)]
 pub(super) struct RunQueue {
     /// The events of the last wait; those before `handled` have been handled.

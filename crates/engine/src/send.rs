@@ -100,8 +100,7 @@ impl<B: Backend> Engine<'_, B> {
                 || self.run_queue.handled < self.run_queue.events.len())
     }
 
-    /// Makes responses on HTTP/2 connections wait for one another until [`Engine::send_gathered_answers`]: the caller has
-    /// several at hand.
+    /// Collects responses on HTTP/2 connections until [`Engine::send_gathered_answers`]: the caller is about to pass several.
     pub fn gather_answers(&mut self) {
         self.batching.gathers = B::SENDS_AT_ONCE;
     }

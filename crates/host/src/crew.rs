@@ -64,8 +64,8 @@ pub trait Crew {
     /// Runs a thread of the crew: answers requests until the thread is no longer needed.
     fn serve(&self);
 
-    /// Called when the calling thread, in the crew or not, is about to release the lock in the middle of an app. The thread
-    /// releases the lock in any case, also if this call has started or woken no other thread. Needed if
+    /// Called when the calling thread, which need not belong to the crew, is about to release the lock in the middle of an
+    /// app. The thread releases the lock in any case, even if this call has started or woken no other thread. Needed if
     /// [`GlobalLock::tells_before_unlocking`] returns true.
     fn before_unlocking(&self);
 }

@@ -44,7 +44,8 @@ pub struct PooledRequest {
     pub state: RequestState,
     /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
-    /// The time at which its worker was first seen to have it, or last made progress; `None` if neither was seen.
+    /// The time at which the edge first found it with its worker, or at which the worker last made progress; `None` if the
+    /// edge has noticed neither.
     pub progress: Option<Duration>,
     /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
     pub own_deadline: Option<Option<Duration>>,

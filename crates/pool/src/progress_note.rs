@@ -20,7 +20,8 @@ const LIFTED: u32 = u32::MAX;
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgressNote {
-    /// The time from its arrival to the last sign of progress from its worker; `None` if no worker was seen to have it.
+    /// The time from its arrival to the last sign of progress from its worker; `None` if the edge
+    /// has not found it with a worker.
     pub(crate) progress: Option<Duration>,
     /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
     pub(crate) own_deadline: Option<Option<Duration>>,

@@ -419,7 +419,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Passes the app's wish for another deadline for this request to the edge: this time from now, or none.
+    /// Passes the deadline that the app has set for this request to the edge: this time from now, or none.
     ///
     /// # Errors
     /// There is no room.

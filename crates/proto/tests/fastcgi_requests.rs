@@ -37,7 +37,7 @@ use oribi_proto::fcgi::Limits;
 /// Connections up to this size are cut at every two places.
 const SHORT_BYTES: usize = 300;
 
-/// Connections from this size on are not cut at every place within contents.
+/// Connections of at least this size are not cut at every place within contents.
 const LONG_BYTES: usize = 10_000;
 
 fn limits_of(case: &Case) -> Limits {

@@ -248,7 +248,7 @@ pub trait Source {
     /// that no other worker would take.
     fn stop(&mut self, empty_queue: bool);
 
-    /// Goes on, but each response is the last on its connection, because the server is about to end.
+    /// Continues, but each response is the last on its connection, because the server is about to end.
     fn part(&mut self) {}
 
     /// Whether the source has the order to stop.

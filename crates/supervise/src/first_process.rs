@@ -31,8 +31,8 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         Self { server, workforce, stop_requests: StopRequests::default() }
     }
 
-    /// Serves until told to stop. Returns the exit status for the process: 0, or 1 if it could not start or requests had to be
-    /// cut off.
+    /// Serves until a signal or an order stops it. Returns the exit status for the process: 0, or 1 if it could not start or
+    /// requests had to be cut off.
     pub(super) fn serve(mut self) -> i32 {
         self.keep_scale();
         let status = self.run();

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 
-/// Returns the resident memory in bytes, including all shared memory. The kernel has this number at hand. It is never less
-/// than [`proportional`].
+/// Returns the resident memory in bytes, including all shared memory. The kernel keeps this number, so it costs little. It is
+/// never less than [`proportional`].
 ///
 /// # Errors
 /// The process does not exist.

@@ -157,13 +157,13 @@ impl Load {
         assert!(self.answered() >= goal, "all clients have ended: {:?}", self.shared.lost.lock().expect("nobody panicked"));
     }
 
-    /// Tells the clients to stop; gives what became of the requests that were not answered.
+    /// Stops the clients; returns the outcomes of the requests that were not answered.
     pub fn stop(self) -> Vec<String> {
         self.shared.stop.store(true, Relaxed);
         self.wait()
     }
 
-    /// Waits until the clients find the server gone; gives what became of the requests that were not answered.
+    /// Waits until the clients find that the server has ended; returns the outcomes of the requests that were not answered.
     pub fn wait(self) -> Vec<String> {
         for client in self.clients {
             client.join().expect("the response was well-formed");

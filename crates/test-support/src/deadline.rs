@@ -10,10 +10,10 @@ use std::time::Duration;
 /// Far more than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Set in a process whose test hangs, to show what happens then.
+/// The variable that is set in a process whose test hangs on purpose, to test the deadline.
 const HANGS: &str = "ORIBI_TEST_HANGS";
 
-/// The deadline of a test, which ends when this is dropped.
+/// The deadline of a test. Dropping this cancels it.
 pub struct Deadline {
     _end: Sender<()>,
 }

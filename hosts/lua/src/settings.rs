@@ -90,7 +90,7 @@ impl LuaSettings {
             // PHP's default, for which scripts of this kind are dimensioned.
             state_memory: Some(128 << 20),
             state_requests: None,
-            // luafcgid's default, which it read but never used.
+            // The default of luafcgid, which reads this setting but does not apply it.
             time_limit: Some(Duration::from_secs(60)),
             show_errors: false,
             buffering: true,

@@ -410,8 +410,8 @@ mod tests {
         // Any thread may get the signal of the process; it is passed on to this one.
         let tell_and_wait = || {
             tell();
-            // By now this thread would have got it, because each signal is passed on at once; a little time makes it likely
-            // that a mistake is seen.
+            // Signals are passed on at once, so this thread has the signal by now if it gets one. The pause makes a late
+            // signal, which would be a mistake, likely to arrive before the check.
             thread::sleep(Duration::from_millis(20));
         };
         orders.store(order_word(2, INTERRUPT), Release);

@@ -1,6 +1,6 @@
 //! Copies short bytes, such as an address or the name of a field, without a function call.
 
-/// Copies bytes to a place of the same size.
+/// Copies bytes to a destination of the same size.
 #[inline(always)]
 pub(super) fn copy_short(bytes: &[u8], place: &mut [u8]) {
     const SHORT: usize = 16;

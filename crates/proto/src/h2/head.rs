@@ -1,7 +1,7 @@
 //! Makes a request from decoded fields (RFC 9113, section 8.3), with the same layout as a head of HTTP/1.
 //!
-//! The texts follow one another as they were decoded, behind [`PROLOGUE`], which has the name of the field that `:authority`
-//! becomes, and frequent values.
+//! The texts follow one another in the order of decoding, after [`PROLOGUE`], which has the name of the field that
+//! `:authority` becomes, and frequent values.
 
 use super::Limits;
 use super::error::Malformed;

@@ -211,7 +211,7 @@ pub fn fields(block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     fields
 }
 
-/// The bytes of lines of the corpus: one frame each. The lines behind it that start with `|` are its fields: as literals,
+/// The bytes of lines of the corpus: one frame each. The lines after each that start with `|` are its fields: as literals,
 /// with `|+` as literals that are put into the table, with `|#` by an index, with `|x` as bytes.
 pub fn encode<'a>(lines: impl IntoIterator<Item = &'a str>, unescape: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut all = Vec::new();

@@ -69,7 +69,7 @@ fn connections_mean_the_same_however_they_are_cut() {
     let mut numbers = Numbers(1);
     let (mut heads, mut ends, mut broken) = (0, 0, 0);
     for _ in 0..ROUNDS {
-        // Mostly with a preface and the usual limits.
+        // At least three of four connections have a preface and the usual limits.
         let choice = if numbers.below(4) > 0 { 64 + numbers.below(64) } else { numbers.below(256) };
         let mut data = vec![choice as u8, numbers.below(256) as u8];
         data.extend(frames(&mut numbers));

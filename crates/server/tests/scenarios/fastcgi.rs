@@ -142,7 +142,7 @@ fn a_thousand_interleaved_requests_with_aborts_are_answered_right() {
     let mut left: Vec<(u16, Vec<u8>)> = (1..=1000).map(|id| (id, bytes(id))).collect();
     let mut turn = 0;
     while !left.is_empty() {
-        // One record of each in turn; every seventh is aborted in the middle.
+        // Sends one record of each request in turn, and aborts every seventh request in the middle.
         left.retain_mut(|(id, bytes)| {
             if *id % 7 == 0 && turn == 2 {
                 client.send(&record(ABORT, *id, b""));

@@ -32,7 +32,7 @@ pub fn tell(request: &Request<'_>, reply: Reply<'_>) {
     reply.send(ok(), &[told.as_bytes()]).expect("the client is there");
 }
 
-/// The data that a host gets about a request with these lines after Host.
+/// Returns what a host receives for a request with these field lines after Host.
 #[track_caller]
 fn told(server: &mut Server, lines: &str) -> String {
     let client = server.connect();
