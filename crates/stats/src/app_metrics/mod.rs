@@ -72,9 +72,9 @@ pub fn note_context(context: Context, by: i32) {
 
 fn counted_in(table: &Table, name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), String> {
     let amount = checked(amount, "a counter is added to by")?;
-    if let Some(place) = place(table, &Key::new(Kind::Counter, name, labels)?)? {
-        table.add_to_sum(place, amount);
-        table.add(place, 1, 1);
+    if let Some(index) = find_or_add(table, &Key::new(Kind::Counter, name, labels)?)? {
+        table.add_to_sum(index, amount);
+        table.add(index, 1, 1);
     }
     Ok(())
 }
@@ -82,10 +82,10 @@ fn counted_in(table: &Table, name: &[u8], amount: f64, labels: &[Label<'_>]) -> 
 fn observed_in(table: &Table, name: &[u8], value: f64, labels: &[Label<'_>]) -> Result<(), String> {
     let value = checked(value, "a histogram has")?;
     let key = Key::new(Kind::Histogram, name, labels)?;
-    if let Some(place) = place(table, &key)? {
+    if let Some(index) = find_or_add(table, &key)? {
         let name = key.named().map_or("", |named| named.name);
-        table.add(place, 1 + buckets::bucket(name, value), 1);
-        table.add_to_sum(place, value);
+        table.add(index, 1 + buckets::bucket(name, value), 1);
+        table.add_to_sum(index, value);
     }
     Ok(())
 }
@@ -100,18 +100,18 @@ fn checked(number: f64, what: &str) -> Result<f64, String> {
 }
 
 /// Returns the index of a series; `None` if the table is full, which was counted.
-fn place(table: &Table, key: &Key) -> Result<Option<usize>, String> {
-    if let Some(place) = table.find(key) {
-        return Ok(Some(place));
+fn find_or_add(table: &Table, key: &Key) -> Result<Option<usize>, String> {
+    if let Some(index) = table.find(key) {
+        return Ok(Some(index));
     }
     if table.has_other_kind(key) {
         return Err(format!("{} is a figure of the other kind already", key.named().map_or("", |named| named.name)));
     }
-    let place = table.place(key).ok();
-    if place.is_none() {
+    let index = table.find_or_add(key).ok();
+    if index.is_none() {
         table.add_sums(Sums { refused: 1, ..Sums::default() });
     }
-    Ok(place)
+    Ok(index)
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ pub enum Context {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Series {
     /// Its index in the table.
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) key: Key,
     pub(super) kind: Kind,
     pub(super) numbers: [u64; NUMBERS],
@@ -115,34 +115,34 @@ impl Table {
     }
 
     /// Returns the index of a series, which is added if it is missing.
-    pub(super) fn place(&self, key: &Key) -> Result<usize, Full> {
+    pub(super) fn find_or_add(&self, key: &Key) -> Result<usize, Full> {
         self.find(key).map_or_else(|| self.insert(key), Ok)
     }
 
     /// Returns the index of a series; `None` if the table does not have it.
     pub(super) fn find(&self, key: &Key) -> Option<usize> {
         let hash = key.hash();
-        let is_there = |place: &usize| self.hash(*place).is_some_and(|word| word.load(Acquire) == hash) && self.is(*place, key);
+        let is_there = |index: &usize| self.hash(*index).is_some_and(|word| word.load(Acquire) == hash) && self.is(*index, key);
         (0..self.used()).find(is_there)
     }
 
     /// Whether a series of another kind has the same name.
     pub(super) fn has_other_kind(&self, key: &Key) -> bool {
         let Some(named) = key.named() else { return false };
-        let other = |place| self.key(place).is_some_and(|other| is_other_kind(&other, named.kind, named.name));
+        let other = |index| self.key(index).is_some_and(|other| is_other_kind(&other, named.kind, named.name));
         self.find(key).is_none() && (0..self.used()).any(other)
     }
 
     /// Adds to a number of a series.
-    pub(super) fn add(&self, place: usize, number: usize, amount: u64) {
-        if let Some(word) = self.number(place, number) {
+    pub(super) fn add(&self, index: usize, number: usize, amount: u64) {
+        if let Some(word) = self.number(index, number) {
             add_saturating(word, amount);
         }
     }
 
     /// Adds to the sum of a series.
-    pub(super) fn add_to_sum(&self, place: usize, amount: f64) {
-        let Some(word) = self.number(place, 0) else { return };
+    pub(super) fn add_to_sum(&self, index: usize, amount: f64) {
+        let Some(word) = self.number(index, 0) else { return };
         // Tries again after another writer has changed the sum. A value that is not a valid sum must not become one.
         let _ = word.fetch_update(Relaxed, Relaxed, |bits| {
             let present = f64::from_bits(bits);
@@ -229,17 +229,17 @@ impl Table {
         self.0.first().map_or(0, |first| first.words[USED].load(Acquire)).min(SERIES as u64) as usize
     }
 
-    fn hash(&self, place: usize) -> Option<&'static AtomicU64> {
-        self.0.get(HEADER_LINES + place / EACH).map(|line| &line.words[place % EACH])
+    fn hash(&self, index: usize) -> Option<&'static AtomicU64> {
+        self.0.get(HEADER_LINES + index / EACH).map(|line| &line.words[index % EACH])
     }
 
-    fn entry(&self, place: usize) -> Option<(&'static [SharedLine], &'static [SharedLine])> {
-        let first = FIRST_ENTRY + place * ENTRY_LINES;
+    fn entry(&self, index: usize) -> Option<(&'static [SharedLine], &'static [SharedLine])> {
+        let first = FIRST_ENTRY + index * ENTRY_LINES;
         self.0.get(first..first + ENTRY_LINES)?.split_at_checked(NUMBER_LINES)
     }
 
-    fn number(&self, place: usize, number: usize) -> Option<&'static AtomicU64> {
-        self.entry(place)?.0.get(number / EACH).map(|line| &line.words[number % EACH])
+    fn number(&self, index: usize, number: usize) -> Option<&'static AtomicU64> {
+        self.entry(index)?.0.get(number / EACH).map(|line| &line.words[number % EACH])
     }
 
     fn number_of(&self, context: Context) -> Option<&'static AtomicU32> {
@@ -247,14 +247,14 @@ impl Table {
     }
 
     /// Whether the entry has this key.
-    fn is(&self, place: usize, key: &Key) -> bool {
-        let Some((_, lines)) = self.entry(place) else { return false };
+    fn is(&self, index: usize, key: &Key) -> bool {
+        let Some((_, lines)) = self.entry(index) else { return false };
         let parts = key.bytes.as_chunks::<LINE_BYTES>().0.iter().take(key.size.div_ceil(LINE_BYTES));
         lines.iter().zip(parts).all(|(line, part)| bytes(line) == *part)
     }
 
-    fn key(&self, place: usize) -> Option<Key> {
-        let (numbers, lines) = self.entry(place)?;
+    fn key(&self, index: usize) -> Option<Key> {
+        let (numbers, lines) = self.entry(index)?;
         let lines: Vec<[u8; LINE_BYTES]> = lines.iter().map(bytes).collect();
         key_in(numbers.first()?.halves[SIZE].load(Relaxed), &lines)
     }
@@ -262,8 +262,8 @@ impl Table {
     fn insert(&self, key: &Key) -> Result<usize, Full> {
         let used = &self.0.first().ok_or(Full)?.words[USED];
         let taken = used.fetch_update(Relaxed, Relaxed, |used| (used < SERIES as u64).then(|| used + 1));
-        let place = taken.map_err(|_| Full)? as usize;
-        let (Some((numbers, lines)), Some(word)) = (self.entry(place), self.hash(place)) else { return Err(Full) };
+        let index = taken.map_err(|_| Full)? as usize;
+        let (Some((numbers, lines)), Some(word)) = (self.entry(index), self.hash(index)) else { return Err(Full) };
         for (line, part) in lines.iter().zip(key.bytes.as_chunks().0) {
             write(line, part);
         }
@@ -271,7 +271,7 @@ impl Table {
             line.halves[SIZE].store(key.size as u32, Relaxed);
         }
         word.store(key.hash(), Release);
-        Ok(place)
+        Ok(index)
     }
 }
 
@@ -293,8 +293,8 @@ fn bytes(line: &SharedLine) -> [u8; LINE_BYTES] {
         .0
         .iter_mut()
         .zip(&line.halves)
-        .for_each(|(place, half)| *place = half.load(Relaxed).to_ne_bytes());
-    in_words.as_chunks_mut().0.iter_mut().zip(&line.words).for_each(|(place, word)| *place = word.load(Relaxed).to_ne_bytes());
+        .for_each(|(index, half)| *index = half.load(Relaxed).to_ne_bytes());
+    in_words.as_chunks_mut().0.iter_mut().zip(&line.words).for_each(|(index, word)| *index = word.load(Relaxed).to_ne_bytes());
     bytes
 }
 
@@ -343,8 +343,8 @@ impl TableCopy {
         let directory = read(HEADER_LINES..HEADER_LINES + used.div_ceil(EACH));
         let hashes = directory.iter().flat_map(|line| (0..EACH).map(|index| word(line, index))).take(used);
         let entries = read(FIRST_ENTRY..FIRST_ENTRY + used * ENTRY_LINES);
-        for (place, (hash, lines)) in hashes.zip(entries.chunks_exact(ENTRY_LINES)).enumerate() {
-            match Series::read(place, hash, lines) {
+        for (index, (hash, lines)) in hashes.zip(entries.chunks_exact(ENTRY_LINES)).enumerate() {
+            match Series::read(index, hash, lines) {
                 Some(series) => copy.series.push(series),
                 None if hash == 0 || leniently => {}
                 None => return None,
@@ -367,7 +367,7 @@ impl Contexts {
 
 impl Series {
     /// Decodes an entry; `None` if it is incomplete or invalid.
-    fn read(place: usize, hash: u64, lines: &[[u8; LINE_BYTES]]) -> Option<Self> {
+    fn read(index: usize, hash: u64, lines: &[[u8; LINE_BYTES]]) -> Option<Self> {
         let (first, keys) = lines.split_at_checked(NUMBER_LINES)?;
         let key = key_in(half(first.first()?, SIZE), keys)?;
         let mut words = first.iter().flat_map(|line| (0..EACH).map(|index| word(line, index)));
@@ -377,7 +377,7 @@ impl Series {
         let is_whole =
             key.hash() == hash && sum.is_finite() && sum.is_sign_positive() && others.iter().all(|other| *other <= MOST);
         let kind = key.named()?.kind;
-        is_whole.then_some(Self { place, key, kind, numbers })
+        is_whole.then_some(Self { index, key, kind, numbers })
     }
 }
 
@@ -398,9 +398,9 @@ mod tests {
     }
 
     fn count(table: &Table, name: &str, amount: f64) -> Result<(), Full> {
-        let place = table.place(&key(name))?;
-        table.add_to_sum(place, amount);
-        table.add(place, 1, 1);
+        let index = table.find_or_add(&key(name))?;
+        table.add_to_sum(index, amount);
+        table.add(index, 1, 1);
         Ok(())
     }
 
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(count(&table, "one_more", 1.0), Err(Full));
         count(&table, "figure_0", 1.0).expect("it is there");
         assert_eq!(copy(&table).series.len(), SERIES);
-        assert_eq!(Table(&[]).place(&key("a")), Err(Full));
+        assert_eq!(Table(&[]).find_or_add(&key("a")), Err(Full));
         table.pass_on();
         assert_eq!(copy(&table).series.len(), SERIES, "the next process goes on with it");
     }

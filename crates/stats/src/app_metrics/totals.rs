@@ -104,7 +104,7 @@ impl AppMetricTotals {
         folded.sums = highest(folded.sums, copy.sums);
         for series in &copy.series {
             let (hash, mut grown) = (series.key.hash(), [0; NUMBERS]);
-            let known = folded.series.entry(series.place).or_insert((hash, [0; NUMBERS]));
+            let known = folded.series.entry(series.index).or_insert((hash, [0; NUMBERS]));
             // An entry never gets another key.
             if known.0 != hash {
                 continue;
@@ -130,10 +130,10 @@ impl AppMetricTotals {
         if self.table.has_other_kind(&series.key) {
             return false;
         }
-        let Ok(place) = self.table.place(&series.key) else { return false };
-        self.table.add_to_sum(place, sum);
+        let Ok(index) = self.table.find_or_add(&series.key) else { return false };
+        self.table.add_to_sum(index, sum);
         for (number, amount) in numbers.iter().enumerate().filter(|(_, amount)| **amount > 0) {
-            self.table.add(place, number, *amount);
+            self.table.add(index, number, *amount);
         }
         true
     }
@@ -257,11 +257,11 @@ mod tests {
         count(&tables[1], "orders", 3.0);
         fold();
         // There are fewer entries than before, as if the table had been cleared.
-        let place = tables[0].place(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
+        let index = tables[0].find_or_add(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
         let copy = tables[0].copy().map(|copy| TableCopy { series: Vec::new(), ..copy });
         totals.fold(&folded, [copy, None].into_iter());
         assert_eq!(sum(&totals, "orders"), Some(5.0));
-        tables[0].add_to_sum(place, f64::NAN);
+        tables[0].add_to_sum(index, f64::NAN);
         count(&tables[1], "orders", 4.0);
         fold();
         assert_eq!(sum(&totals, "orders"), Some(9.0));
