@@ -39,7 +39,7 @@ impl<B: Backend> Engine<'_, B> {
                     let https = encryption.is_some();
                     input.head = Some(Span::new(start + skipped, start + step.consumed));
                     input.consume(step.consumed);
-                    self.tally.asked(self.memory.blank.layout.version);
+                    self.tally.count_version(self.memory.blank.layout.version);
                     let fresh = self.memory.spare_requests.pop().unwrap_or_default();
                     let mut request = std::mem::replace(&mut self.memory.blank, fresh);
                     request.earlier = *requests;

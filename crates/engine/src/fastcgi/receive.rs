@@ -71,7 +71,7 @@ impl<B: Backend> Engine<'_, B> {
 
     fn begin_stream(&mut self, index: u32, id: u16, role: Role) {
         let now = self.backend.now();
-        self.tally.asked_by_web_server();
+        self.tally.count_fastcgi();
         let mut request = self.spare_request();
         let connection = &mut self.connections[index];
         request.earlier = connection.requests;

@@ -97,7 +97,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Begins a request whose head has been read: its layout is in the blank request.
     fn begin_request(&mut self, index: u32, id: u32, outline: Outline, complete: bool) -> Still {
         let now = self.backend.now();
-        self.tally.asked_by_http2();
+        self.tally.count_http2();
         let fresh = self.memory.spare_requests.pop().unwrap_or_default();
         let mut request = std::mem::replace(&mut self.memory.blank, fresh);
         std::mem::swap(&mut request.text, &mut self.memory.head_text);

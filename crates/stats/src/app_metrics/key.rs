@@ -82,7 +82,7 @@ impl Key {
         for &(label, value) in &*sorted {
             check_label(label)?;
             if label == before {
-                return Err(format!("the label {} is there twice", shown(label)));
+                return Err(format!("the label {} is there twice", quoted(label)));
             }
             before = label;
             key.append(&[label.len() as u8]);
@@ -148,7 +148,7 @@ fn bare(kind: Kind, name: &[u8]) -> Result<&str, String> {
     let text = identifier(name).ok_or_else(|| {
         format!(
             "a figure cannot be called {}: a name has letters of ASCII, digits and _, and does not begin with a digit",
-            shown(name)
+            quoted(name)
         )
     })?;
     let begin = text.strip_prefix(PREFIX).unwrap_or(text);
@@ -163,7 +163,7 @@ fn check_label(label: &[u8]) -> Result<(), String> {
     match identifier(label) {
         None => Err(format!(
             "a label cannot be called {}: a name has letters of ASCII, digits and _, and does not begin with a digit",
-            shown(label)
+            quoted(label)
         )),
         Some("le") => Err("a label cannot be called le: that is the one of buckets".to_owned()),
         Some(name) if name.starts_with("__") => Err(format!("a label cannot be called {name}: __ is for Prometheus itself")),
@@ -179,13 +179,13 @@ fn identifier(name: &[u8]) -> Option<&str> {
 }
 
 /// Formats an untrusted name for a message.
-fn shown(name: &[u8]) -> String {
-    let mut shown = String::new();
+fn quoted(name: &[u8]) -> String {
+    let mut quoted = String::new();
     for letter in String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES)]).escape_debug() {
         // Writing to a String cannot fail.
-        let _ = write!(shown, "{letter}");
+        let _ = write!(quoted, "{letter}");
     }
-    format!("\"{shown}\"")
+    format!("\"{quoted}\"")
 }
 
 /// Splits a key into its parts without a check of its names.

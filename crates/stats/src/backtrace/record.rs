@@ -117,7 +117,7 @@ impl Area {
 
 fn write_line(line: &SharedLine, bytes: &[u8]) {
     let mut whole = [0; LINE_BYTES];
-    whole.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    whole.iter_mut().zip(bytes).for_each(|(target, byte)| *target = *byte);
     let (in_halves, in_words) = whole.split_at(WORDS_AT);
     for (half, bytes) in line.halves.iter().zip(in_halves.as_chunks().0) {
         half.store(u32::from_ne_bytes(*bytes), Relaxed);
@@ -128,22 +128,22 @@ fn write_line(line: &SharedLine, bytes: &[u8]) {
 }
 
 fn append(text: &mut Vec<u8>, bytes: &[u8], most: usize) {
-    let shown = if bytes.len() > most { &bytes[..most - CUT.len()] } else { bytes };
+    let kept = if bytes.len() > most { &bytes[..most - CUT.len()] } else { bytes };
     let cut: &[u8] = if bytes.len() > most { CUT } else { b"" };
-    text.extend_from_slice(&((shown.len() + cut.len()) as u16).to_ne_bytes());
-    text.extend_from_slice(shown);
+    text.extend_from_slice(&((kept.len() + cut.len()) as u16).to_ne_bytes());
+    text.extend_from_slice(kept);
     text.extend_from_slice(cut);
 }
 
 /// Encodes a mark whether an app runs, the number of omitted frames, the request, and the frames; each text is preceded by
 /// its size.
 fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
-    let shown = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
-    let more = more + frames.map_or(0, <[_]>::len) - shown.len();
+    let kept = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
+    let more = more + frames.map_or(0, <[_]>::len) - kept.len();
     let mut text = u32::from(frames.is_some()).to_ne_bytes().to_vec();
     text.extend_from_slice(&u32::try_from(more).unwrap_or(u32::MAX).to_ne_bytes());
     append(&mut text, about, ABOUT_BYTES);
-    shown.iter().for_each(|frame| append(&mut text, frame, FRAME_BYTES));
+    kept.iter().for_each(|frame| append(&mut text, frame, FRAME_BYTES));
     text
 }
 

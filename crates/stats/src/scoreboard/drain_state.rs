@@ -16,16 +16,16 @@ pub enum DrainState {
 }
 
 impl DrainState {
-    pub(super) fn read(place: &AtomicU32) -> Self {
-        match place.load(Acquire) {
+    pub(super) fn read(word: &AtomicU32) -> Self {
+        match word.load(Acquire) {
             0 => Self::Serving,
             1 => Self::Announced,
             _ => Self::Closing,
         }
     }
 
-    pub(super) fn write(self, place: &AtomicU32) {
-        place.store(self as u32, Release);
+    pub(super) fn write(self, word: &AtomicU32) {
+        word.store(self as u32, Release);
     }
 }
 
@@ -35,11 +35,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let place = AtomicU32::new(0);
-        assert_eq!(DrainState::read(&place), DrainState::Serving);
+        let word = AtomicU32::new(0);
+        assert_eq!(DrainState::read(&word), DrainState::Serving);
         for drain_state in [DrainState::Announced, DrainState::Closing, DrainState::Serving] {
-            drain_state.write(&place);
-            assert_eq!(DrainState::read(&place), drain_state);
+            drain_state.write(&word);
+            assert_eq!(DrainState::read(&word), drain_state);
         }
     }
 }

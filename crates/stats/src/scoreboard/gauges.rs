@@ -18,17 +18,17 @@ pub struct ConnectionGauges(pub(super) &'static SharedLine);
 impl ConnectionGauges {
     /// Replaces the counters of one lane by new ones.
     pub fn change(self, before: &GaugeValues, now: &GaugeValues) {
-        for ((place, before), now) in self.0.halves.iter().zip(before).zip(now) {
+        for ((half, before), now) in self.0.halves.iter().zip(before).zip(now) {
             // Most are unchanged. A decrease wraps around to the correct sum.
             if before != now {
-                place.fetch_add(now.wrapping_sub(*before), Relaxed);
+                half.fetch_add(now.wrapping_sub(*before), Relaxed);
             }
         }
     }
 
     /// Resets the counters: the process has ended, or is about to start.
     pub(super) fn clear(self) {
-        self.0.halves.iter().for_each(|place| place.store(0, Relaxed));
+        self.0.halves.iter().for_each(|half| half.store(0, Relaxed));
     }
 }
 

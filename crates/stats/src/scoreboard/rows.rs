@@ -76,7 +76,7 @@ pub(super) fn halves(line: &SharedLine) -> [u32; 8] {
 pub(super) fn bytes(line: &SharedLine) -> [u8; 64] {
     let parts = halves(line).into_iter().flat_map(u32::to_ne_bytes).chain(words(line).into_iter().flat_map(u64::to_ne_bytes));
     let mut bytes = [0; 64];
-    bytes.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
+    bytes.iter_mut().zip(parts).for_each(|(target, byte)| *target = byte);
     bytes
 }
 
@@ -170,9 +170,9 @@ impl Board {
     }
 
     /// Reads one of the lines of a slot.
-    fn line(&self, index: usize, place: usize) -> Option<[u8; 64]> {
+    fn line(&self, index: usize, offset: usize) -> Option<[u8; 64]> {
         let mut line = [0; 64];
-        self.read_into(&mut line, lines(index, self.threads) + place).then_some(line)
+        self.read_into(&mut line, lines(index, self.threads) + offset).then_some(line)
     }
 
     /// Reads the account of a slot.

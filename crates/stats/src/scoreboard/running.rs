@@ -137,7 +137,7 @@ pub(super) fn clear(line: &RunningLine) {
 
 fn write_text(line: &SharedLine, parts: [&[u8]; 3]) {
     let mut text = [0; TEXT_BYTES];
-    text.iter_mut().zip(parts.into_iter().flatten()).for_each(|(place, byte)| *place = *byte);
+    text.iter_mut().zip(parts.into_iter().flatten()).for_each(|(target, byte)| *target = *byte);
     let (in_words, in_halves) = text.split_at(TEXT_IN_WORDS);
     for (word, bytes) in line.words[1..].iter().zip(in_words.as_chunks().0) {
         word.store(u64::from_ne_bytes(*bytes), Relaxed);

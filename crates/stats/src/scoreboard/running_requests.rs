@@ -42,10 +42,10 @@ impl Board {
         let (now, mut all) = (rows::clock(), Vec::new());
         for (pid, lines) in self.lines_of_workers() {
             let pairs = lines.as_chunks::<3>().0.iter();
-            let shown = |[first, second, _]: &[[u8; 64]; 3]| {
+            let reported = |[first, second, _]: &[[u8; 64]; 3]| {
                 RunningRequest::of(pid, (rows::words_in(first), rows::halves_in(first)), rows::words_in(second), now)
             };
-            all.extend(pairs.filter_map(shown));
+            all.extend(pairs.filter_map(reported));
         }
         all
     }
@@ -56,12 +56,12 @@ impl Scoreboard {
     pub fn running_requests(&self) -> Vec<RunningRequest> {
         let now = rows::clock();
         let rows = self.slots().iter().enumerate().filter_map(|(index, slot)| Some((slot.row(index)?, slot.running)));
-        let shown = |(row, lines): (Row, &'static [RunningLine])| {
+        let reported = |(row, lines): (Row, &'static [RunningLine])| {
             lines.iter().filter_map(move |[first, second, _]| {
                 RunningRequest::of(row.pid, (rows::words(first), rows::halves(first)), rows::words(second), now)
             })
         };
-        rows.flat_map(shown).collect()
+        rows.flat_map(reported).collect()
     }
 }
 
@@ -86,10 +86,13 @@ mod tests {
         let layout = HeadLayout::default();
         let began = Duration::from_millis(rows::clock()).saturating_sub(Duration::from_secs(5));
         apps.begin(ExchangeId(1), &RequestHead::new(b"", &layout), began);
-        for shown in [board.running_requests(), scoreboard.running_requests()] {
-            assert_eq!((shown.len(), shown[0].pid, shown[0].text.clone()), (1, 77, (b" ".to_vec(), false)));
+        for reported in [board.running_requests(), scoreboard.running_requests()] {
+            assert_eq!((reported.len(), reported[0].pid, reported[0].text.clone()), (1, 77, (b" ".to_vec(), false)));
             let most = Duration::from_secs(600);
-            assert!((Duration::from_secs(5)..most).contains(&shown[0].age) && shown[0].quiet.is_some_and(|quiet| quiet < most));
+            assert!(
+                (Duration::from_secs(5)..most).contains(&reported[0].age)
+                    && reported[0].quiet.is_some_and(|quiet| quiet < most)
+            );
         }
         apps.hold(ExchangeId(1));
         assert_eq!(board.running_requests()[0].quiet, None, "it waits for its client");
@@ -99,8 +102,11 @@ mod tests {
 
     #[test]
     fn nonsense_is_shown_and_does_no_harm() {
-        let shown = RunningRequest::of(1, ([u64::MAX; 4], [u32::MAX; 8]), [u64::MAX; 4], 5).expect("it is not empty");
-        assert_eq!((shown.age, shown.quiet, shown.deadline), (Duration::ZERO, Some(Duration::ZERO), OwnDeadline::Never));
-        assert!(shown.text.1);
+        let reported = RunningRequest::of(1, ([u64::MAX; 4], [u32::MAX; 8]), [u64::MAX; 4], 5).expect("it is not empty");
+        assert_eq!(
+            (reported.age, reported.quiet, reported.deadline),
+            (Duration::ZERO, Some(Duration::ZERO), OwnDeadline::Never)
+        );
+        assert!(reported.text.1);
     }
 }

@@ -32,7 +32,7 @@ const PRESENT_VERSION: u64 = 1;
 #[derive(Debug)]
 pub struct RouteTotals {
     /// The accounts, by the number of the route; `None` for a route without a place.
-    places: Vec<Option<RouteAccount>>,
+    accounts: Vec<Option<RouteAccount>>,
     /// The file of the totals; `None` if they are private to this process.
     file: Option<(OwnedFd, KeptLines)>,
 }
@@ -41,7 +41,7 @@ impl RouteTotals {
     /// Creates totals for routes of these names that are never passed on; `None` without routes.
     pub(crate) fn of_this_process(names: &[&str]) -> Option<Self> {
         let lines = || Vec::leak((0..1 + names.len() * PLACE_LINES).map(|_| SharedLine::default()).collect());
-        (!names.is_empty()).then(|| Self { places: places(lines(), names), file: None })
+        (!names.is_empty()).then(|| Self { accounts: accounts(lines(), names), file: None })
     }
 
     /// Creates totals that can be passed on. Continues with the file of the previous process, if that can be read.
@@ -64,7 +64,7 @@ impl RouteTotals {
         for (word, value) in kept.lines()[0].words.iter().zip([MAGIC_NUMBER, PRESENT_VERSION]) {
             word.store(value, Relaxed);
         }
-        Ok(Some(Self { places: places(kept.lines(), names), file: Some((file, kept)) }))
+        Ok(Some(Self { accounts: accounts(kept.lines(), names), file: Some((file, kept)) }))
     }
 
     fn adopt(names: &[&str], file: OwnedFd) -> io::Result<Self> {
@@ -75,7 +75,7 @@ impl RouteTotals {
             kept.leave()?;
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Self { places: places(lines, names), file: Some((file, kept)) })
+        Ok(Self { accounts: accounts(lines, names), file: Some((file, kept)) })
     }
 
     /// Returns the file, for a process that continues with it.
@@ -93,43 +93,43 @@ impl RouteTotals {
 
     /// Adds the growth of the routes' counters.
     pub(super) fn add(&self, routes: &[RouteCounts]) {
-        for (place, counts) in self.places.iter().zip(routes) {
-            place.iter().for_each(|place| place.add(counts));
+        for (account, counts) in self.accounts.iter().zip(routes) {
+            account.iter().for_each(|account| account.add(counts));
         }
     }
 
     pub(super) fn read(&self) -> Vec<RouteCounts> {
-        self.places.iter().map(|place| place.map(RouteAccount::read).unwrap_or_default()).collect()
+        self.accounts.iter().map(|account| account.map(RouteAccount::read).unwrap_or_default()).collect()
     }
 }
 
 /// Returns the accounts for these names.
-fn places(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAccount>> {
+fn accounts(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAccount>> {
     let lines: &[[SharedLine; PLACE_LINES]] = lines.get(1..).unwrap_or_default().as_chunks().0;
     let find = |name: &&str| {
-        let place = place(lines, &words(name));
-        if place.is_none() {
+        let account = find_or_take(lines, &words(name));
+        if account.is_none() {
             log::warn!("the requests of route {name} are not counted: there were {PLACES} other routes since the server began");
         }
-        place
+        account
     };
     names.iter().map(find).collect()
 }
 
 /// Returns the account for an encoded name.
-fn place(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_LINES * EACH]) -> Option<RouteAccount> {
-    let words = |place: &'static [SharedLine; PLACE_LINES]| place[..NAME_LINES].iter().flat_map(|line| &line.words);
-    let own = lines.iter().find(|place| words(place).zip(name).all(|(word, value)| word.load(Relaxed) == *value));
-    let free = || lines.iter().find(|place| words(place).all(|word| word.load(Relaxed) == 0));
-    let place = own.or_else(free)?;
-    words(place).zip(name).for_each(|(word, value)| word.store(*value, Relaxed));
-    RouteAccount::in_lines(place.last_chunk()?)
+fn find_or_take(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_LINES * EACH]) -> Option<RouteAccount> {
+    let words = |account: &'static [SharedLine; PLACE_LINES]| account[..NAME_LINES].iter().flat_map(|line| &line.words);
+    let own = lines.iter().find(|account| words(account).zip(name).all(|(word, value)| word.load(Relaxed) == *value));
+    let free = || lines.iter().find(|account| words(account).all(|word| word.load(Relaxed) == 0));
+    let account = own.or_else(free)?;
+    words(account).zip(name).for_each(|(word, value)| word.store(*value, Relaxed));
+    RouteAccount::in_lines(account.last_chunk()?)
 }
 
 /// Encodes a name: its length plus 1, so that no used place begins with zero, and its bytes.
 fn words(name: &str) -> [u64; NAME_LINES * EACH] {
     let mut bytes = [0; NAME_BYTES];
-    bytes.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
+    bytes.iter_mut().zip(name.bytes()).for_each(|(target, byte)| *target = byte);
     let mut words = [0; NAME_LINES * EACH];
     words[0] = name.len() as u64 + 1;
     words[1..].iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
@@ -172,9 +172,9 @@ mod tests {
     fn who_has_left_them_does_not_change_them_and_what_is_no_such_file_is_left_alone() {
         let first = RouteTotals::in_file(&["other"], None).expect("a file in memory").expect("there are routes");
         let child = next(&first, &["other"]);
-        let place = child.places[0].expect("it has one");
+        let account = child.accounts[0].expect("it has one");
         child.leave().expect("there is memory");
-        place.add(&grown(7));
+        account.add(&grown(7));
         assert_eq!(told(&first), [0]);
         first.add(&[grown(1)]);
         let (file, lines) = first.file.as_ref().expect("it has a file");

@@ -105,7 +105,7 @@ impl Tally {
 
     /// Counts the head of an HTTP/1 request that has been read.
     #[inline]
-    pub fn asked(&self, version: Version) {
+    pub fn count_version(&self, version: Version) {
         if version == Version::Http11 { self.own.bump(Counter::RequestsHttp11, 1) } else { self.asked_otherwise() }
     }
 
@@ -116,14 +116,14 @@ impl Tally {
 
     /// Counts the head of an HTTP/2 request that has been read and has opened a stream.
     #[inline]
-    pub fn asked_by_http2(&self) {
+    pub fn count_http2(&self) {
         self.own.bump(Counter::RequestsHttp2, 1);
         self.count(Counter::Http2Streams);
     }
 
     /// Counts a FastCGI request that has begun.
     #[inline]
-    pub fn asked_by_web_server(&self) {
+    pub fn count_fastcgi(&self) {
         self.own.bump(Counter::RequestsFastCgi, 1);
     }
 
@@ -199,10 +199,10 @@ mod tests {
         tally.received(1000);
         tally.sent(70);
         tally.queued();
-        tally.asked(Version::Http11);
-        (0..2).for_each(|_| tally.asked(Version::Http10));
-        (0..3).for_each(|_| tally.asked_by_http2());
-        (0..4).for_each(|_| tally.asked_by_web_server());
+        tally.count_version(Version::Http11);
+        (0..2).for_each(|_| tally.count_version(Version::Http10));
+        (0..3).for_each(|_| tally.count_http2());
+        (0..4).for_each(|_| tally.count_fastcgi());
     }
 
     /// The expected counters after the events of the test.
