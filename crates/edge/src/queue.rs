@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The shortest interval between two log lines about waiting requests.
-const SAID_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A request that has waited for this long, and whose client has closed its sending side, is dropped: people and proxies
 /// that give up do that, so no client waits for an answer. (A client that closes it earlier may have sent its only request.)
@@ -40,7 +40,7 @@ const TOO_FEW_WORKERS: &str = "more workers (--workers, --threads) or faster ans
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// The time of the last log line about waiting requests.
-    said: Option<Duration>,
+    logged_at: Option<Duration>,
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
@@ -197,10 +197,10 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Logs how many requests wait and why, at limited frequency.
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
-        if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
+        if self.queue.logged_at.is_some_and(|logged_at| now.saturating_sub(logged_at) < LOG_INTERVAL) {
             return;
         }
-        self.queue.said = Some(now);
+        self.queue.logged_at = Some(now);
         let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.waiting_requests());
         let waiting = match depth {
             0 => "no request waits for a worker".to_owned(),

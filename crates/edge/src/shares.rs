@@ -33,7 +33,7 @@ struct Share {
     /// The request in the queue that does not make room again.
     stays: Option<Ticket>,
     /// The number of waiting requests counted during a pass over the queue.
-    seen: usize,
+    counted: usize,
 }
 
 /// The shares of all connections.
@@ -214,7 +214,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             for ticket in pool.waiting() {
                 if let Some(connection) = table.connection(ticket) {
                     let share = table.shares.share(connection);
-                    share.seen = if one_more { share.seen + 1 } else { 0 };
+                    share.counted = if one_more { share.counted + 1 } else { 0 };
                 }
             }
         }
@@ -223,7 +223,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 let Some(connection) = table.connection(ticket) else { return false };
                 let share = table.shares.share(connection);
                 // 0 after the first of them has been visited.
-                let waiting = std::mem::take(&mut share.seen);
+                let waiting = std::mem::take(&mut share.counted);
                 let is_first = waiting > 0;
                 let with_workers = share.all.saturating_sub(waiting + share.aside.len());
                 if is_first && (with_workers == 0 || share.stays == Some(ticket)) {
