@@ -479,8 +479,8 @@ impl<'a, S: Source> Lane<'a, S> {
     fn leave_app(&self, exchange: ExchangeId) {
         if let Some(aside) = &self.aside {
             let mut called = aside.called.borrow_mut();
-            if let Some(place) = called.iter().rposition(|id| *id == exchange) {
-                called.swap_remove(place);
+            if let Some(index) = called.iter().rposition(|id| *id == exchange) {
+                called.swap_remove(index);
             }
             self.count_busy(-1);
         }

@@ -14,9 +14,9 @@ impl<S: Source> Lane<'_, S> {
         {
             event_sources.clear();
         }
-        let told = self.slot.log_opening.load(Ordering::Relaxed);
-        if self.logs_opened.get().is_some_and(|opened| opened != told) {
-            self.logs_opened.set(Some(told));
+        let reopenings = self.slot.log_opening.load(Ordering::Relaxed);
+        if self.logs_opened.get().is_some_and(|opened| opened != reopenings) {
+            self.logs_opened.set(Some(reopenings));
             source.reopen_logs();
         }
         drop(source);

@@ -157,9 +157,9 @@ impl<'a> ThreadPool<'a> {
     /// the main thread.
     pub fn park_main(&self) -> bool {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
-        let seen = self.parker.main_wakes();
+        let wakes_before = self.parker.main_wakes();
         self.lock.rest_main().unwrap_or_else(|| {
-            self.parker.sleep(self.lock, WakeCondition::MainWoken(seen), None);
+            self.parker.sleep(self.lock, WakeCondition::MainWoken(wakes_before), None);
             self.lock.see_to_interrupts()
         })
     }

@@ -74,21 +74,21 @@ impl Redirect {
 fn location(request: &Request<'_>, port: u16) -> Option<Vec<u8>> {
     let head = &request.head;
     let host = host_of(head.host()?)?;
-    let place = match head.form() {
+    let path_and_query = match head.form() {
         // `OPTIONS *` becomes a URL without a path (RFC 9112, section 3.2.4).
         TargetForm::Asterisk => &[],
         TargetForm::Authority => return None,
         TargetForm::Origin | TargetForm::Absolute => head.path_and_query(),
     };
     // Nothing in the path may become a part of the host.
-    if !matches!(place, [] | [b'/' | b'?', ..]) {
+    if !matches!(path_and_query, [] | [b'/' | b'?', ..]) {
         return None;
     }
     let mut location = [b"https://", host].concat();
     if port != DEFAULT_PORT {
         location.extend_from_slice(format!(":{port}").as_bytes());
     }
-    for &byte in place {
+    for &byte in path_and_query {
         if is_plain(byte) {
             location.push(byte);
         } else {
