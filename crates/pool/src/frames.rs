@@ -273,9 +273,9 @@ impl<'a> Joint<'a> {
         let (words, rest) = bytes.as_chunks::<WORD>();
         let (one, other) = self.ring_buffer.run(self.position, words.len());
         let (start, end) = words.split_at(one.len());
-        for (places, words) in [(one, start), (other, end)] {
-            for (place, word) in places.iter().zip(words) {
-                place.store(u64::from_ne_bytes(*word), Relaxed);
+        for (area, words) in [(one, start), (other, end)] {
+            for (target, word) in area.iter().zip(words) {
+                target.store(u64::from_ne_bytes(*word), Relaxed);
             }
         }
         self.position += words.len() as u64;

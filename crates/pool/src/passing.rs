@@ -79,8 +79,8 @@ impl DescriptorChannel {
     /// The peer sent more descriptors than frames refer to, the process may not have more descriptors ([`Errno::MFILE`]), or
     /// the operating system refuses.
     pub(crate) fn take(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
-        if let Some(place) = self.kept.iter().position(|kept| kept.0 == tag) {
-            return self.kept.swap_remove(place).1.received().map(Some);
+        if let Some(index) = self.kept.iter().position(|kept| kept.0 == tag) {
+            return self.kept.swap_remove(index).1.received().map(Some);
         }
         while let Some((found, passed)) = self.receive()? {
             let Some(passed) = passed else { continue };

@@ -412,8 +412,8 @@ impl Worker {
         })?;
         self.passed += 1;
         let mut bytes = [0; 3 * WORD];
-        for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip([tag, offset, size]) {
-            *place = number.to_ne_bytes();
+        for (target, number) in bytes.as_chunks_mut().0.iter_mut().zip([tag, offset, size]) {
+            *target = number.to_ne_bytes();
         }
         self.write(taken, Kind::File, &bytes);
         Ok(())

@@ -70,10 +70,10 @@ impl Edge {
     fn wait_without_answer(&self, ticket: Ticket) -> u64 {
         let slot = ticket.0.slot;
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
-        let said = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
+        let claimed = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
         // An earlier time belongs to the former request of the slot; a worker that has just taken this request has already
         // written the time.
-        let taken = if self.holder(ticket).is_some() && said >= since { said.min(self.now) } else { self.now };
+        let taken = if self.holder(ticket).is_some() && claimed >= since { claimed.min(self.now) } else { self.now };
         taken.saturating_sub(since)
     }
 

@@ -50,8 +50,8 @@ impl Edge {
             let words = edge.requests.words();
             words[layout.paused(worker, area)].store(0, SeqCst);
             let read = words[layout.consumed(worker, area)].load(Acquire);
-            let said = Entry::from_bits(words[layout.answer_of(worker, area)].load(Acquire));
-            let answer_of = match said.filter(|entry| edge.current(*entry).is_some()) {
+            let noted = Entry::from_bits(words[layout.answer_of(worker, area)].load(Acquire));
+            let answer_of = match noted.filter(|entry| edge.current(*entry).is_some()) {
                 Some(entry) => {
                     edge.records[entry.slot as usize].state = State::Begun(worker, area);
                     AnswerOf::Exchange(entry)
