@@ -79,25 +79,25 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         // [`set_completion_time`] writes the time.
         halves(0),
     ];
-    let places = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
-    for (place, number) in places.iter_mut().zip(numbers.as_flattened()) {
-        *place = number.to_ne_bytes();
+    let targets = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
+    for (target, number) in targets.iter_mut().zip(numbers.as_flattened()) {
+        *target = number.to_ne_bytes();
     }
     let lines = room.lines(fields + variables.len())?;
     let (field_lines, variable_lines) = lines.split_at_mut(fields);
-    for (place, field) in field_lines.iter_mut().zip(&layout.fields) {
-        put_field(field, place);
+    for (target, field) in field_lines.iter_mut().zip(&layout.fields) {
+        put_field(field, target);
     }
     let mut position = text.len();
-    for (place, (name, value)) in field_lines[layout.fields.len()..].iter_mut().zip(added) {
+    for (target, (name, value)) in field_lines[layout.fields.len()..].iter_mut().zip(added) {
         let between = position + name.len();
         let known = number_of(KnownField::lookup(name));
-        *place = line(Span::new(position, between), Span::new(between, between + value.len()), known, 0);
+        *target = line(Span::new(position, between), Span::new(between, between + value.len()), known, 0);
         position = between + value.len();
     }
     let shift = if apart.is_empty() { 0 } else { position as u32 };
-    for (place, variable) in variable_lines.iter_mut().zip(variables) {
-        *place = line(
+    for (target, variable) in variable_lines.iter_mut().zip(variables) {
+        *target = line(
             variable.name,
             variable.value,
             variable.known.map_or(KnownVariable::ALL.len() as u32, |known| known as u32),
@@ -124,8 +124,8 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
 /// share; 0 if unknown.
 #[inline]
 pub fn set_completion_time(room: &mut [u8], complete: u64) {
-    if let Some(place) = room.get_mut(STAMP..NUMBERS * NUMBER) {
-        place.copy_from_slice(halves(complete).map(u32::to_ne_bytes).as_flattened());
+    if let Some(target) = room.get_mut(STAMP..NUMBERS * NUMBER) {
+        target.copy_from_slice(halves(complete).map(u32::to_ne_bytes).as_flattened());
     }
 }
 
@@ -159,8 +159,8 @@ impl<'a> Room<'a> {
 
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let place = self.take(bytes.len())?;
-        copy_short(bytes, place);
+        let target = self.take(bytes.len())?;
+        copy_short(bytes, target);
         Some(())
     }
 
@@ -221,11 +221,11 @@ const fn halves(number: u64) -> [u32; 2] {
 
 /// Writes the line of a field whose spans stay as they are.
 #[inline(always)]
-fn put_field(&FieldLayout { name, value, known }: &FieldLayout, place: &mut [u8; LINE]) {
+fn put_field(&FieldLayout { name, value, known }: &FieldLayout, target: &mut [u8; LINE]) {
     let numbers = [name.start, name.end, value.start, value.end, number_of(known)];
     let [a, b, c, d, e] = numbers.map(u32::to_ne_bytes);
-    let places = place.as_chunks_mut::<NUMBER>().0;
-    (places[0], places[1], places[2], places[3], places[4]) = (a, b, c, d, e);
+    let targets = target.as_chunks_mut::<NUMBER>().0;
+    (targets[0], targets[1], targets[2], targets[3], targets[4]) = (a, b, c, d, e);
 }
 
 /// The number of a well-known field: its position in [`KnownField::ALL`]. Other fields have a number beyond that list.
@@ -238,8 +238,8 @@ fn number_of(known: Option<KnownField>) -> u32 {
 fn line(name: Span, value: Span, known: u32, shift: u32) -> [u8; LINE] {
     let numbers = [name.start + shift, name.end + shift, value.start + shift, value.end + shift, known];
     let mut bytes = [0; LINE];
-    for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
-        *place = number.to_ne_bytes();
+    for (target, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *target = number.to_ne_bytes();
     }
     bytes
 }

@@ -82,8 +82,8 @@ impl Stored {
         // The ends of the parts. Each part has fewer than 2^32 bytes.
         let mut ends = [(NUMBERS * NUMBER + size_of_val(lines)) as u64; 6];
         let [[a, b], [c, d]] = [numbers.pair(8), numbers.pair(9)];
-        for (place, size) in [text, a, b, c, d].into_iter().enumerate() {
-            ends[place + 1] = ends[place] + u64::from(size);
+        for (index, size) in [text, a, b, c, d].into_iter().enumerate() {
+            ends[index + 1] = ends[index] + u64::from(size);
         }
         if ends[5] > slot.len() as u64 || slot.len() > u32::MAX as usize {
             return Err(Malformed);
@@ -92,7 +92,7 @@ impl Stored {
         self.text = part(0);
         self.endpoints = [part(1), part(2), part(3), part(4)];
         let mut position = ends[5];
-        let mut place = |kind: u32, [low, high]: [u32; 2]| {
+        let mut location = |kind: u32, [low, high]: [u32; 2]| {
             let size = u64::from(low) | u64::from(high) << 32;
             Ok(match kind & 3 {
                 0 => ContentLocation::Nowhere,
@@ -106,8 +106,8 @@ impl Stored {
         };
         let [low, high] = numbers.pair(12);
         self.complete = u64::from(low) | u64::from(high) << 32;
-        self.content = place(kinds, numbers.pair(10))?;
-        self.data = place(kinds >> 2, numbers.pair(11))?;
+        self.content = location(kinds, numbers.pair(10))?;
+        self.data = location(kinds >> 2, numbers.pair(11))?;
         self.trailers = match flags & flag::TRAILERS {
             0 => None,
             _ => Trailers::of(read_trailers(&slot[position as usize..])?),
@@ -172,7 +172,7 @@ impl Stored {
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
-        let view = |place: ContentLocation, file: Option<BorrowedFd<'a>>| match place {
+        let view = |location: ContentLocation, file: Option<BorrowedFd<'a>>| match location {
             ContentLocation::Nowhere => Some(Content::None),
             ContentLocation::Slot { start, end } => Some(Content::Memory(&self.bytes[start..end])),
             ContentLocation::File { size } => file.map(|file| Content::File { file, size }),
