@@ -111,7 +111,7 @@ impl Closing {
     /// at once instead of waiting.
     pub(super) fn close_if_quiet(&mut self, listeners: &[Listener]) {
         let now = Instant::now();
-        if self.close_at.is_none_or(|moment| now < moment) {
+        if self.close_at.is_none_or(|time| now < time) {
             return;
         }
         let begun = self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);

@@ -516,7 +516,7 @@ impl<'a> Edges<'a> {
             EdgesPhase::Serving => None,
             EdgesPhase::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
             EdgesPhase::Draining { deadline, closing, .. } => {
-                let next = closing.next_look().map_or(*deadline, |moment| moment.min(*deadline));
+                let next = closing.next_look().map_or(*deadline, |time| time.min(*deadline));
                 Some(next.saturating_duration_since(now))
             }
         };

@@ -16,7 +16,7 @@ const KEPT: usize = 64;
 pub(super) struct FailurePipe {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
-    /// FailurePipe that were read and not queried: process id and text.
+    /// Reasons that were read and not queried: process id and text.
     kept: Vec<(u32, String)>,
 }
 
@@ -65,8 +65,8 @@ impl FailurePipe {
                 self.kept.push((process, reason.to_owned()));
             }
         }
-        let place = self.kept.iter().rposition(|(whose, _)| *whose == process);
-        let reason = place.map(|place| self.kept.remove(place).1);
+        let index = self.kept.iter().rposition(|(whose, _)| *whose == process);
+        let reason = index.map(|index| self.kept.remove(index).1);
         self.kept.drain(..self.kept.len().saturating_sub(KEPT));
         reason
     }

@@ -75,7 +75,7 @@ impl Pace {
 
     /// Returns the time to wait before the next start; zero if it is permitted now.
     pub(super) fn wait(&self, now: Instant) -> Duration {
-        let until = |moment: Option<Instant>| moment.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(now));
+        let until = |time: Option<Instant>| time.map_or(Duration::ZERO, |time| time.saturating_duration_since(now));
         let pause = if self.lost > 0 { self.replacements.wait(now) } else { until(self.not_before) };
         pause.max(until(self.spaced_until))
     }

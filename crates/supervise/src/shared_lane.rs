@@ -323,14 +323,14 @@ mod tests {
     }
 
     /// Calls `act` with a pool of one thread, a client and a pipe that wakes the worker.
-    fn with_crew(
+    fn with_shared_lane(
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
-        with_crew_of(&Lonely::default(), settings, act);
+        with_shared_lane_of(&Lonely::default(), settings, act);
     }
 
-    fn with_crew_of(
+    fn with_shared_lane_of(
         lock: &dyn GlobalLock,
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_turn_answers_one_request_and_does_not_wait_for_it() {
-        with_crew(Settings::default(), |crew, client, _, _| {
+        with_shared_lane(Settings::default(), |crew, client, _, _| {
             let mut host = Native::new("whole");
             assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
             for _ in 0..3 {
@@ -385,7 +385,7 @@ mod tests {
         std::fs::write(directory.path().join("a.txt"), "a file").expect("it is writable");
         let mut settings = Settings::default();
         settings.files.mounts.push(Mount { prefix: "/files".to_owned(), directory: directory.path().to_owned() });
-        with_crew(settings, |crew, client, slot, _| {
+        with_shared_lane(settings, |crew, client, slot, _| {
             let mut host = Native::new("whole");
             for (target, end) in [("/files/a.txt", "\r\n\r\na file"), ("/files/b.txt", "whole"), ("/a.txt", "whole")] {
                 write!(client, "GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn what_another_thread_finds_while_waiting_reaches_the_next_turn() {
-        with_crew(Settings::default(), |crew, client, _, _| {
+        with_shared_lane(Settings::default(), |crew, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
             // First the connection, then the request: the kernel reports each once, and only to a waiting thread.
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn a_thread_that_leaves_a_request_behind_has_another_one_come() {
         let language = Lonely::default();
-        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
             assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn an_app_that_looks_for_its_client_has_another_thread_come_for_the_news() {
         let language = Lonely::default();
-        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
             let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
             let mut host = Looking(other.try_clone().expect("there are descriptors"), &language);
             client.write_all(REQUEST).expect("it is connected");
@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn an_app_that_takes_a_socket_behind_its_call_has_another_thread_look_whether_the_worker_ends() {
         let language = Lonely::default();
-        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
             let mut host = Keeping(None);
             client.write_all(REQUEST).expect("it is connected");
             assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_has_answered_its_share_asks_for_its_replacement_and_goes_on() {
-        with_crew(Settings { max_requests: Some(2), ..Settings::default() }, |crew, client, slot, _| {
+        with_shared_lane(Settings { max_requests: Some(2), ..Settings::default() }, |crew, client, slot, _| {
             let mut host = Native::new("whole");
             for expected in [WorkerState::Ready, WorkerState::Retiring, WorkerState::Retiring] {
                 slot.set_state(if expected == WorkerState::Ready { expected } else { slot.state() });
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_command_ends_it_for_all_threads() {
-        with_crew(Settings::default(), |crew, client, slot, wake| {
+        with_shared_lane(Settings::default(), |crew, client, slot, wake| {
             let (mut host, mut other) = (Native::new("whole"), Native::new("whole"));
             client.write_all(REQUEST).expect("it is connected");
             slot.set_command(WorkerCommand::Drain);

@@ -283,11 +283,11 @@ impl Workforce for Workers<'_> {
         let has_unwatched = self.members.iter().any(|member| member.process.is_none());
         let watches_apps = self.settings.watched_threads() > 0 && !self.members.is_empty();
         let looks_for_last = self.members.is_empty() && matches!(server.phase, Phase::Stopping { .. });
-        let moments = self.members.iter().filter_map(|member| member.end_by);
-        let moments = moments.chain(self.final_phase.as_ref().and_then(FinalPhase::next_look));
+        let times = self.members.iter().filter_map(|member| member.end_by);
+        let times = times.chain(self.final_phase.as_ref().and_then(FinalPhase::next_look));
         let waits = [
             serves.then(|| self.pace.wait(now)).filter(|wait| !wait.is_zero()),
-            moments.min().map(|moment| moment.saturating_duration_since(now)),
+            times.min().map(|time| time.saturating_duration_since(now)),
             looks_for_last.then_some(LOOK_FOR_HANDSHAKES),
             self.next_late_starter(now),
             self.next_aged(now),

@@ -41,7 +41,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         };
         let restart_file = server.restart_file.as_ref().filter(|_| server.phase == Phase::Serving);
         let waits = [
-            phase.map(|moment| moment.saturating_duration_since(now)),
+            phase.map(|time| time.saturating_duration_since(now)),
             server.drain_period.as_ref().map(|drain_period| drain_period.wait(now)),
             restart_file.map(|file| file.wait(now)),
             server.watch.as_ref().and_then(|watch| watch.wait(now)),

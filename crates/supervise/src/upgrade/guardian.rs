@@ -53,8 +53,8 @@ impl GuardianLink {
     /// Makes this master stop when the guardian dies. Must be called when the previous master has ended, because only then is
     /// the guardian the parent. Returns `false` if it has died already.
     pub(in super::super) fn follow(&self) -> bool {
-        let asked = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
-        if let Err(error) = asked {
+        let outcome = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
+        if let Err(error) = outcome {
             log::error!("cannot ask for a signal when the first process dies: {}", io::Error::from(error));
         }
         rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.guardian)

@@ -60,8 +60,8 @@ impl Workers<'_> {
     pub(super) fn next_aged(&self, now: Instant) -> Option<Duration> {
         let measures = self.settings.life.max_memory.is_some();
         let ready = self.members.iter().filter(|member| member.serving() == Some(WorkerState::Ready));
-        let moments = ready.flat_map(|member| member.due.into_iter().chain(measures.then_some(member.next_measurement)));
-        moments.map(|moment| moment.saturating_duration_since(now)).min()
+        let times = ready.flat_map(|member| member.due.into_iter().chain(measures.then_some(member.next_measurement)));
+        times.map(|time| time.saturating_duration_since(now)).min()
     }
 }
 

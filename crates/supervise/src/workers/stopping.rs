@@ -138,7 +138,7 @@ impl Workers<'_> {
     /// While stopping: kills workers that are still starting.
     fn end_starters(&mut self) {
         let Some(final_phase) = &mut self.final_phase else { return };
-        if final_phase.starters.take_if(|moment| Instant::now() >= *moment).is_none() {
+        if final_phase.starters.take_if(|time| Instant::now() >= *time).is_none() {
             return;
         }
         for member in self.members.iter().filter(|member| member.slot.state() == WorkerState::Starting) {
