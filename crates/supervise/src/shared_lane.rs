@@ -307,10 +307,10 @@ mod tests {
     }
 
     /// Takes turns, and waits between them, until a turn is not idle.
-    fn busy_turn(crew: &SharedLane<'_, Engine<'_, Tls<Epoll>>>, host: &mut dyn Host) -> Turn {
+    fn busy_turn(shared: &SharedLane<'_, Engine<'_, Tls<Epoll>>>, host: &mut dyn Host) -> Turn {
         loop {
-            match crew.turn(host) {
-                Turn::Idle(timeout) => assert!(crew.lane.idle(timeout)),
+            match shared.turn(host) {
+                Turn::Idle(timeout) => assert!(shared.lane.idle(timeout)),
                 turn => return turn,
             }
         }
@@ -335,7 +335,7 @@ mod tests {
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
-        let _deadline = oribi_test_support::waits_for("a crew and its client");
+        let _deadline = oribi_test_support::waits_for("a shared lane and its client");
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         let settings = Settings { listen, workers: 1, ..settings };
         let listeners = open(&settings).expect("loopback is there");
@@ -354,26 +354,26 @@ mod tests {
             must_log: true,
         };
         let reporter = Reporter { slot: &slot, notice: &notice, set_title: &|_| () };
-        let crew = SharedLane::new(&setup, lock, reporter).expect("epoll works");
+        let shared = SharedLane::new(&setup, lock, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
-        act(&crew, &mut client, &slot, &mut waker);
+        act(&shared, &mut client, &slot, &mut waker);
         drop(client);
         slot.set_command(WorkerCommand::Retire);
         waker.write_all(b"x").expect("the pipe has room");
-        crew.work(None).expect("nothing has failed");
+        shared.work(None).expect("nothing has failed");
     }
 
     #[test]
     fn a_turn_answers_one_request_and_does_not_wait_for_it() {
-        with_shared_lane(Settings::default(), |crew, client, _, _| {
+        with_shared_lane(Settings::default(), |shared, client, _, _| {
             let mut host = Native::new("whole");
-            assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
+            assert!(matches!(shared.turn(&mut host), Turn::Idle(_)));
             for _ in 0..3 {
                 client.write_all(REQUEST).expect("it is connected");
-                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
                 assert!(answer(client).ends_with("whole"));
-                let Turn::Idle(Some(left)) = crew.turn(&mut host) else { panic!("an idle connection has a deadline") };
+                let Turn::Idle(Some(left)) = shared.turn(&mut host) else { panic!("an idle connection has a deadline") };
                 assert!(left <= Settings::default().timeouts.keepalive);
             }
         });
@@ -385,31 +385,31 @@ mod tests {
         std::fs::write(directory.path().join("a.txt"), "a file").expect("it is writable");
         let mut settings = Settings::default();
         settings.files.mounts.push(Mount { prefix: "/files".to_owned(), directory: directory.path().to_owned() });
-        with_shared_lane(settings, |crew, client, slot, _| {
+        with_shared_lane(settings, |shared, client, slot, _| {
             let mut host = Native::new("whole");
             for (target, end) in [("/files/a.txt", "\r\n\r\na file"), ("/files/b.txt", "whole"), ("/a.txt", "whole")] {
                 write!(client, "GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
-                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
                 let answer = answer(client);
                 assert!(answer.ends_with(end), "{target}: {answer}");
             }
             write!(client, "POST /files/a.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole"));
             assert_eq!(slot.requests.load(Relaxed), 4);
-            assert_eq!(crew.answered.get(), 3, "the host's share is what it has answered");
+            assert_eq!(shared.answered.get(), 3, "the host's share is what it has answered");
         });
     }
 
     #[test]
     fn what_another_thread_finds_while_waiting_reaches_the_next_turn() {
-        with_shared_lane(Settings::default(), |crew, client, _, _| {
+        with_shared_lane(Settings::default(), |shared, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
             // First the connection, then the request: the kernel reports each once, and only to a waiting thread.
-            crew.lane.idle(None);
-            while !matches!(crew.turn(&mut host), Turn::Answered) {
-                crew.lane.idle(None);
+            shared.lane.idle(None);
+            while !matches!(shared.turn(&mut host), Turn::Answered) {
+                shared.lane.idle(None);
             }
             assert!(answer(client).ends_with("whole"));
         });
@@ -418,20 +418,20 @@ mod tests {
     #[test]
     fn a_thread_that_leaves_a_request_behind_has_another_one_come() {
         let language = Lonely::default();
-        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |shared, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole"));
-            assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
+            assert!(matches!(shared.turn(&mut host), Turn::Idle(_)));
 
             let before = language.0.load(Relaxed);
             let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
             client.write_all(REQUEST).expect("it is connected");
             other.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(language.0.load(Relaxed) > before);
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
         });
     }
@@ -457,12 +457,12 @@ mod tests {
     #[test]
     fn an_app_that_looks_for_its_client_has_another_thread_come_for_the_news() {
         let language = Lonely::default();
-        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |shared, client, _, _| {
             let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
             let mut host = Looking(other.try_clone().expect("there are descriptors"), &language);
             client.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
-            assert_eq!(busy_turn(crew, &mut Native::new("whole")), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut Native::new("whole")), Turn::Answered);
             assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
         });
     }
@@ -480,24 +480,24 @@ mod tests {
     #[test]
     fn an_app_that_takes_a_socket_behind_its_call_has_another_thread_look_whether_the_worker_ends() {
         let language = Lonely::default();
-        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+        with_shared_lane_of(&language, Settings { threads: 2, ..Settings::default() }, |shared, client, _, _| {
             let mut host = Keeping(None);
             client.write_all(REQUEST).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             let before = language.0.load(Relaxed);
-            crew.lane.take_socket(host.0.expect("it has kept one")).expect("it can be taken");
+            shared.lane.take_socket(host.0.expect("it has kept one")).expect("it can be taken");
             assert!(language.0.load(Relaxed) > before);
         });
     }
 
     #[test]
     fn a_worker_that_has_answered_its_share_asks_for_its_replacement_and_goes_on() {
-        with_shared_lane(Settings { max_requests: Some(2), ..Settings::default() }, |crew, client, slot, _| {
+        with_shared_lane(Settings { max_requests: Some(2), ..Settings::default() }, |shared, client, slot, _| {
             let mut host = Native::new("whole");
             for expected in [WorkerState::Ready, WorkerState::Retiring, WorkerState::Retiring] {
                 slot.set_state(if expected == WorkerState::Ready { expected } else { slot.state() });
                 client.write_all(REQUEST).expect("it is connected");
-                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
                 assert!(answer(client).ends_with("whole"));
                 assert_eq!(slot.state(), expected);
             }
@@ -506,16 +506,16 @@ mod tests {
 
     #[test]
     fn a_command_ends_it_for_all_threads() {
-        with_shared_lane(Settings::default(), |crew, client, slot, wake| {
+        with_shared_lane(Settings::default(), |shared, client, slot, wake| {
             let (mut host, mut other) = (Native::new("whole"), Native::new("whole"));
             client.write_all(REQUEST).expect("it is connected");
             slot.set_command(WorkerCommand::Drain);
             wake.write_all(b"x").expect("the pipe has room");
-            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(shared, &mut host), Turn::Answered);
             assert!(answer(client).contains("Connection: close"));
             client.shutdown(std::net::Shutdown::Both).expect("it is connected");
-            assert_eq!(busy_turn(crew, &mut host), Turn::End);
-            assert_eq!(crew.turn(&mut other), Turn::End);
+            assert_eq!(busy_turn(shared, &mut host), Turn::End);
+            assert_eq!(shared.turn(&mut other), Turn::End);
         });
     }
 }

@@ -79,25 +79,25 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         // [`set_completion_time`] writes the time.
         halves(0),
     ];
-    let targets = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
-    for (target, number) in targets.iter_mut().zip(numbers.as_flattened()) {
-        *target = number.to_ne_bytes();
+    let destinations = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
+    for (destination, number) in destinations.iter_mut().zip(numbers.as_flattened()) {
+        *destination = number.to_ne_bytes();
     }
     let lines = room.lines(fields + variables.len())?;
     let (field_lines, variable_lines) = lines.split_at_mut(fields);
-    for (target, field) in field_lines.iter_mut().zip(&layout.fields) {
-        put_field(field, target);
+    for (destination, field) in field_lines.iter_mut().zip(&layout.fields) {
+        put_field(field, destination);
     }
     let mut position = text.len();
-    for (target, (name, value)) in field_lines[layout.fields.len()..].iter_mut().zip(added) {
+    for (destination, (name, value)) in field_lines[layout.fields.len()..].iter_mut().zip(added) {
         let between = position + name.len();
         let known = number_of(KnownField::lookup(name));
-        *target = line(Span::new(position, between), Span::new(between, between + value.len()), known, 0);
+        *destination = line(Span::new(position, between), Span::new(between, between + value.len()), known, 0);
         position = between + value.len();
     }
     let shift = if apart.is_empty() { 0 } else { position as u32 };
-    for (target, variable) in variable_lines.iter_mut().zip(variables) {
-        *target = line(
+    for (destination, variable) in variable_lines.iter_mut().zip(variables) {
+        *destination = line(
             variable.name,
             variable.value,
             variable.known.map_or(KnownVariable::ALL.len() as u32, |known| known as u32),
@@ -124,8 +124,8 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
 /// share; 0 if unknown.
 #[inline]
 pub fn set_completion_time(room: &mut [u8], complete: u64) {
-    if let Some(target) = room.get_mut(STAMP..NUMBERS * NUMBER) {
-        target.copy_from_slice(halves(complete).map(u32::to_ne_bytes).as_flattened());
+    if let Some(destination) = room.get_mut(STAMP..NUMBERS * NUMBER) {
+        destination.copy_from_slice(halves(complete).map(u32::to_ne_bytes).as_flattened());
     }
 }
 
@@ -159,8 +159,8 @@ impl<'a> Room<'a> {
 
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let target = self.take(bytes.len())?;
-        copy_short(bytes, target);
+        let destination = self.take(bytes.len())?;
+        copy_short(bytes, destination);
         Some(())
     }
 
@@ -221,11 +221,11 @@ const fn halves(number: u64) -> [u32; 2] {
 
 /// Writes the line of a field whose spans stay as they are.
 #[inline(always)]
-fn put_field(&FieldLayout { name, value, known }: &FieldLayout, target: &mut [u8; LINE]) {
+fn put_field(&FieldLayout { name, value, known }: &FieldLayout, destination: &mut [u8; LINE]) {
     let numbers = [name.start, name.end, value.start, value.end, number_of(known)];
     let [a, b, c, d, e] = numbers.map(u32::to_ne_bytes);
-    let targets = target.as_chunks_mut::<NUMBER>().0;
-    (targets[0], targets[1], targets[2], targets[3], targets[4]) = (a, b, c, d, e);
+    let destinations = destination.as_chunks_mut::<NUMBER>().0;
+    (destinations[0], destinations[1], destinations[2], destinations[3], destinations[4]) = (a, b, c, d, e);
 }
 
 /// The number of a well-known field: its position in [`KnownField::ALL`]. Other fields have a number beyond that list.
@@ -238,8 +238,8 @@ fn number_of(known: Option<KnownField>) -> u32 {
 fn line(name: Span, value: Span, known: u32, shift: u32) -> [u8; LINE] {
     let numbers = [name.start + shift, name.end + shift, value.start + shift, value.end + shift, known];
     let mut bytes = [0; LINE];
-    for (target, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
-        *target = number.to_ne_bytes();
+    for (destination, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *destination = number.to_ne_bytes();
     }
     bytes
 }

@@ -51,12 +51,12 @@ pub fn write_whole(head: &ResponseHead<'_>, parts: &[&[u8]], size: u64, room: &m
     numbers.copy_from_slice(&numbers_of(head.status, Content::Whole { size }, head.fields.len()));
     let (lines, mut room) = room.split_at_mut(head.fields.len() * LINE);
     let mut put = |bytes: &[u8]| {
-        let (target, rest) = std::mem::take(&mut room).split_at_mut(bytes.len());
-        copy_short(bytes, target);
+        let (destination, rest) = std::mem::take(&mut room).split_at_mut(bytes.len());
+        copy_short(bytes, destination);
         room = rest;
     };
-    for (target, pair) in lines.as_chunks_mut::<LINE>().0.iter_mut().zip(head.fields) {
-        *target = line(*pair);
+    for (destination, pair) in lines.as_chunks_mut::<LINE>().0.iter_mut().zip(head.fields) {
+        *destination = line(*pair);
         put(pair.0);
         put(pair.1);
     }
