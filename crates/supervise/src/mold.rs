@@ -99,7 +99,7 @@ fn handle_master_messages(server: &mut Server<'_>, workers: &mut Workers<'_>) {
             Received::Message(Message::Quit) => workers.end_now(server, "told to end at once"),
             Received::Message(Message::Reopen) => reopen_logs(server, workers),
             Received::Message(Message::Own) => {
-                server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false)
+                server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false);
             }
             // These are messages of molds to their master.
             Received::Message(Message::Loaded | Message::Ready | Message::Incomplete | Message::TerminationRequested)
