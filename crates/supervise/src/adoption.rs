@@ -223,6 +223,6 @@ mod tests {
         let message =
             adopt_all(vec![inherited(1 << 20, "8080", "")], SERVER_STARTER, Protocol::Http).expect_err("it is not open");
         assert!(message.starts_with("cannot listen on 8080, descriptor 1048576 of SERVER_STARTER_PORT: "), "{message}");
-        assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not meant)"), "{message}");
+        assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not for this server)"), "{message}");
     }
 }
