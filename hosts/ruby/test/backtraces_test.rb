@@ -19,7 +19,7 @@ class BacktracesTest < Minitest::Test
       @server = server
       Waiting.wait_until(-> { "the control socket; the log says:\n#{server.log}" }) { steered? }
       yield server
-      refute_match(/panicked|\[BUG\]|cannot be told/, server.log)
+      refute_match(/panicked|\[BUG\]|cannot be reported/, server.log)
     ensure
       release
     end
