@@ -190,7 +190,7 @@ fn an_answer_that_is_none_is_an_error_that_says_why() {
         ("200, { A = true }", "the field A of the response is a boolean"),
         ("200, { A = { {} } }", "the field A of the response is a table"),
         ("200, { 'A: b' }", "contain a string without a name"),
-        ("200, { { 'A' } }", "no pair of a name and a value"),
+        ("200, { { 'A' } }", "a list that is not a name and a value"),
         ("200, { [true] = 'x' }", "contain a string without a name"),
         ("200, {}, true", "a boolean where its body is expected"),
         ("200, {}, { 'a', {} }", "element 2 of the body is a table"),
