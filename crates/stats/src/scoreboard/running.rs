@@ -25,7 +25,7 @@ pub type RunningLine = [SharedLine; 3];
 
 /// The deadline that an app has set for its current exchange, in milliseconds; 0 for none.
 const OWN_DEADLINE: usize = 1;
-/// The start of the current exchange, in milliseconds of [`super::rows::clock`]; 0 if no app runs.
+/// The start of the current exchange, in milliseconds of [`milliseconds`]; 0 if no app runs.
 pub(super) const SINCE: usize = 2;
 /// The time at which the supervisor first saw the current number. No other process writes it.
 pub(super) const FIRST_SEEN: usize = 3;
