@@ -19,6 +19,13 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
 struct Harmless;
 
 impl Formatter for Harmless {
+    /// Writes a number without an exponent, and with at least three digits behind the point: times are read by people, too.
+    fn write_f64<W: Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        let digits = value.to_string();
+        let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        if fraction < 3 { write!(writer, "{value:.3}") } else { writer.write_all(digits.as_bytes()) }
+    }
+
     /// Writes text in which only characters beyond those of `write_char_escape` need escapes.
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;

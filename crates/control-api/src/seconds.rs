@@ -1,8 +1,7 @@
 //! Times as numbers of JSON.
 
 use serde::de::{Deserialize, Deserializer};
-use serde::ser::{Error, Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde::ser::{Serialize, Serializer};
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ impl Display for Seconds {
 
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        number(&self.to_string(), serializer)
+        serializer.serialize_f64((self.0 * 1000.0).round() / 1000.0)
     }
 }
 
@@ -32,14 +31,6 @@ impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         f64::deserialize(deserializer).map(Self)
     }
-}
-
-/// Writes a number with these digits. What is no number of JSON, such as `NaN`, is written as null.
-pub(crate) fn number<S: Serializer>(digits: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    if !digits.ends_with(|last: char| last.is_ascii_digit()) {
-        return serializer.serialize_unit();
-    }
-    RawValue::from_string(digits.to_owned()).map_err(Error::custom)?.serialize(serializer)
 }
 
 #[cfg(test)]

