@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use ureq::http::HeaderMap;
 use ureq::tls::{Certificate, TlsConfig, TlsProvider};
-use ureq::{Agent, ResponseExt as _};
+use ureq::{Agent, Proxy, ResponseExt as _};
+
+/// The usual time of a request. ureq keeps its settings of TLS only for requests without a time of their own.
+const USUAL_TIME: Duration = Duration::from_secs(30);
 
 /// A client with its connections. It uses the proxy that the environment names (`HTTPS_PROXY` and the like), and follows no
 /// redirects: a signature is for one URL, and credentials are for one server.
@@ -57,16 +60,17 @@ impl Client {
     /// Says which file cannot be used, and why.
     pub fn https(file: Option<&Path>, option: &str) -> Result<Self, String> {
         let trusted = authorities(file, option)?;
-        Ok(Self::new(true, trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()))
+        let trusted = trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+        Ok(Self::new(true, trusted, Proxy::try_from_env()))
     }
 
     /// Makes a client for servers without TLS. It accepts no certificate, not even of a proxy.
     #[must_use]
     pub fn plain() -> Self {
-        Self::new(false, Vec::new())
+        Self::new(false, Vec::new(), Proxy::try_from_env())
     }
 
-    fn new(https_only: bool, trusted: Vec<Certificate<'static>>) -> Self {
+    fn new(https_only: bool, trusted: Vec<Certificate<'static>>, proxy: Option<Proxy>) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
@@ -74,6 +78,8 @@ impl Client {
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
+            .proxy(proxy)
+            .timeout_global(Some(USUAL_TIME))
             .https_only(https_only)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -88,17 +94,23 @@ impl Client {
     /// # Errors
     /// Says why there is no response.
     pub fn send(&self, request: &Request<'_>) -> Result<Response, Failure> {
-        let time = Some(request.time);
+        let own_time = Some(request.time).filter(|time| *time != USUAL_TIME);
         let fields = || request.fields.iter();
         let sent = match request.content {
             Some(content) => {
                 let post = self.0.post(request.url).header("Content-Type", content.media_type);
                 let post = fields().fold(post, |post, (name, value)| post.header(name, value));
-                post.config().timeout_global(time).build().send(content.bytes)
+                match own_time {
+                    Some(_) => post.config().timeout_global(own_time).build().send(content.bytes),
+                    None => post.send(content.bytes),
+                }
             }
             None => {
                 let get = fields().fold(self.0.get(request.url), |get, (name, value)| get.header(name, value));
-                get.config().timeout_global(time).build().call()
+                match own_time {
+                    Some(_) => get.config().timeout_global(own_time).build().call(),
+                    None => get.call(),
+                }
             }
         };
         let response = sent.map_err(|error| Failure::of(&error))?;

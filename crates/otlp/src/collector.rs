@@ -55,7 +55,9 @@ impl Collector {
                 let asked = response.retry_after(SystemTime::now());
                 outcome(&self.url, response.status, asked, &response.content.unwrap_or_default())
             }
-            Err(failure) => Outcome::Later { asked: None, why: format!("{}: {}", printable(&self.url), words(&failure)) },
+            Err(failure) => {
+                Outcome::Later { asked: None, why: format!("{}: {}", printable(&self.url), words(&failure, &self.url)) }
+            }
         }
     }
 }
@@ -72,9 +74,10 @@ fn outcome(url: &str, status: u16, asked: Option<Duration>, body: &[u8]) -> Outc
 }
 
 /// Describes a failure, and the remedy if there is one.
-fn words(failure: &Failure) -> String {
+fn words(failure: &Failure, url: &str) -> String {
     match failure {
-        Failure::BadCertificate(_) => {
+        // Without https, the certificate is that of a proxy, to which the option does not apply.
+        Failure::BadCertificate(_) if url.starts_with("https:") => {
             format!("{failure}; if its authority is your own, give its CA certificate by --trace-export-ca")
         }
         failure => failure.to_string(),
@@ -115,7 +118,7 @@ mod tests {
                  --trace-export-ca",
             ),
         ] {
-            assert_eq!(words(&failure), text);
+            assert_eq!(words(&failure, "https://a"), text);
         }
     }
 

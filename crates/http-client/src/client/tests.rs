@@ -30,8 +30,13 @@ fn server(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     (url, thread)
 }
 
+/// A client that uses no proxy, whatever the environment of the tests names.
+fn direct() -> Client {
+    Client::new(false, Vec::new(), None)
+}
+
 fn request(url: &str) -> Request<'_> {
-    Request { url, content: None, fields: &[], time: Duration::from_secs(30), largest: 10 }
+    Request { url, content: None, fields: &[], time: USUAL_TIME, largest: 10 }
 }
 
 #[test]
@@ -39,7 +44,7 @@ fn content_is_posted_with_its_type_and_fields() {
     let (url, server) = server("HTTP/1.1 201 Created\r\nContent-Length: 4\r\nRetry-After: 7\r\nX-A: b\r\n\r\ndone");
     let fields = [("Api-Key".to_owned(), "secret".to_owned())];
     let content = Some(Content { media_type: "text/x", bytes: b"abc\n" });
-    let response = Client::plain().send(&Request { content, fields: &fields, ..request(&url) }).expect("it answers");
+    let response = direct().send(&Request { content, fields: &fields, ..request(&url) }).expect("it answers");
     assert_eq!((response.status, response.content.as_deref()), (201, Ok(&b"done"[..])));
     assert_eq!((response.field("x-a"), response.field("x-b")), (Some("b"), None));
     assert_eq!(response.retry_after(UNIX_EPOCH), Some(Duration::from_secs(7)));
@@ -58,7 +63,7 @@ fn content_is_posted_with_its_type_and_fields() {
 #[test]
 fn without_content_a_request_is_a_get() {
     let (url, server) = server("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    assert!(Client::plain().send(&request(&url)).is_ok());
+    assert!(direct().send(&request(&url)).is_ok());
     assert!(server.join().expect("it has answered").starts_with("GET /a?b HTTP/1.1\r\n"));
 }
 
@@ -70,20 +75,20 @@ fn every_status_is_a_response_and_redirects_are_not_followed() {
         ("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", 503),
     ] {
         let (url, _server) = server(answer);
-        assert_eq!(Client::plain().send(&request(&url)).map(|response| response.status), Ok(status));
+        assert_eq!(direct().send(&request(&url)).map(|response| response.status), Ok(status));
     }
 }
 
 #[test]
 fn content_that_is_too_large_or_cut_off_leaves_the_head() {
     let (url, _server) = server("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789");
-    let exact = Client::plain().send(&request(&url)).expect("it answers");
+    let exact = direct().send(&request(&url)).expect("it answers");
     assert_eq!(exact.content.as_deref(), Ok(&b"0123456789"[..]));
     let (url, _server) = server("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n0123456789a");
-    let larger = Client::plain().send(&request(&url)).expect("it answers");
+    let larger = direct().send(&request(&url)).expect("it answers");
     assert_eq!((larger.status, larger.content), (200, Err(Failure::TooLarge)));
     let (url, _server) = server("HTTP/1.1 503 Busy\r\nContent-Length: 10\r\n\r\n01");
-    let shorter = Client::plain().send(&request(&url)).expect("it answers");
+    let shorter = direct().send(&request(&url)).expect("it answers");
     assert!(shorter.status == 503 && shorter.content.is_err(), "{shorter:?}");
 }
 
@@ -92,12 +97,12 @@ fn a_server_that_does_not_answer_is_left_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
     let request = Request { time: Duration::from_millis(50), ..request(&url) };
-    assert_eq!(Client::plain().send(&request).err(), Some(Failure::Timeout));
+    assert_eq!(direct().send(&request).err(), Some(Failure::Timeout));
 }
 
 #[test]
 fn a_client_of_https_sends_nothing_in_clear_text() {
-    let client = Client::new(true, Vec::new());
+    let client = Client::new(true, Vec::new(), None);
     let failure = client.send(&request("http://127.0.0.1:1/dir")).expect_err("it is not encrypted");
     assert_eq!(failure, Failure::ClearText);
 }
