@@ -28,7 +28,7 @@ pub(super) fn apply_forwarded(
 ) -> Result<(), Contradiction> {
     match forwarding {
         Forwarding::Kept => {}
-        Forwarding::Removed => remove(&mut received.layout, bytes),
+        Forwarding::Removed => remove_forwarded_fields(&mut received.layout, bytes),
         Forwarding::Believed => {
             let info = ForwardedInfo::of(RequestHead::new(bytes, &received.layout), proxies)?;
             if info != ForwardedInfo::default() {
@@ -60,7 +60,7 @@ fn apply(info: &ForwardedInfo, received: &mut Received, bytes: &[u8]) {
     forwarded.port = info.missing_port(RequestHead::new(bytes, layout));
 }
 
-fn remove(layout: &mut HeadLayout, bytes: &[u8]) {
+fn remove_forwarded_fields(layout: &mut HeadLayout, bytes: &[u8]) {
     layout.fields.retain(|field| match field.known {
         Some(
             KnownField::Forwarded

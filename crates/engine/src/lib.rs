@@ -364,7 +364,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Counts in `account` from now on, `alone` or together with other lanes.
     pub fn count_in(&mut self, account: Account, alone: bool) {
-        self.tally = if alone { Tally::alone(account) } else { Tally::one_of_many(account) };
+        self.tally = if alone { Tally::of_only_lane(account) } else { Tally::of_one_lane(account) };
         self.memory.leftovers = leftovers::Leftovers::since(self.tally.moved());
     }
 

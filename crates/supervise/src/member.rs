@@ -91,7 +91,7 @@ impl Member {
     }
 
     /// Whether it got the command to finish before it could serve, because another worker was requested in its place.
-    pub(super) fn was_given_up(&self) -> bool {
+    pub(super) fn was_replaced_before_ready(&self) -> bool {
         let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_some();
         retires && self.slot.state() == WorkerState::Starting
     }

@@ -77,7 +77,7 @@ impl Steered for Fixed {
         let account = Account::unshared();
         account.add(Counter::Responses2xx, 7);
         account.add(Counter::QueueWait, 1_500_400);
-        let tally = Tally::alone(account);
+        let tally = Tally::of_only_lane(account);
         [5000, 4_000_000, 4_000_001, 200_000_000_000].into_iter().for_each(|time| tally.timed_one(RequestPhase::App, time));
         Report {
             app: HOSTILE.to_owned(),

@@ -202,7 +202,7 @@ mod tests {
         account.add(Counter::LimitHeaderSize, 2);
         account.add(Counter::QueueRefused, 4);
         account.add(Counter::Tls13Resumed, 5);
-        let tally = Tally::alone(account);
+        let tally = Tally::of_only_lane(account);
         [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed_one(RequestPhase::App, time));
         [(404, 4_000_000), (204, 6_000_000)].into_iter().for_each(|(status, time)| tally.routed(1, status, time));
         let generation = |number, state: &'static str| Generation { number, state: state.into(), ..Generation::default() };

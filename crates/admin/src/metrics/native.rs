@@ -80,7 +80,7 @@ mod tests {
 
     fn native(times: &[Duration]) -> Native {
         let account = Account::unshared();
-        let tally = Tally::alone(account);
+        let tally = Tally::of_only_lane(account);
         times.iter().for_each(|time| tally.timed_one(RequestPhase::App, time.as_nanos() as u64));
         Native::of(account.read().times.of(RequestPhase::App))
     }

@@ -14,7 +14,7 @@ fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
     client.set_window(window);
     let (mut received, mut memory) = (Vec::new(), 0);
     let account = Account::unshared();
-    let tally = Tally::alone(account);
+    let tally = Tally::of_only_lane(account);
     loop {
         let flushed = output.flush(&mut backend, &mut socket, false, &tally);
         received.extend(client.received());
@@ -91,7 +91,7 @@ fn a_file_in_memory_that_has_become_shorter_ends_the_response() {
     file.set_len(100_000).expect("a file can be cut");
     let (mut backend, mut socket, client) = connected();
     client.set_window(1_000_000);
-    let flushed = output.flush(&mut backend, &mut socket, false, &Tally::alone(Account::unshared()));
+    let flushed = output.flush(&mut backend, &mut socket, false, &Tally::of_only_lane(Account::unshared()));
     assert_eq!(flushed, Flushed::FileEnded);
     assert!(client.received().len() <= 4 + 100_000);
 }

@@ -285,7 +285,7 @@ mod tests {
         second.account.add(Counter::Responses2xx, 2);
         first.parent_account.count(Counter::WorkersFailed);
         for (slot, route) in [(first, 0), (second, 1), (second, 1)] {
-            Tally::alone(slot.account).routed(route, 404, 5);
+            Tally::of_only_lane(slot.account).routed(route, 404, 5);
         }
         first.vacate();
         let (rows, counts) = (board.rows(), board.counts(true));

@@ -169,7 +169,7 @@ impl Totals {
         }
     }
 
-    /// Adds the growth of accounts since they were last `folded`.
+    /// Adds the growth of accounts beyond the numbers in `folded`.
     pub fn fold(&self, folded: &FoldedCounts, now: &Counts) {
         let growth = folded.growth(now);
         for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn histograms_grow_as_counters_do() {
         let (totals, folded, account) = (Totals::alone(), FoldedCounts::default(), Account::unshared());
-        let tally = Tally::alone(account);
+        let tally = Tally::of_only_lane(account);
         for milliseconds in [20, 900] {
             tally.timed_one(RequestPhase::App, milliseconds * 1_000_000);
             totals.fold(&folded, &account.read());

@@ -40,12 +40,12 @@ impl Default for Tally {
 
 impl Tally {
     /// The tally of the only lane of a process.
-    pub const fn alone(account: Account) -> Self {
+    pub const fn of_only_lane(account: Account) -> Self {
         Self { own: account, all: None, settled: Cell::new(0) }
     }
 
     /// The tally of one of several lanes.
-    pub fn one_of_many(account: Account) -> Self {
+    pub fn of_one_lane(account: Account) -> Self {
         Self { own: Account::unshared(), all: Some(account), settled: Cell::new(0) }
     }
 
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_lane_that_is_alone_has_told_everything_at_once() {
         let account = Account::unshared();
-        let tally = Tally::alone(account);
+        let tally = Tally::of_only_lane(account);
         count(&tally);
         assert_eq!(known(account), COUNTED);
         drop(tally);
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn one_of_several_lanes_tells_everything_once() {
         let account = Account::unshared();
-        let (tally, other) = (Tally::one_of_many(account), Tally::one_of_many(account));
+        let (tally, other) = (Tally::of_one_lane(account), Tally::of_one_lane(account));
         count(&tally);
         assert_eq!(known(account), [0; EACH_REQUEST.len()], "nothing is known yet");
         for _ in 0..2 {

@@ -28,7 +28,7 @@ impl Workers<'_> {
     /// Records that a worker has ended, and decides whether and when another one starts. `status` is `None` if it is lost.
     pub(super) fn worker_ended(&mut self, server: &mut Server<'_>, index: usize, status: Option<WaitStatus>) {
         let member = self.members.remove(index);
-        let given_up = member.was_given_up();
+        let given_up = member.was_replaced_before_ready();
         let (state, command) = (member.slot.state(), member.slot.command());
         let (requests, connections) = (member.slot.requests.load(Relaxed), member.slot.connections.load(Relaxed));
         member.slot.vacate();
