@@ -161,7 +161,7 @@ pub(crate) fn renewed<W: World>(settings: &Settings, names: &Names, world: &W) -
     let key = account_key(settings).map_err(Trouble::Unreachable)?;
     let mut session = Session::begin(world, &key, settings)?;
     let content = order(&mut session, names)?;
-    let useless = |why: &str| Trouble::Unreachable(format!("{}: what it has given cannot be used: {why}", settings.directory));
+    let useless = |why: &str| Trouble::Unreachable(format!("{}: its certificate cannot be used: {why}", settings.directory));
     let file = settings.file(names);
     let identity = Identity::of("of the authority", content.as_bytes()).map_err(|why| useless(&why))?;
     if !names.are(&identity.names) {

@@ -191,7 +191,7 @@ pub struct Limits {
     /// Bytes in memory for all responses of a process, beyond which even small ones go to temporary files; `None` for the
     /// default.
     pub output_memory_total: Option<u64>,
-    /// Connections of a worker.
+    /// Connections of an edge, or of a worker without edges.
     pub connections: usize,
     /// Requests answered on one connection before it is closed; `None` without a limit.
     pub requests_per_connection: Option<u32>,

@@ -40,7 +40,8 @@ fn limit(errno: Errno, limit_of: impl Fn(Resource) -> Option<u64>) -> Option<Str
     };
     let Some(limit) = limit_of(resource) else {
         // Control groups and the system have other limits.
-        let elsewhere = "there may be no more processes here: see TasksMax= of systemd, the limit of pids of a container";
+        let elsewhere =
+            "there may be no more processes here: raise TasksMax= in systemd, or the limit of pids of the container";
         return (errno == Errno::AGAIN).then(|| elsewhere.to_owned());
     };
     let what = match resource {

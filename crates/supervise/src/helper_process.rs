@@ -193,7 +193,9 @@ impl ForkedHelper {
                 1
             }
             Err(_) => {
-                log::error!("{description}: panic");
+                log::error!(
+                    "{description} has failed because of a fault in Oribi; please report this with the message of the panic"
+                );
                 1
             }
         };

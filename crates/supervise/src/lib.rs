@@ -127,8 +127,8 @@ fn raise_descriptor_limit() -> Option<u64> {
 fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String> {
     let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
     Some(format!(
-        "a worker may have {connections} connections (--max-connections), but the hard limit of open files is {limit} (see ulimit \
-         -Hn, LimitNOFILE of systemd): at that limit, the oldest idle connection makes room for a new one"
+        "a worker may have {connections} connections (--max-connections), but the hard limit of open files is {limit} (raise it by \
+         ulimit -Hn in a shell, or LimitNOFILE= in systemd): at that limit, the oldest idle connection makes room for a new one"
     ))
 }
 

@@ -152,7 +152,7 @@ fn assume(identity: Option<&Identity>) -> Result<(), String> {
 }
 
 fn forbid() -> Result<(), String> {
-    forbid_new_privileges().map_err(|error| format!("cannot give up the way to new privileges: {error}"))
+    forbid_new_privileges().map_err(|error| format!("cannot forbid this process to gain privileges (no_new_privs): {error}"))
 }
 
 /// Looks an identity up. `None` if none is named, or this process has it already. Each name is accompanied by the name of its

@@ -35,8 +35,8 @@ pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Opti
 /// The number of descriptors of a place in the memory of an edge.
 const DESCRIPTORS: usize = 3;
 
-/// Returns the highest number of workers if the memory of an edge has this number of `pool_capacity`, of which a worker needs
-/// `lanes`: when all workers are replaced, there are temporarily twice as many.
+/// Returns the highest number of workers if the memory of an edge has `capacity` places, of which a worker needs `lanes`. While
+/// all workers are replaced, there are twice as many workers.
 pub(super) fn most_with(settings: &Settings, capacity: Option<usize>, lanes: usize) -> usize {
     let most = most(settings.workers);
     capacity.map_or(most, |capacity| most.min(capacity / lanes.max(1) / 2).max(settings.workers).max(1))

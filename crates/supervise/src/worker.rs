@@ -245,6 +245,7 @@ fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<()
     let lane_setup = lane_setup(worker, &listen_sockets, worker.slot.running);
     let failed = |error: io::Error| error.to_string();
     if worker.pools.is_empty() {
+        // `io_model::explain` has refused the models that threads cannot share.
         let lane = SharedLaneVisitor { worker, setup: &lane_setup, lock, reporter };
         worker.settings.io.model().open_for_threads(lane).map_err(failed)?
     } else {

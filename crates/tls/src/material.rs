@@ -124,7 +124,9 @@ fn read_pem(pem: &Pem, what: &str) -> Result<Vec<u8>, String> {
     match pem {
         Pem::File(path) => read(path, what),
         Pem::Text(text) => Ok(text.to_vec()),
-        Pem::Withheld => Err(format!("this process has not been given the {what} of the configuration")),
+        Pem::Withheld => {
+            Err(format!("this process cannot read the {what}, because the server has withheld it from this process"))
+        }
     }
 }
 

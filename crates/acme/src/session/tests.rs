@@ -126,7 +126,7 @@ fn trouble_in<F: Fn(&str, usize) -> Answer>(settings: &Settings, script: &Script
 fn an_order_takes_its_steps_and_what_is_no_certificate_is_not_kept() {
     let script = Script::new(good);
     let told = trouble(&script);
-    assert!(told.contains("https://ca/dir: what it has given cannot be used"), "{told}");
+    assert!(told.contains("https://ca/dir: its certificate cannot be used"), "{told}");
     assert_eq!(script.payloads("/account"), [json!({"termsOfServiceAgreed": true, "contact": ["mailto:me@a.org"]})]);
     assert_eq!(script.payloads("/order"), [json!({"identifiers": [{"type": "dns", "value": "a.org"}]})]);
     assert_eq!(script.payloads("/challenge"), [json!({})]);

@@ -281,14 +281,6 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_other_versions_count_as_nothing_where_they_are_unknown() {
-        let snapshot = Snapshot::of(&Status::default(), &Processes::default(), &Answer::Failed(Failure::default()));
-        assert_eq!(snapshot.server, Server::default());
-        assert_eq!(snapshot.numbers, Numbers::default());
-        assert_eq!(snapshot.traffic, Traffic::Unknown(String::new()));
-    }
-
-    #[test]
     fn numbers_that_belong_together_are_added_up() {
         let counts = [
             ("responses_2xx", 7),

@@ -25,7 +25,7 @@ pub struct Malformed;
 
 impl std::fmt::Display for Malformed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("what stands in the slot is neither a request nor the head of a response")
+        f.write_str("the slot contains neither a request nor the head of a response")
     }
 }
 

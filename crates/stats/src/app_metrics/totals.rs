@@ -81,7 +81,7 @@ impl AppMetricTotals {
         self.file.take().map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds the growth of the workers' tables since they were last `folded`; the tables are in the order of the slots. `None`
+    /// Adds the growth of the workers' tables beyond the numbers in `folded`; the tables are in the order of the slots. `None`
     /// for a table that cannot be read now.
     pub fn fold(&self, folded: &FoldedMetrics, tables: impl Iterator<Item = Option<TableCopy>>) {
         let mut folded = folded.0.borrow_mut();

@@ -69,7 +69,7 @@ impl ForkedEdge {
                 1
             }
             Err(_) => {
-                log::error!("{name}: panic");
+                log::error!("{name} has failed because of a fault in Oribi; please report this with the message of the panic");
                 1
             }
         };

@@ -33,7 +33,7 @@ pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, request: DescriptorReq
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let what = format!("the edge has not passed a descriptor on within {} s", PATIENCE.as_secs());
+            let what = format!("the edge has not sent the socket or the file of the request within {} s", PATIENCE.as_secs());
             return Err(io::Error::new(io::ErrorKind::TimedOut, what));
         }
         let left = Timespec::try_from(left.min(REFUSED)).map_err(|_| io::ErrorKind::InvalidInput)?;

@@ -24,7 +24,7 @@ const NEWS_AFTER: u64 = 10_000_000;
 /// The interval at which a lane that ends with its edges checks whether they have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
-/// A time in nanoseconds of the clock that edges also use. It is read before each request.
+/// A time in nanoseconds of the clock that edges also use. It is read before each request, so a single number is enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MonotonicTime(pub(super) u64);
 

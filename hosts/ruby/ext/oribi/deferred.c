@@ -42,7 +42,7 @@ static void count_request(void) {
 
 void deferred_note(Call *call) {
     if (RB_UNLIKELY(has_elements(call->finished) || has_elements(call->after_reply)))
-        failure_guard("the work after the response is lost", call->environment, note, (VALUE)call);
+        failure_guard("the tasks for the time after the response are lost", call->environment, note, (VALUE)call);
     count_request();
 }
 
