@@ -13,6 +13,7 @@ use crate::sleep::{Doorbell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -162,7 +163,12 @@ impl Worker {
         let number = self.requests.load(Layout::EDGE, SeqCst);
         if number != self.edge.0 {
             let process = i32::try_from(number).ok().and_then(Pid::from_raw);
-            self.edge = (number, process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()));
+            let opened = process.map(|process| pidfd_open(process, PidfdFlags::empty()));
+            // A process that may open no more files does not know; the next call asks again.
+            if let Some(Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM)) = opened {
+                return false;
+            }
+            self.edge = (number, opened.and_then(Result::ok));
         }
         // Without a descriptor there is no such process, or the kernel has no descriptors for processes (Linux before 5.3):
         // then the end of the edge cannot be noticed, so it counts as gone.
