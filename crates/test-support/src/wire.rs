@@ -144,8 +144,15 @@ impl Wire {
 }
 
 impl Read for Wire {
+    /// Reads again if the read is interrupted. The kernel interrupts reads with a time limit when a process that was stopped
+    /// goes on, even without a handler of a signal (signal(7)).
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.layer.read(buffer)
+        loop {
+            match self.layer.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
     }
 }
 
