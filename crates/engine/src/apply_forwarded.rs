@@ -94,8 +94,8 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.observing.contradiction_told = Some(now);
         log::warn!(
-            "refused a request: its Forwarded and its X-Forwarded fields contradict each other. Clients can send both; name those \
-             that your proxies set: --forwarded-fields"
+            "refused a request: its Forwarded and its X-Forwarded fields contradict each other. Clients can send both; name the \
+             fields that your proxies set in --forwarded-fields"
         );
     }
 }

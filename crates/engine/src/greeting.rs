@@ -102,7 +102,7 @@ impl<B: Backend> Engine<'_, B> {
                 Peer::Internet(address) => address.to_string(),
                 Peer::Local => "a local peer".to_owned(),
             };
-            log::warn!("refused {name}: this listener is for proxies, and it is not in --trusted-proxies");
+            log::warn!("refused {name}: this listener is for proxies, and the peer is not in --trusted-proxies");
         }
         may
     }

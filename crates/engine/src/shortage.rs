@@ -46,7 +46,7 @@ fn limit(errno: Errno, limit_of: impl Fn(Resource) -> Option<u64>) -> Option<Str
     };
     let what = match resource {
         Resource::Fsize => format!("a file may have {} here, memory that processes share included", show_size(limit)),
-        Resource::As => format!("a process may have {} of addresses here", show_size(limit)),
+        Resource::As => format!("a process may have {} of address space here", show_size(limit)),
         Resource::Nofile => format!("a process may open {limit} files here"),
         _ => format!("this user may have {limit} processes here"),
     };

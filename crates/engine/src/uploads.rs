@@ -209,7 +209,8 @@ impl<B: Backend> Engine<'_, B> {
         self.uploads.logged = Some(now);
         match excess {
             Excess::Memory => log::warn!(
-                "unfinished requests hold too much memory (--body-memory-total): the one that holds most for the longest time gets a 503"
+                "unfinished requests hold too much memory (--body-memory-total): the request that has held most for the \
+                 longest time gets a 503"
             ),
             Excess::Files => log::warn!(
                 "request bodies take too many open files (--body-files-total): the one that has been arriving for the longest \

@@ -112,7 +112,8 @@ pub(super) const MAX_CONNECTIONS: Setting = Setting::new(
     "max-connections",
     Section::Limits,
     "NUMBER",
-    "Connections of an edge, or of a worker without edges; beyond that, a new one closes the one that has been idle longest, and waits if none is idle",
+    "Connections of an edge, or of a worker without edges; beyond that, a new one closes the one that has been idle \
+     longest, and waits if none is idle",
 )
 .aliases(&["worker-connections"])
 .apply(|draft, text| small_count(text, 1..=1 << 20).map(|number| draft.settings.limits.connections = number))

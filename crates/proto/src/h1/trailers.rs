@@ -10,7 +10,7 @@ use oribi_message::FieldPair;
 
 macro_rules! forbidden {
     ($($name:literal)*) => {
-        &[$(($name, concat!($name, " cannot be a trailer: recipients need it before the content, or must not take it from there"))),*]
+        &[$(($name, concat!($name, " cannot be a trailer: recipients need it before the content, or must not read it there"))),*]
     };
 }
 

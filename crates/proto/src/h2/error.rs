@@ -114,8 +114,8 @@ errors! { Violation:
     PREFACE = PROTOCOL_ERROR "the connection does not begin with the preface of HTTP/2";
     FIRST_FRAME = PROTOCOL_ERROR "the first frame is not SETTINGS";
     FRAME_SIZE = FRAME_SIZE_ERROR "a frame exceeds 16384 bytes";
-    FRAME_LENGTH = FRAME_SIZE_ERROR "a frame of this type has another length";
-    PADDING = PROTOCOL_ERROR "more padding than the frame is long";
+    FRAME_LENGTH = FRAME_SIZE_ERROR "the length of a frame is invalid for its type";
+    PADDING = PROTOCOL_ERROR "the padding is longer than the frame";
     STREAM_ZERO = PROTOCOL_ERROR "stream 0 has no such frame";
     STREAM_NOT_ZERO = PROTOCOL_ERROR "only stream 0 has such a frame";
     STREAM_EVEN = PROTOCOL_ERROR "a client opens streams with odd numbers";
@@ -124,10 +124,10 @@ errors! { Violation:
     STREAM_CLOSED = STREAM_CLOSED "the stream is closed";
     PUSH = PROTOCOL_ERROR "a client pushes nothing";
     CONTINUATION = PROTOCOL_ERROR "CONTINUATION without fields to continue";
-    INTERLEAVED = PROTOCOL_ERROR "another frame among those with the fields of a message";
+    INTERLEAVED = PROTOCOL_ERROR "another frame between HEADERS and its CONTINUATION";
     CONTINUATIONS = ENHANCE_YOUR_CALM "too many frames for the fields of one message";
-    BLOCK_LENGTH = ENHANCE_YOUR_CALM "far too many bytes of fields";
-    LIST_LENGTH = ENHANCE_YOUR_CALM "the fields mean far too many bytes";
+    BLOCK_LENGTH = ENHANCE_YOUR_CALM "the encoded fields are far too large";
+    LIST_LENGTH = ENHANCE_YOUR_CALM "the decoded fields are far too large";
     COMPRESSION = COMPRESSION_ERROR "the fields cannot be decoded";
     SETTING = PROTOCOL_ERROR "a setting has a value that it must not have";
     SETTING_WINDOW = FLOW_CONTROL_ERROR "SETTINGS_INITIAL_WINDOW_SIZE is too large";
@@ -145,7 +145,7 @@ errors! { StreamError:
     TRAILERS_OPEN = PROTOCOL_ERROR "trailers that do not end the request";
     CONTENT_LONG = PROTOCOL_ERROR "the content is longer than content-length";
     CONTENT_SHORT = PROTOCOL_ERROR "the content is shorter than content-length";
-    HALF_CLOSED = STREAM_CLOSED "a frame behind the end of the request";
+    HALF_CLOSED = STREAM_CLOSED "a frame after the end of the request";
     WINDOW_ZERO = PROTOCOL_ERROR "WINDOW_UPDATE of 0";
     WINDOW_OVERFLOW = FLOW_CONTROL_ERROR "the window of the stream exceeds 2147483647";
     WINDOW_EXCEEDED = FLOW_CONTROL_ERROR "more content than the window of the stream allows";
