@@ -1,5 +1,5 @@
-//! Non-blocking clients of the first process, which serves them in its own event loop beside its work: those of the control
-//! socket, and those that request metrics.
+//! Non-blocking clients of the first process: those of the control socket, and those that request metrics. The first process
+//! serves them in its own event loop, beside its other work.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -7,8 +7,8 @@ use rustix::net::{SocketFlags, accept_with};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The pause of accepting after a failure for lack of descriptors or memory. Without it, waiting clients would keep waking
-/// this process.
+/// The time for which no client is accepted after accepting has failed for lack of descriptors or memory. Without this pause,
+/// waiting clients would keep waking this process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The accepting side of a listener.
@@ -34,8 +34,8 @@ impl Entrance {
         self.paused = self.paused.filter(|until| now < *until);
     }
 
-    /// Accepts a client that waits at `listener`; `None` if none waits, or if the operating system refuses. In the second
-    /// case the log message contains `consequence`.
+    /// Accepts a client that waits at `listener`. Returns `None` if no client waits or accepting is paused, or if the
+    /// operating system refuses. A refusal begins a pause and is logged, with `consequence` in the message.
     pub(crate) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant, consequence: &str) -> Option<OwnedFd> {
         self.open_if_due(now);
         while self.is_open() {
@@ -66,14 +66,14 @@ pub(crate) trait Attended {
     /// The type of its requests.
     type Request;
 
-    /// Returns the descriptor and the events to wait for.
+    /// Returns the descriptor of the client and the events to wait for.
     fn polled(&self) -> PollFd<'_>;
 
     /// Does as much as is possible for the client now, after the events `seen`.
     fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Request>;
 }
 
-/// Serves all clients; returns their requests.
+/// Serves all clients, and removes those that leave. Returns their requests.
 pub(crate) fn attend<C: Attended>(clients: &mut Vec<C>, now: Instant) -> Vec<C::Request> {
     if clients.is_empty() {
         return Vec::new();

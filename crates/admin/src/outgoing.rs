@@ -1,5 +1,5 @@
-//! An answer of the first process to one of its own clients. It waits in memory until the socket takes it, so that a slow
-//! client blocks nothing.
+//! An answer of the first process to one of its own clients. The answer waits in memory until the socket takes it, so that a
+//! slow client blocks nothing.
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    /// The deadline of the client.
+    /// The time until which the client must have taken the answer.
     pub(crate) until: Instant,
 }
 

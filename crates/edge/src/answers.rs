@@ -1,5 +1,5 @@
-//! Passes the output of workers on to the clients. The pool has checked its exchange; all the rest is untrusted input, which
-//! this module or the engine checks.
+//! Passes the output of workers on to the clients. The pool has checked to which exchange the output belongs. Everything else
+//! in it is untrusted input, which this module or the engine checks.
 
 use super::EdgeLoop;
 use oribi_engine::Progress;
@@ -13,8 +13,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Handles the output of workers; returns whether there was any. With `takes_time`, the output may be newer than the
-    /// last reading of the clock.
+    /// Handles the output of workers; returns whether there was any. `takes_time`: whether the output may be newer than the
+    /// last reading of the clock. Then the clock is read again.
     pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {
         if !self.pool.gather() {
             return false;
@@ -57,7 +57,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Returns the exchange whose client waits for the worker's output, which counts as progress. `None` if no client waits.
+    /// Returns the exchange of a request, if its client waits for the worker's output, and records the output as progress.
+    /// `None` if no client waits.
     #[inline]
     fn destination(&mut self, ticket: Ticket) -> Option<ExchangeId> {
         let now = if self.deadlines.are_set() { Some(self.now()) } else { None };
@@ -127,14 +128,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Content::Whole { .. } | Content::Started | Content::Trailers => Err(Malformed),
         });
         match sent.and_then(|sent| sent) {
-            // If this interim response is refused, the final one still follows.
+            // If the engine refuses this interim response, the final response still follows.
             Ok(_) => self.keep_waiting_if_slow(ticket, exchange),
             Err(Malformed) => self.handle_nonsense(ticket),
         }
     }
 
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
-        // Empty content is not progress of an app.
+        // Empty content does not count as progress of the app.
         let destination = if bytes.is_empty() { self.table.exchange(ticket) } else { self.destination(ticket) };
         let Some(exchange) = destination else { return self.handle_excess(ticket) };
         self.pass_on(ticket, exchange, Piece::Bytes(bytes));
@@ -162,8 +163,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Sends a piece of a response. Once all of the announced content has arrived, the response is finished, even if its app
-    /// still runs: the client may send its next request, and a web server, which gets the end together with the content,
+    /// Sends a piece of a response. When all of the announced content has arrived, finishes the response, even if its app
+    /// still runs. So the client may send its next request, and a web server gets the end together with the content, and
     /// keeps its connection.
     fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
         let written = self.lane.source().write_up_to_end(exchange, piece);
@@ -179,7 +180,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Handles content for which no client waits: if the response is complete already, its app is informed.
+    /// Handles content for which no client waits: if the client has the complete response already, informs the app.
     #[cold]
     fn handle_excess(&mut self, ticket: Ticket) {
         if self.table.get(ticket).is_some_and(|entry| std::mem::take(&mut entry.complete)) {
@@ -191,7 +192,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
         let Some(exchange) = self.destination(ticket) else { return };
         if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
-            // The socket may be blocking now, and no system call sends a file to such a socket without waiting.
+            // The app may have made the socket blocking, and no system call sends a file to a blocking socket without
+            // waiting.
             log::error!("a file was not sent: the app has taken over the socket of the client");
             return self.give_up(ticket, 500);
         }
@@ -211,7 +213,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Handles the result of writing content. The worker of a slow client must wait.
+    /// Handles the result of writing content: if the client is slow, its worker must wait.
     fn note_written(&mut self, ticket: Ticket, written: Result<usize, ReplyError>) {
         match written {
             Ok(waiting) => {
@@ -227,7 +229,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Handles the engine's refusal of a response. If its client has disconnected, the engine itself reports that.
+    /// Handles the engine's refusal of a response. If the client has disconnected, the engine itself reports that.
     fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
         if let ReplyError::Invalid(why) = refusal {
             log::error!("the response of an app is invalid: {why}");
@@ -247,8 +249,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Applies back pressure after a write other than content: an app that writes much of this must also wait for its
-    /// client.
+    /// Makes an app wait for a slow client after it has written anything but content, because it may write much of that, too.
     fn keep_waiting_if_slow(&mut self, ticket: Ticket, exchange: ExchangeId) {
         let waiting = self.lane.source().waiting(exchange);
         self.note_written(ticket, waiting);
@@ -266,7 +267,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Handles invalid data in the frames of an exchange.
+    /// Handles invalid data of a worker in the frames of an exchange: answers 502, and treats the worker as broken.
     fn handle_nonsense(&mut self, ticket: Ticket) {
         let holder = self.pool.holder(ticket);
         self.fail(ticket, 502);
@@ -312,7 +313,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Sends the heads without content so far: an app that sends a head alone expects it to arrive.
+    /// Sends the heads for which no content has arrived so far: an app that sends a head alone expects the client to get it.
     fn send_lone_heads(&mut self) {
         let mut heads = std::mem::take(&mut self.unsent_heads);
         for ticket in heads.drain(..) {
@@ -323,7 +324,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.unsent_heads = heads;
     }
 
-    /// Resumes the exchanges that wait for their clients, where possible.
+    /// Resumes the exchanges that have waited for their clients, where the clients have taken enough.
     pub(super) fn resume_waiting_exchanges(&mut self) {
         if !self.paused.is_empty() {
             let mut paused = std::mem::take(&mut self.paused);
@@ -338,7 +339,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Resumes reading if the client has taken enough, or has disconnected.
+    /// Resumes the reading of frames if the client has taken enough, or has disconnected. Returns whether it has resumed.
     fn resume_if_taken(&mut self, ticket: Ticket) -> bool {
         let most = self.lane.source().output_limit();
         let exchange = self.table.exchange(ticket);

@@ -1,7 +1,7 @@
 //! Deadlines of apps: at the timeout the client gets an answer, even if the app still runs.
 //!
-//! The time counts from the moment when a worker took the request or last made progress for its client, and does not run
-//! while the client keeps the app waiting. The edge notices that a request was taken by polling (see `timers`), a few
+//! The time counts from the moment when a worker took the request, or last made progress for its client. It does not run
+//! while the app waits for its client. The edge notices by polling that a worker has taken a request (see `timers`): a few
 //! milliseconds late at most while workers are free, and some tens of milliseconds while requests queue.
 
 use super::EdgeLoop;
@@ -20,9 +20,9 @@ pub(super) struct Deadlines {
     of_settings: AppDeadlines,
     /// Whether apps have any deadlines.
     are_set: bool,
-    /// Requests that may not have been taken yet, in order of arrival.
+    /// The requests that perhaps no worker has taken yet, in their order of arrival.
     untaken: VecDeque<Ticket>,
-    /// The time before which no deadline expires.
+    /// A time before which no deadline expires; `None` if there is no deadline.
     due: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ impl Deadlines {
         }
     }
 
-    /// Restarts the deadlines of an app that has waited for its client.
+    /// Restarts the deadlines of an app that has waited for its client and may continue.
     pub(super) fn resumed(&mut self, now: Duration) {
         if self.are_set() {
             self.look_at(now + self.first());
@@ -64,7 +64,8 @@ impl Deadlines {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
-    /// Returns the next stage of an app that began at `progress`, and its time; `None` without a further stage.
+    /// Returns the next measure against the app of a request, and the time for it. `None` if no further measure follows, or
+    /// if the deadlines do not run now.
     fn next(&self, entry: &Entry) -> Option<(Escalation, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
         let AppDeadlines { warning, timeout, kill } =
@@ -76,7 +77,8 @@ impl Deadlines {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Records which requests have been taken: checks only the first ones, or all if they may be taken out of order.
+    /// Records which requests workers have taken. If workers take them in their order of arrival, only the first ones are
+    /// checked, otherwise all.
     pub(super) fn note_taken(&mut self, now: Duration) {
         let in_order = !self.table.shares.are_out_of_order();
         let mut untaken = std::mem::take(&mut self.deadlines.untaken);
@@ -99,7 +101,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.deadlines.untaken = untaken;
     }
 
-    /// Sets the deadline that an app asks for.
+    /// Sets the deadline that an app asks for, counted from now. `time` is `None` if the app may take any time.
     pub(super) fn change_deadline(&mut self, ticket: Ticket, time: Option<Duration>) {
         let now = self.now();
         let Some(entry) = self.table.get(ticket) else { return };

@@ -9,13 +9,13 @@ use oribi_stats::totals::Counter;
 use std::io::{self, Seek};
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Handles a request whose worker is dead or broken.
+    /// Handles a request whose worker has died, or has written invalid data: tries it again with another worker, or fails it.
     pub(super) fn handle_loss(&mut self, ticket: Ticket) {
         let copy = self.table.take_copy(ticket.slot());
         let Some(entry) = self.table.remove(ticket) else { return };
         let Some(exchange) = entry.exchange else { return };
         let untouched = !entry.begun && !entry.socket_taken;
-        // The label moves with a request that is tried again.
+        // The label must be read first: it moves to another slot with a request that is tried again.
         let label = self.table.label(ticket);
         if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
             if self.settings.request_id.is_some() {
@@ -36,7 +36,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Puts a request into the queue again.
+    /// Puts a request into the queue again, from a `copy` of its bytes. Returns whether that was possible.
     fn retry(&mut self, entry: &Entry, copy: &[u8]) -> bool {
         let again = |file: &CountedFile| file.try_clone().and_then(|file| (&*file).rewind().map(|()| file));
         let overflow = entry.overflow.as_ref().map(|files| -> io::Result<_> {
@@ -63,7 +63,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         true
     }
 
-    /// Answers with an error, or cuts off the response that has begun. Further output of the worker is discarded.
+    /// Answers a request with `status`, or cuts off the response that has begun. Further output of the worker is discarded.
     pub(super) fn fail(&mut self, ticket: Ticket, status: u16) {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
@@ -79,17 +79,17 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Abandons a response, and informs its app that no client waits any longer.
+    /// Fails a request with `status`, and informs its app that no client waits any longer.
     pub(super) fn give_up(&mut self, ticket: Ticket, status: u16) {
         self.fail(ticket, status);
         self.discard(ticket);
     }
 
-    /// Removes a request without a client from the queue, or informs its app.
+    /// Removes a request without a client from the queue. If a worker has the request already, informs its app.
     pub(super) fn discard(&mut self, ticket: Ticket) {
         let withdrawn = self.pool.withdraw(ticket);
         if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
-            // The entry stays, because its app may be stuck.
+            // The entry stays, because the deadlines of the app still apply: it may be stuck.
             if let Some(entry) = self.table.get(ticket) {
                 entry.exchange = None;
             }
@@ -98,7 +98,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Removes requests whose apps have ended after their clients disconnected: the pool does not report these.
+    /// Removes requests whose clients have disconnected and whose apps have ended since: the pool does not report the ends of
+    /// such requests.
     pub(super) fn forget_ended(&mut self) {
         for ticket in self.table.without_clients() {
             if self.pool.holder(ticket).is_none() {

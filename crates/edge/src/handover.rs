@@ -1,4 +1,4 @@
-//! Hands connections over to an edge of the next server, and takes over those of the previous one.
+//! Hands connections over to an edge of the next server, and takes over connections from an edge of the previous server.
 
 use super::EdgeLoop;
 use crate::parent_link::{ParentLink, Received};
@@ -12,19 +12,19 @@ use std::time::Duration;
 /// The delay before another attempt, if the next edge has not read the earlier messages.
 const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// The interval at which an edge that hands over checks its connections without any event.
+/// The interval at which an edge that hands over checks its connections if no event arrives.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
-/// The edges before and after this one.
+/// The edges from which and to which this edge hands over connections.
 #[derive(Debug, Default)]
 pub(super) struct HandoverPeers<'a> {
-    /// The source of connections from another edge; `None` to accept clients only.
+    /// The source of connections from an edge of the previous server; `None` if there is none.
     before: Option<&'a Receiver>,
-    /// The destination of connections; `None` if they stay.
+    /// The destination to which this edge is handing its connections over; `None` if it is not handing over.
     after: Option<Sender>,
     /// The destination that the parent process has named for a later handover.
     named: Option<Sender>,
-    /// Whether the next edge has not read the earlier messages.
+    /// Whether the next edge has not read the earlier messages, so that no further message can be sent now.
     blocked: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
     }
 
-    /// Leaves the reopening of log files to the parent process, because this edge cannot do it.
+    /// Leaves the reopening of log files to the parent process, because this edge cannot open files.
     pub(super) fn leave_logs_to_parent(&mut self) {
         self.lane.skip_log_reopening();
         self.lane.source().expect_access_log();
@@ -76,7 +76,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         if self.peers.after.is_some() {
             return;
         }
-        // The destination may have arrived after the last look.
+        // The destination may have arrived after the last check for descriptors.
         self.receive_descriptors();
         match self.peers.named.take() {
             Some(successor) => {
@@ -88,7 +88,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
     }
 
-    /// Closes connections after their next responses instead.
+    /// Gives up handing over, for the reason `why`: connections close after their next responses instead.
     fn give_up_handing_over(&mut self, why: &str) {
         log::error!("connections cannot be handed over, and close after their next responses: {why}");
         self.peers.after = None;
@@ -128,7 +128,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 HandoverEvent::Nothing => return,
                 HandoverEvent::End => {
                     if let Some(event_sources) = self.lane.event_sources() {
-                        // It fails if the socket was not watched, which is harmless.
+                        // The call fails if the socket was not watched, which is harmless.
                         let _ = event_sources.unwatch(before.as_fd());
                     }
                     self.peers.before = None;

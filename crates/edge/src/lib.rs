@@ -1,9 +1,9 @@
 //! The event loop of an edge, which owns client connections and runs no app.
 //!
-//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request from its engine is answered at once by a
-//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets the exchange back.
-//! Workers take requests from there, and `answers` passes their output to the engine, which sends it. The table (`table`)
-//! maps slots to exchanges.
+//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request from its engine is either answered at once,
+//! by a probe (`probe`) or a file, or put into a slot of the pool (`queue`, `shares`). In both cases the engine gets the
+//! exchange back. Workers take requests from the slots, and `answers` passes their output to the engine, which sends it. The
+//! table (`table`) maps slots to exchanges.
 //!
 //! One iteration handles the events of the engine and of the pool, wakes workers once, and then waits in the backend for
 //! clients, workers and commands together. Time-dependent work is in `timers`: requests that have waited too long (`queue`),
@@ -54,10 +54,10 @@ use yielding::Yielding;
 /// have arrived; fewer would cost a system call for every few answers.
 const LOOKS_AT_POOL: usize = 4;
 
-/// Serves until the edge is commanded to end and everything that was accepted has been answered.
+/// Serves until the edge has been commanded to end, and has answered everything that it has accepted.
 ///
 /// # Errors
-/// The operating system refuses an essential call.
+/// The operating system refuses a call without which the edge cannot serve.
 pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
     let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
     let settings = setup::settings_of_edge(setup.lane.settings, &pool);
@@ -118,13 +118,13 @@ struct EdgeLoop<'a, B: Backend> {
     parent_link: Option<&'a ParentLink>,
     peers: HandoverPeers<'a>,
     heads: Heads,
-    /// The bytes of the pool's latest event.
+    /// The bytes of the last event of the pool.
     bytes: Vec<u8>,
-    /// Exchanges whose responses wait for slow clients, and whose frames are not read meanwhile.
+    /// Requests whose responses wait for slow clients. The frames of their workers are not read meanwhile.
     paused: Vec<Ticket>,
     /// Responses of which only the head has arrived, and has not been sent.
     unsent_heads: Vec<Ticket>,
-    /// Exchanges whose apps get the sockets of their clients once earlier responses have been sent.
+    /// Requests whose apps get the sockets of their clients when earlier responses on these have been sent.
     awaited_sockets: Vec<Ticket>,
     /// The last time at which the edge noticed that workers take or answer requests.
     moved: Duration,
@@ -179,20 +179,20 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     /// Does all pending work, and waits once; `false` if the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
         self.slot.count_iteration();
-        // Connections are handed over before their next requests, which may have arrived, are received.
+        // Connections are handed over before the edge receives their next requests, which may have arrived already.
         self.hand_over();
         let now = self.now();
         self.pool.set_time(now);
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
             self.submit_due();
-            // Without new requests this can wait until the edge is about to sleep.
+            // If no request was submitted, the workers are woken only when the edge is about to sleep.
             let has_submitted = self.pool.has_unannounced();
             if has_submitted {
                 self.pool.wake_some_workers();
             }
-            // Workers may have answered requests of this iteration already, and the kernel may have suspended this process
-            // in between.
+            // Workers may have answered requests of this iteration already, and the kernel may have suspended the edge in
+            // between. So the clock must be read again.
             if !self.handle_answers(look > 0 || has_submitted) {
                 break;
             }
@@ -211,8 +211,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Takes the complete requests from the engine.
     fn take_requests(&mut self) {
-        // An edge answers an exchange, or gives it back, at once. A handler that answers with a file revokes this for the
-        // app.
+        // An edge answers an exchange, or gives it back, at once. A handler that answers with a file revokes this
+        // expectation, for the sake of the app.
         self.lane.source().expect_prompt_answers(true);
         loop {
             let next = self.lane.source().next_at_hand();
@@ -246,7 +246,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         waited
     }
 
-    /// Reads the command; `false` if the edge ends.
+    /// Reads the command. Returns `false` if the edge must end.
     fn handle_command(&mut self) -> bool {
         self.receive_descriptors();
         let goes_on = self.lane.handle_command();

@@ -1,26 +1,26 @@
 //! Naps: an edge coalesces events while requests queue.
 //!
-//! An edge that waits in its backend wakes for the first client that sends something. That is right while workers are free.
-//! While requests queue, it only takes the processor from a worker to put one more request at the end of the queue.
-//! Meanwhile the edge listens only to its workers, for a part of the time that requests wait anyway, and afterwards handles
-//! the input of all clients together. A worker that becomes idle ends a nap.
+//! An edge that waits in its backend wakes up for the first client that sends something. That is right while workers are
+//! free. But while requests queue, the edge would only take the processor from a worker to put one more request at the end of
+//! the queue. So it naps: for a part of the time that requests wait anyway, it listens only to its workers. Afterwards it
+//! handles the input of all clients together. A worker that becomes idle ends a nap.
 
 use super::EdgeLoop;
 use oribi_io::{Backend, DoorbellWait};
 use std::io;
 use std::time::Duration;
 
-/// The longest nap. It is the longest delay for a finished answer whose worker has already begun another request, and for a
-/// file, a probe and a deadline.
+/// The longest nap. A nap delays a finished answer whose worker has already begun another request, a file, a probe and a
+/// deadline by at most this time.
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// The shortest nap. Shorter ones cost more than they save.
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// The divisor by which the wait of the oldest request gives the length of a nap.
+/// A nap takes the wait of the oldest request divided by this number.
 const PART_OF_WAIT: u32 = 4;
 
-/// If workers have answered nothing for this time, their apps are slow, and a nap would collect little.
+/// If workers have answered nothing for this time, their apps are slow, and a nap would collect little input.
 const PACE: Duration = Duration::from_millis(8);
 
 /// Returns the length of a nap after this wait of the oldest request; `None` if requests hardly wait.
@@ -30,7 +30,7 @@ fn length(oldest_wait: Duration) -> Option<Duration> {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Enables naps. They use the system's clock, so an edge whose backend has its own clock must not nap.
+    /// Enables naps. A nap uses the system's clock, so an edge whose backend has another clock must not nap.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -39,7 +39,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         Ok(Self { nap: Some(nap), ..self })
     }
 
-    /// Naps if requests have queued for long; returns whether it did.
+    /// Naps if requests wait long enough. Returns whether the edge has napped.
     pub(super) fn nap(&mut self) -> bool {
         if self.nap.is_none() || self.now().saturating_sub(self.moved) > PACE {
             return false;

@@ -1,8 +1,9 @@
-//! Messages between an edge and its parent process: descriptors for the edge, and requests to signal a worker.
+//! Messages between an edge and its parent process: descriptors for the edge, and requests of the edge to stop or signal a
+//! worker.
 //!
-//! The parent process has forked the edge: it is the master, or the supervisor without a master. An edge may not
-//! kill or signal processes itself: with `--user` it lacks the permission, and a process id from shared memory may be that
-//! of any process. The parent does it only if the process is a worker of this server.
+//! The parent process has forked the edge: it is the master, or the supervisor without a master. An edge must not kill or
+//! signal processes itself. With `--user` it lacks the permission, and a process id from shared memory may be that of any
+//! process. The parent process fulfils a request only if the process is a worker of this server.
 
 use crate::sandbox::Sandbox;
 use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
@@ -17,15 +18,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The parameters of an edge.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeSetup<'a> {
-    /// The settings, the listeners with the sockets from which the edge accepts, and the pipe that announces a command in
-    /// its slot. The slot is one of those for edges: commands mean the same as a worker's, and a request in the queue counts
-    /// as accepted.
+    /// The settings; the listeners, with the sockets at which the edge accepts; the edge's slot; and the pipe that announces
+    /// a command in the slot. Commands mean the same as for a worker: a request in the queue counts as accepted.
     pub lane: LaneSetup<'a>,
     /// The memory that the edge shares with all workers, and with no other edge.
     pub memory: &'a Memory,
-    /// Whether another edge has used this memory before, so that this one takes over its workers.
+    /// Whether another edge has used this memory before. Then this edge takes over the workers.
     pub takes_over: bool,
-    /// The socket to the parent process, which stops workers and signals warnings.
+    /// The socket to the parent process, which stops and signals workers for this edge.
     pub parent_link: &'a ParentLink,
     /// The source of connections that an edge of the previous server hands over, if there is one.
     pub handed: Option<&'a Receiver>,
@@ -37,11 +37,12 @@ pub struct EdgeSetup<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// Its app has exceeded its deadline and does not react: stop the worker.
+    /// The app has exceeded its deadline and does not react: stop the worker.
     Stuck = 1,
-    /// It has written invalid data: kill the worker.
+    /// The worker has written invalid data: kill the worker.
     Broken = 2,
-    /// Its app takes long, and the edge has left a warning in its orders: send the signal that makes the worker read them.
+    /// The app takes long, and the edge has left a warning in the worker's orders: send the signal that makes the worker read
+    /// its orders.
     Slow = 3,
 }
 
@@ -81,7 +82,7 @@ impl WorkerRequest {
     }
 }
 
-/// A descriptor from the parent process.
+/// A descriptor from the parent process, by its purpose.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// The destination of the edge's connections.
@@ -94,7 +95,7 @@ pub(crate) enum Received {
     Certificates(OwnedFd),
 }
 
-/// The kinds of these descriptors, as the only byte of a message.
+/// The kinds of descriptors from the parent process. The kind is the only byte of a message.
 const SUCCESSOR: u8 = 0;
 const ERROR_LOG: u8 = 1;
 const ACCESS_LOG: u8 = 2;
@@ -105,13 +106,13 @@ const CERTIFICATES: u8 = 3;
 pub struct ParentLink(OwnedFd);
 
 impl ParentLink {
-    /// Asks the parent process to end or signal a worker at once. Returns whether the request was sent; if not, too many
-    /// such requests wait, or the process has ended.
+    /// Asks the parent process to stop or signal the worker `process` at once. Returns whether the request was sent. It is
+    /// not sent if too many requests wait already, or if the parent process has ended.
     pub(crate) fn request_action(&self, process: u32, reason: Reason) -> bool {
         send(&self.0, &WorkerRequest { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// Returns the next descriptor, if one has arrived.
+    /// Returns the next descriptor, if one has arrived from the parent process.
     pub(crate) fn next(&self) -> Option<Received> {
         loop {
             let mut kind = [0];
@@ -139,9 +140,8 @@ pub struct EdgeLink {
 }
 
 impl EdgeLink {
-    /// Returns the socket, readable when the edge has sent a request; `None` if nothing further can arrive. After the end
-    /// of the socket was seen, it is not watched, because it would keep waking the parent until the edge's process has
-    /// ended.
+    /// Returns the socket, which is readable when the edge has sent a request. `None` after [`Self::next`] has seen the end
+    /// of the socket: the socket would stay readable, and keep waking the parent, until the edge's process has ended.
     pub fn arrival(&self) -> Option<BorrowedFd<'_>> {
         (!self.ended.get()).then(|| self.socket.as_fd())
     }
@@ -152,7 +152,7 @@ impl EdgeLink {
             let mut bytes = [0; WorkerRequest::SIZE];
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((WorkerRequest::SIZE, _)) => {}
-                // Messages of other lengths are never sent, and are ignored.
+                // Messages of other lengths are invalid, and are ignored.
                 Ok((1.., _)) | Err(Errno::INTR) => continue,
                 Ok((0, _)) => {
                     self.ended.set(true);
@@ -168,7 +168,7 @@ impl EdgeLink {
 }
 
 impl EdgeLink {
-    /// Names the destination of the edge's connections.
+    /// Sends the edge the destination for its connections.
     ///
     /// # Errors
     /// The edge has ended.
@@ -176,7 +176,7 @@ impl EdgeLink {
         self.give(SUCCESSOR, successor.as_fd())
     }
 
-    /// Sends the edge the reopened error log: an edge may lack the permission to open it, and in a sandbox always does.
+    /// Sends the edge the reopened error log: perhaps the edge's user may not open it, and in a sandbox no edge can.
     ///
     /// # Errors
     /// The edge has ended, or does not read from the socket.
@@ -205,7 +205,7 @@ impl EdgeLink {
     }
 }
 
-/// Creates the socket between an edge and its parent, which preserves the boundaries of messages.
+/// Creates the socket between an edge and its parent process. The socket preserves the boundaries of messages.
 ///
 /// # Errors
 /// The operating system refuses.

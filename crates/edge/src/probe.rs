@@ -1,4 +1,4 @@
-//! Answers the health probe, by which load balancers decide which servers get requests. It needs no worker.
+//! Answers the health probe, by which load balancers decide which servers get requests. An answer needs no worker.
 
 use super::EdgeLoop;
 use oribi_engine::Exchange;
@@ -6,15 +6,15 @@ use oribi_io::Backend;
 use oribi_worker::lane::{ProbePage, is_probe};
 use std::time::Duration;
 
-/// While all workers are busy, the queue counts as moving if one of them took or answered a request within this time. A
-/// slower app does not show that the server is healthy, and a short queue does not show that it is unhealthy.
+/// While all workers are busy, the edge counts as ready if a worker has taken or answered a request within this time. If all
+/// apps take longer, a probe cannot know whether the server is healthy, even if the queue is short.
 const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Ready,
-    /// The edge answers, but workers do not.
+    /// The edge serves, but workers make no progress.
     Alive,
     Draining,
 }
@@ -30,7 +30,7 @@ impl Condition {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Answers a request for the probe; returns any other.
+    /// Answers a request for the probe. Returns any other request.
     pub(super) fn answer_probe(&mut self, exchange: Exchange) -> Option<Exchange> {
         if !self.settings.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
             return Some(exchange);

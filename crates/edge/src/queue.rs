@@ -22,9 +22,9 @@ use std::time::Duration;
 /// The shortest interval between two log lines about waiting requests.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A request that has waited for this long, and whose client has closed its sending side, is dropped: people and proxies
-/// that give up do that, so no client waits for an answer. (A client that closes it earlier may have sent its only request.)
-/// The log also reports requests that wait that long.
+/// The wait after which a request is dropped if its client has closed its sending side. People and proxies that give up do
+/// that, so no client waits for the answer. (A client that closes its sending side earlier may have sent its only request.)
+/// Requests that wait that long are also logged.
 const LONG: Duration = Duration::from_secs(1);
 
 /// The largest value of Retry-After, in seconds.
@@ -44,7 +44,7 @@ pub(super) struct Queue {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Puts a request into the queue.
+    /// Puts a request into the queue, or refuses it if there is no room.
     pub(super) fn submit(&mut self, exchange: Exchange) {
         let id = exchange.id();
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
@@ -97,14 +97,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
         engine.give_back(exchange);
     }
 
-    /// Answers with an error of the server's own.
+    /// Answers with an error of the server's own, not of an app.
     pub(super) fn refuse(&mut self, exchange: ExchangeId, status: u16) {
         if status == 503 { self.refuse_for_now(exchange) } else { self.answer_with(exchange, status, &[]) }
     }
 
     /// Answers 503 with Retry-After.
     fn refuse_for_now(&mut self, exchange: ExchangeId) {
-        // A new request would wait about as long as the oldest one has waited.
+        // A new request would probably wait as long as the oldest request has waited.
         let seconds = self.oldest_wait().unwrap_or_default().as_secs() + 1;
         let seconds = seconds.min(LONGEST_RETRY).to_string();
         self.answer_with(exchange, 503, &[(b"Retry-After", seconds.as_bytes())]);
@@ -118,14 +118,15 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let _ = self.lane.source().respond(exchange, ResponseHead { status, fields: &all }, &[page.as_bytes()]);
     }
 
-    /// Returns the time that the oldest request has waited for a worker.
+    /// Returns the time that the oldest waiting request has waited for a worker. `None` if no request waits.
     pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
         let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each());
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
-    /// Removes requests from the queue that have waited too long, or whose clients have disconnected.
+    /// Refuses waiting requests that have waited too long. Drops waiting requests whose clients have disconnected, and logs
+    /// if others wait for long.
     pub(super) fn expire_queued(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
@@ -141,7 +142,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
             self.drop_those_without_clients(now);
-            // All of them may have been dropped.
+            // All requests that have waited that long may have been dropped.
             if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
                 let advice = if self.pool.worker_counts().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
                 self.say_that_requests_wait(now, advice);
@@ -149,7 +150,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Returns the requests that have waited too long, the oldest first, with their times of arrival.
+    /// Returns the waiting requests that have waited too long, the oldest first, each with its time of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
         let most = self.settings.queue_timeout;
         if !self.table.shares.are_out_of_order() && self.oldest_wait().is_none_or(|wait| wait < most) {
@@ -195,7 +196,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Logs how many requests wait and why, at limited frequency.
+    /// Logs how many requests wait and why, at most once in [`LOG_INTERVAL`].
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
         if self.queue.logged_at.is_some_and(|logged_at| now.saturating_sub(logged_at) < LOG_INTERVAL) {
             return;
@@ -210,7 +211,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         log::warn!("{waiting}, and {}: {advice}", self.describe_workers());
     }
 
-    /// Describes for the log how many workers are free, and how many answers the others have to finish.
+    /// Describes for the log how many workers are free, and how many answers the other workers have not finished.
     pub(super) fn describe_workers(&self) -> String {
         let worker_counts = self.pool.worker_counts();
         let mut held: HashMap<u32, usize> = HashMap::new();
@@ -243,15 +244,16 @@ impl<B: Backend> EdgeLoop<'_, B> {
         Wait { nanoseconds: self.pool.wait_of(ticket), worker: self.worker_of(ticket) }
     }
 
-    /// Returns the process id of the worker that has a request, or has answered it; `None` without such a worker, or if no
-    /// feature needs it (`--slow`, `--trace-export`).
+    /// Returns the process id of the worker that has a request, or has answered it. `None` if there is no such worker, or if
+    /// no setting needs the process id (`--slow`, `--trace-export`).
     #[inline]
     fn worker_of(&self, ticket: Ticket) -> Option<u32> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
         let worker = self.pool.worker_of(ticket)?;
-        // A worker may answer before it is watched, and may have ended and been removed before its last answers are read.
+        // A worker may answer before the edge watches it. It may also have ended and been removed before the edge reads its
+        // last answers.
         self.workers.process(worker).or_else(|| self.pool.occupant(worker)).or_else(|| self.workers.latest_process(worker))
     }
 
@@ -272,18 +274,19 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
 /// The size of a request in a slot.
 struct Fitted {
-    /// The number of bytes used in the slot.
+    /// The number of bytes that the request uses in the slot.
     size: usize,
     overflow: Option<Box<Overflow>>,
 }
 
-/// A directory for files, and the sum of their sizes.
+/// A directory for files with content, and the counter of the bytes in them.
 type Files<'a> = (&'a Path, &'static Sum);
 
-/// Writes a request into a slot. Content that does not fit is written to a file.
+/// Writes a request, with the `added` fields, into `room`, the memory of a slot. Content that does not fit is written to a
+/// file.
 ///
 /// # Errors
-/// The status to answer with.
+/// The request cannot be stored: the status to answer with.
 #[inline]
 fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: Files<'_>) -> Result<Fitted, u16> {
     let is_in_memory = !matches!(request.content, Content::File { .. }) && request.gateway.is_none();
@@ -293,7 +296,7 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: F
     }
 }
 
-/// As `fit`, for a request with a part in a file, or one without a `size`, because it did not fit.
+/// As `fit`, for a request of which a part is in a file already, or that did not fit (`size` is `None`).
 #[inline(never)]
 fn fit_with_files(
     request: &Request<'_>,
@@ -312,7 +315,7 @@ fn fit_with_files(
     if let Some(size) = size {
         return Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) });
     }
-    // Content that is too large for a slot with the largest head is already in a file of the engine.
+    // If the content is in a file already, the head alone is too large. Otherwise the content moves to a file.
     let Content::Memory(bytes) = request.content else { return Err(431) };
     let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
     let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
@@ -332,13 +335,13 @@ fn cannot_keep(error: &io::Error) -> u16 {
 
 fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {
     let filled = |file: File| file.write_all_at(bytes, 0).map(|()| file);
-    // Content that is in memory already must not be rejected because the disk is full.
+    // Content that is in memory already must not be rejected because the disk is full: then the file is in memory as well.
     tempfile::tempfile_in(directory)
         .and_then(filled)
         .or_else(|_| filled(memfd_create("oribi-content", MemfdFlags::CLOEXEC)?.into()))
 }
 
-/// Returns the value of X-Request-Start, unless the request has that field.
+/// Returns the value for the field X-Request-Start. `None` if the request has that field already.
 fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
     let is_there = request.head.fields().any(|(_, name, _)| name.eq_ignore_ascii_case(b"X-Request-Start"));
     (!is_there).then(|| format!("t={}.{:06}", now.as_secs(), now.subsec_micros()))

@@ -1,11 +1,11 @@
 //! The sandbox of edges (`--edge-sandbox`).
 //!
-//! An edge owns client connections, sends files, stores content in unnamed files, and passes descriptors on. An attacker in
-//! control of an edge must not reach anything beyond that: no other files, no programs, no outgoing connections, no signals
-//! to other processes. [`oribi_io::process::sandbox`] implements it.
+//! An edge owns client connections, sends files, stores content in unnamed files, and passes descriptors on. An attacker who
+//! controls an edge must not be able to do anything else: open other files, execute programs, make outgoing connections, or
+//! send signals to other processes. [`oribi_io::process::sandbox`] implements the sandbox.
 //!
-//! Before that, an edge opens everything that it needs by name: its logs and the directories of `--static`; it inherits the
-//! listeners. Its parent process reopens logs for it (`parent_link.rs`).
+//! Before an edge enters the sandbox, it opens everything that it needs by name: its logs and the directories of `--static`.
+//! It has inherited the listeners. Later its parent process reopens the logs for it (`parent_link.rs`).
 
 use oribi_config::{SandboxChoice, Settings};
 use oribi_io::process::sandbox::Offer;
@@ -19,10 +19,10 @@ use std::path::Path;
 pub struct Sandbox(Offer);
 
 impl Sandbox {
-    /// Logs in which sandbox edges will run. Called before the first edge is forked.
+    /// Logs in which sandbox edges will run. Must be called before the first edge is forked.
     ///
     /// # Errors
-    /// The settings require more than the kernel supports, so the server must not serve.
+    /// The settings require a sandbox that the kernel does not support, so the server must not serve.
     pub fn announce(settings: &Settings) -> Result<(), String> {
         if settings.edge_sandbox == SandboxChoice::Off {
             return Ok(());
@@ -42,16 +42,16 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Prepares the sandbox in a new edge, while it still has access to /proc; `None` without a sandbox.
+    /// Prepares the sandbox in a new edge, while the edge still has access to /proc. `None` if the edge gets no sandbox.
     ///
     /// # Errors
-    /// The sandbox would not be effective. The edge must end.
+    /// The sandbox that the settings require would not be effective. The edge must end.
     pub fn of_edge(settings: &Settings) -> Result<Option<Self>, String> {
         if settings.edge_sandbox == SandboxChoice::Off {
             return Ok(None);
         }
-        // Landlock confines the calling thread, and the language runtime of an app may have started another one after the
-        // fork.
+        // Landlock confines only the calling thread, and the language runtime of an app may have started other threads after
+        // the fork.
         let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
         if threads > 1 {
             let why = format!("this process has {threads} threads, of the app's language, and Landlock confines only one");

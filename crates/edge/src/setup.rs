@@ -5,40 +5,41 @@ use oribi_pool::Shape;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;
 
-/// Bytes of content for which a slot has room next to the largest head. The buffer into which a request is received has the
-/// same size; larger content goes to a file as soon as copying it would cost too much.
+/// The number of bytes of content for which a slot has room next to the largest head. The buffer into which a request is
+/// received has the same size. Larger content goes to a file, because copying it would cost too much.
 const CONTENT_BYTES: usize = 32 << 10;
 
-/// Bytes of a slot for each field of a request: the positions of its name and its value.
+/// The number of bytes of a slot for each field of a request, besides its text: the positions of its name and its value.
 const FIELD_BYTES: usize = 32;
 
-/// Bytes of a slot for everything else: numbers, addresses, the field that the edge adds.
+/// The number of bytes of a slot for everything else: numbers, addresses, the field that the edge adds.
 const OTHER_BYTES: usize = 1 << 10;
 
-/// The number of unfinished responses of one worker: those of its threads, and those that its apps postpone.
+/// The most unfinished responses of one worker: those of its threads, and those that its apps postpone.
 const AREAS: u32 = 512;
 
-/// Bytes of a response that may wait for the edge. Most responses fit, so that their worker never waits.
+/// The number of bytes of a response that may wait for the edge. Most responses fit, so that their worker never waits.
 const AREA_BYTES: u32 = 256 << 10;
 
-/// Descriptors for files that an edge opens later apart from connections: logs, files in front of apps.
+/// The descriptors that an edge opens later, besides those of connections and their files: logs, and files that it sends in
+/// front of apps.
 const OTHER_DESCRIPTORS: u64 = 16;
 
 /// Returns the settings for the engine of an edge.
 pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> Settings {
     let mut settings = settings.clone();
-    // Content that does not fit into a slot must be in a file, so it is received into one.
+    // Content that does not fit into a slot must be in a file, so the engine receives it into a file.
     let room = (pool.shape().request_bytes as usize).saturating_sub(head_bytes(&settings)).max(CONTENT_BYTES);
     settings.limits.content_small_bytes = settings.limits.content_memory_bytes;
     settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
-    // An edge counts as a worker with one lane, among the edges.
+    // The edges share the connections as if each were a worker with one lane.
     settings.workers = settings.edges_wanted().max(1);
     let open = open_descriptors();
     // One descriptor for each worker watches its process.
     let others = open + u64::from(pool.shape().workers) + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile).current;
     settings.limits.connections = connections_within(limit, others, settings.limits.connections);
-    // Files that an app names instead of content are looked up by its worker.
+    // Only the worker looks up a file that its app names instead of content.
     settings.files.sendfile_roots.clear();
     settings.files.accelerated.clear();
     settings
@@ -46,15 +47,16 @@ pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> 
 
 /// Returns the number of open descriptors.
 fn open_descriptors() -> u64 {
-    // The kernel hides `/proc/self` from a process that may not be traced. Then a new descriptor has the lowest free number,
-    // and an edge has closed few of those that it inherited.
+    // The kernel hides `/proc/self` from a process that may not be traced. Then the lowest free descriptor gives the number:
+    // an edge has closed few of the descriptors that it inherited.
     let next = || rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0).map_or(0, |next| next.as_raw_fd());
     std::fs::read_dir("/proc/self/fd").map_or_else(|_| u64::from(next().unsigned_abs()), |entries| entries.count() as u64)
 }
 
-/// Returns the number of connections that an edge may have. While it sends a large response, it has a file from the worker
-/// besides the connection; a file without a free descriptor is lost together with its response. So half of the free
-/// descriptors are for files, and further clients wait until they are accepted.
+/// Returns the number of connections that an edge may have. `limit` is the limit of descriptors, `others` the number that
+/// connections cannot use, and `most` the configured number of connections. While an edge sends a large response, it has a
+/// file from the worker besides the connection; without a free descriptor for that file, the response is lost. So half of the
+/// free descriptors are for files. If all connections are in use, further clients wait until they are accepted.
 fn connections_within(limit: Option<u64>, others: u64, most: usize) -> usize {
     let Some(limit) = limit else { return most };
     usize::try_from(limit.saturating_sub(others) / 2).map_or(most, |room| room.clamp(1, most))
@@ -72,8 +74,8 @@ fn head_bytes(settings: &Settings) -> usize {
 #[must_use]
 pub fn shape(settings: &Settings, workers: u32) -> Shape {
     let request_bytes = head_bytes(settings).saturating_add(CONTENT_BYTES);
-    // The requests that may wait, those that workers may be answering, and those that they may postpone. Workers that are
-    // being replaced add to the last number, and use slots of requests that could wait.
+    // There are slots for the requests that may wait, for those that workers may be answering, and for those that workers may
+    // postpone. When workers are being replaced, more requests may be postponed; these use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
     let postponed = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_postponed(AREAS));

@@ -1,38 +1,41 @@
 //! Fair shares of the queue: a connection with many requests does not delay the others.
 //!
-//! A connection that carries many requests (HTTP/2, FastCGI) could fill the queue, and all other requests would wait after
-//! them. That is right while there are no others: all workers serve the one connection. When a request of another connection
-//! arrives, the queued requests of the first one are removed and wait *aside*. The new request takes their place, and the
-//! others follow one by one, each when the queue no longer has any of its connection. In addition, the queue always holds
-//! enough of them to keep workers busy; these make room for the next new request in the same way.
+//! A connection that carries many requests (HTTP/2, FastCGI) could fill the queue, so that all other requests would wait
+//! after them. While there are no other requests, that is right: all workers serve the one connection. When a request of
+//! another connection arrives, the queued requests of the first connection are removed from the queue and wait *aside*. The
+//! new request takes their place. The requests aside return to the queue one by one: the next one of a connection when no
+//! request of that connection is left in the queue. In addition, requests return as long as the queue holds too few to keep
+//! workers busy; these requests make room for the next new request in the same way.
 //!
-//! The requests of one connection keep their order. None of them waits forever: a connection of which no worker has a request
-//! keeps its first place in the queue, and a request that had to make room as the first of its connection does not do so
-//! again.
+//! The requests of one connection keep their order. No request waits forever: if no worker has a request of a connection, the
+//! first queued request of that connection keeps its place in the queue. And if that first request had to make room, it does
+//! so only once.
 
 use super::EdgeLoop;
 use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;
 
-/// The least number of requests in the queue while others wait aside, besides twice the number of workers, so that workers
-/// find requests while the edge is busy. Each of them costs the edge work when a request of another connection arrives.
+/// The number of requests to which the queue is filled while others wait aside, so that workers find requests while the edge
+/// is busy; with many workers it is twice their number instead. Each of these requests costs the edge work when a request of
+/// another connection arrives.
 const LEAST_IN_QUEUE: usize = 16;
 
-/// The requests of a connection that carries several.
+/// The requests of a connection that may carry several at the same time.
 #[derive(Debug, Default)]
 struct Share {
-    /// The number of its requests in the pool, waiting or not.
+    /// The number of the connection's requests in the pool, waiting or not.
     all: usize,
-    /// Its requests that wait outside of the queue, in their order.
+    /// The connection's requests that wait outside of the queue, in their order.
     aside: VecDeque<Ticket>,
-    /// The last request that was put into the queue: while no worker has taken it, the connection has requests in the queue.
+    /// The last request of the connection that was put into the queue. Until a worker has taken it, the connection has a
+    /// request in the queue.
     last: Option<Ticket>,
-    /// Whether the first of those aside has made room for another connection.
+    /// Whether the first request aside has made room for another connection before.
     has_made_room: bool,
-    /// The request in the queue that does not make room again.
+    /// The request in the queue that does not make room, because it has done so before.
     stays: Option<Ticket>,
-    /// The number of waiting requests counted during a pass over the queue.
+    /// The number of the connection's requests in the queue, counted while [`EdgeLoop::clear_queue`] runs.
     counted: usize,
 }
 
@@ -41,16 +44,17 @@ struct Share {
 pub(super) struct Shares {
     /// The shares, by connection number.
     of: Vec<Share>,
-    /// The connections with requests aside, in the order of their turns.
+    /// The connections with requests aside, in the order in which they take turns.
     turns: VecDeque<u32>,
     /// The number of requests aside.
     aside: usize,
-    /// The connection to which all requests in the queue belong; `None` if they belong to several, or if the connection
-    /// carries only one.
+    /// The connection to which all requests in the queue belong. `None` if they belong to several connections, or to one that
+    /// carries only one request at a time.
     alone: Option<u32>,
-    /// Whether a connection has more than one request in the queue, or one that may have to make room.
+    /// Whether the queue may contain a request that has to make room for a new one: a connection has more than one request in
+    /// the queue, or a first one that has not made room before.
     loose: bool,
-    /// Whether requests may be out of their order of arrival.
+    /// Whether workers may take requests in another order than that of their arrival.
     disordered: bool,
     /// A buffer for the requests that are being removed from the queue.
     left: Vec<Ticket>,
@@ -63,23 +67,23 @@ impl Shares {
         self.aside
     }
 
-    /// Whether requests may wait out of their order of arrival.
+    /// Whether workers may take requests in another order than that of their arrival.
     pub(super) const fn are_out_of_order(&self) -> bool {
         self.disordered
     }
 
-    /// Returns the first request aside of each connection; the oldest request is among these.
+    /// Returns the first request aside of each connection. The oldest of all requests aside is among these.
     pub(super) fn first_aside_of_each(&self) -> impl Iterator<Item = Ticket> {
         self.turns.iter().filter_map(|connection| self.of[*connection as usize].aside.front().copied())
     }
 
-    /// Counts a request in the pool for a connection that may carry others.
+    /// Counts a request that enters the pool, of a connection that may carry several requests.
     #[inline(never)]
     pub(super) fn begin(&mut self, connection: u32) {
         self.share(connection).all += 1;
     }
 
-    /// Removes a request that has ended.
+    /// Removes a request that has ended from the share of its connection.
     #[inline(never)]
     pub(super) fn end(&mut self, connection: u32, ticket: Ticket) {
         let Some(share) = self.of.get_mut(connection as usize) else { return };
@@ -89,7 +93,7 @@ impl Shares {
         }
     }
 
-    /// Removes a request from those aside.
+    /// Removes a request of a connection from the requests aside.
     #[cold]
     fn forget(&mut self, connection: u32, ticket: Ticket) {
         let aside = &mut self.of[connection as usize].aside;
@@ -109,7 +113,7 @@ impl Shares {
         &mut self.of[index]
     }
 
-    /// Records a request that was put into the queue; `is_only` if it is the only one there.
+    /// Records that a request was put into the queue. `is_only`: whether it is the only request there.
     #[inline]
     fn queued(&mut self, connection: u32, ticket: Ticket, is_only: bool) {
         self.share(connection).last = Some(ticket);
@@ -120,20 +124,21 @@ impl Shares {
         }
     }
 
-    /// Puts a request aside, after those of its connection.
+    /// Puts a request aside, after the other requests aside of its connection.
     fn put_aside(&mut self, connection: u32, ticket: Ticket) {
         self.share(connection).aside.push_back(ticket);
         self.count_aside(connection);
         self.disordered = true;
     }
 
-    /// Puts a request from the queue aside, before those of its connection. Called for the last one first.
+    /// Puts a request aside that was in the queue, before the other requests aside of its connection. Called for the last
+    /// request first.
     fn take_aside(&mut self, connection: u32, ticket: Ticket) {
         self.share(connection).aside.push_front(ticket);
         self.count_aside(connection);
     }
 
-    /// Counts one more request aside; the first one of a connection gives it a turn.
+    /// Counts one more request aside. If it is the only one of its connection, the connection gets a turn.
     fn count_aside(&mut self, connection: u32) {
         if self.share(connection).aside.len() == 1 {
             self.turns.push_back(connection);
@@ -141,7 +146,7 @@ impl Shares {
         self.aside += 1;
     }
 
-    /// Takes the next request of a connection for the queue.
+    /// Takes the next request of a connection from the requests aside, for the queue.
     fn next_of(&mut self, connection: u32) -> Option<Ticket> {
         let ticket = self.of[connection as usize].aside.pop_front()?;
         self.aside -= 1;
@@ -150,13 +155,13 @@ impl Shares {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Returns the number of requests that wait for a worker.
+    /// Returns the number of requests that wait for a worker, in the queue or aside.
     pub(super) fn waiting_requests(&mut self) -> usize {
         self.pool.depth() + self.table.shares.aside()
     }
 
-    /// Makes room in the queue for a new request, or returns that it must wait aside. Called before it is submitted, with its
-    /// connection if that carries several.
+    /// Makes room in the queue for a new request. Returns whether the new request must wait aside instead. Called before the
+    /// request is submitted. `connection` is its connection, if that may carry several requests.
     #[inline]
     pub(super) fn make_room(&mut self, connection: Option<u32>) -> bool {
         let Shares { alone, loose, .. } = self.table.shares;
@@ -184,32 +189,32 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if depth > 0 && (shares.loose || shares.alone.is_some()) {
             self.clear_queue();
         }
-        // Usually the connection has no others in the queue; if it has, these go first.
+        // Usually no request of this connection had to make room. If one had, it must be answered before the new request.
         connection.is_some_and(|number| !self.table.shares.share(number).aside.is_empty())
     }
 
-    /// Records the place of a request that has been submitted.
+    /// Records where a submitted request waits. `aside`: whether it waits aside, and not in the queue.
     #[inline]
     pub(super) fn record_submission(&mut self, connection: Option<u32>, ticket: Ticket, aside: bool) {
         match connection {
             None => self.table.shares.alone = None,
             Some(connection) if aside => self.table.shares.put_aside(connection, ticket),
-            // The new request is counted in the depth.
+            // The new request is counted in the depth already.
             Some(connection) => self.table.shares.queued(connection, ticket, self.pool.depth() <= 1),
         }
     }
 
-    /// Records a request that was put into the queue again, perhaps out of the order of its connection.
+    /// Records a request that was put into the queue for another try, perhaps not in the order of its connection.
     pub(super) fn note_other_try(&mut self, connection: Option<u32>, ticket: Ticket) {
         self.record_submission(connection, ticket, false);
         self.table.shares.loose |= connection.is_some();
     }
 
-    /// Removes requests from the queue to make room for one of another connection.
+    /// Moves requests from the queue aside, to make room for a request of another connection.
     fn clear_queue(&mut self) {
         let Self { table, pool, .. } = self;
         let mut left = std::mem::take(&mut table.shares.left);
-        // Counts the waiting requests of each connection, which gives the number of those that workers have.
+        // Counts the queued requests of each connection. The number of requests that workers have follows from that.
         for one_more in [false, true] {
             for ticket in pool.waiting() {
                 if let Some(connection) = table.connection(ticket) {
@@ -222,7 +227,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             |ticket| {
                 let Some(connection) = table.connection(ticket) else { return false };
                 let share = table.shares.share(connection);
-                // 0 after the first of them has been visited.
+                // The value is zero after the first request of the connection has been visited.
                 let waiting = std::mem::take(&mut share.counted);
                 let is_first = waiting > 0;
                 let with_workers = share.all.saturating_sub(waiting + share.aside.len());
@@ -244,7 +249,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         (shares.left, shares.alone, shares.loose, shares.disordered) = (left, None, false, true);
     }
 
-    /// Puts requests whose turns have come into the queue.
+    /// Moves requests whose turns have come from aside into the queue.
     #[inline]
     pub(super) fn submit_due(&mut self) {
         if !self.table.shares.turns.is_empty() {
@@ -273,7 +278,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Moves a connection to the end of the turns.
+    /// Gives a connection the last turn, if it still has requests aside.
     fn go_to_the_end(&mut self, connection: u32) {
         let shares = &mut self.table.shares;
         if !shares.of[connection as usize].aside.is_empty() {
@@ -281,7 +286,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Puts the next request of a connection into the queue.
+    /// Moves the next request of a connection from aside into the queue. `enough`: the number of queued requests that keeps
+    /// workers busy.
     fn give_turn(&mut self, connection: u32, enough: usize) {
         let shares = &mut self.table.shares;
         let Some(ticket) = shares.next_of(connection) else { return };
@@ -294,7 +300,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if std::mem::take(&mut share.has_made_room) {
             share.stays = Some(ticket);
         } else {
-            // In a long queue the order of two requests makes no difference, and finding one would take long.
+            // In a long queue the order of two requests makes little difference, and to find a request there would take long.
             shares.loose |= depth <= enough;
         }
         let now = self.now();

@@ -7,38 +7,38 @@ use oribi_message::RequestHead;
 use oribi_pool::Ticket;
 use std::time::Duration;
 
-/// Bytes of method and target kept for the log.
+/// The most bytes of method and target that are kept for the log.
 const LABEL_BYTES: usize = 200;
 
 /// A request in the pool.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) ticket: Ticket,
-    /// The exchange; `None` if its client has its answer or has disconnected, so that further output of the worker is
-    /// discarded.
+    /// The exchange. `None` if its client has its answer or has disconnected: then further output of the worker is discarded.
     pub(super) exchange: Option<ExchangeId>,
-    /// The time at which it entered the pool.
+    /// The time at which the request entered the pool.
     pub(super) submitted: Duration,
-    /// The time at which the edge first found it with a worker, or at which the worker last made progress; `None` while it
-    /// waits. Only kept if apps have deadlines.
+    /// The time at which the edge first noticed that a worker had the request, or at which the worker last made progress.
+    /// `None` while no worker has the request. Kept only if apps have deadlines.
     pub(super) progress: Option<Duration>,
     /// Whether a worker has begun to answer.
     pub(super) begun: bool,
-    /// Whether its client has all of the content that was announced; the app may still be running.
+    /// Whether the client has all of the content that was announced. The app may still be running.
     pub(super) complete: bool,
-    /// Whether its app has the client's socket, so that an error page might end up in the middle of other data.
+    /// Whether the app has the client's socket, so that an error page might appear in the middle of other data.
     pub(super) socket_taken: bool,
-    /// See [`super::EdgeLoop::paused`].
+    /// Whether the frames of the worker are not read, because the client is slow: see [`super::EdgeLoop::paused`].
     pub(super) paused: bool,
     /// The parts of the request that did not fit into the slot.
     pub(super) overflow: Option<Box<Overflow>>,
     /// The last measure taken because of a deadline.
     pub(super) stage: Escalation,
-    /// The timeout that an app has set in place of `--request-timeout`. `Some(None)` without a timeout.
+    /// The timeout that the app has set in place of `--request-timeout`. `Some(None)` if the app may take any time; `None` if
+    /// it has set none.
     pub(super) own_deadline: Option<Option<Duration>>,
-    /// Whether it was lost once already.
+    /// Whether the request was lost with a worker before, and is being tried again.
     pub(super) retried: bool,
-    /// The number of its connection, if that carries several requests.
+    /// The number of the connection, if the connection may carry several requests.
     pub(super) connection: Option<u32>,
 }
 
@@ -63,9 +63,9 @@ pub(super) enum Escalation {
 #[derive(Debug, Default)]
 struct SlotBuffers {
     entry: Option<Entry>,
-    /// Method, target and id, for the log.
+    /// Method, target and id of the request, for the log.
     label: Vec<u8>,
-    /// The bytes of the request, for another try.
+    /// The bytes of the request, for another try. Empty if the request must not be tried again.
     copy: Vec<u8>,
 }
 
@@ -113,7 +113,7 @@ impl Table {
         if let Some(connection) = entry.connection {
             self.shares.begin(connection);
         }
-        // The slot may still contain a request without a client.
+        // The slot may still contain an older request without a client.
         match buffers.entry.replace(entry) {
             None => self.used += 1,
             Some(Entry { connection: Some(connection), ticket, .. }) => self.shares.end(connection, ticket),
@@ -138,7 +138,7 @@ impl Table {
         (entry.ticket == ticket).then_some(entry.submitted)
     }
 
-    /// Returns the connection of a request, if that carries several.
+    /// Returns the number of the connection of a request, if the connection may carry several requests.
     pub(super) fn connection(&self, ticket: Ticket) -> Option<u32> {
         let entry = self.slots.get(ticket.slot() as usize)?.entry.as_ref()?;
         entry.connection.filter(|_| entry.ticket == ticket)
@@ -154,7 +154,7 @@ impl Table {
         self.slots[ticket.slot() as usize].entry.take()
     }
 
-    /// Removes a request; returns its exchange and whether a worker had begun to answer.
+    /// Removes a request. Returns its exchange, if its client waits, and whether a worker had begun to answer.
     #[inline(always)]
     pub(super) fn conclude(&mut self, ticket: Ticket) -> Option<(Option<ExchangeId>, bool)> {
         let buffers = self.slots.get_mut(ticket.slot() as usize)?;
@@ -168,13 +168,13 @@ impl Table {
         Some(concluded)
     }
 
-    /// Returns the request of an exchange.
+    /// Returns the request that belongs to an exchange.
     pub(super) fn find(&self, exchange: ExchangeId) -> Option<Ticket> {
         self.entries().find(|entry| entry.exchange == Some(exchange)).map(|entry| entry.ticket)
     }
 
-    /// Returns all requests in the pool. Slots are used from the lowest number on, so the search mostly ends long before the
-    /// last one.
+    /// Returns the entries of all requests in the pool. Slots are used from the lowest number on, so the search mostly ends
+    /// long before the last slot.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.slots.iter().filter_map(|buffers| buffers.entry.as_ref()).take(self.used)
     }
@@ -188,7 +188,7 @@ impl Table {
         self.entries().map(|entry| entry.ticket).collect()
     }
 
-    /// Stores method, target and id of the request in a slot, for the log.
+    /// Stores method and target, cut to [`LABEL_BYTES`], and the id of the request in a slot, for the log.
     pub(super) fn keep_label(&mut self, slot: u32, head: &RequestHead<'_>, id: Option<&[u8]>) {
         let label = &mut self.slots[slot as usize].label;
         label.clear();
@@ -199,25 +199,25 @@ impl Table {
         }
     }
 
-    /// Returns method and target, as far as they are stored, and the id, if requests have ids.
+    /// Returns the method and the target of a request, as far as they are stored, and its id, if requests have ids.
     pub(super) fn label(&self, ticket: Ticket) -> String {
         String::from_utf8_lossy(&self.slots[ticket.slot() as usize].label).into_owned()
     }
 
-    /// Stores the bytes of the request in a slot, for another try; empty without another try.
+    /// Stores the bytes of the request in a slot, for another try. `bytes` is empty if the request must not be tried again.
     pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
         let copy = &mut self.slots[slot as usize].copy;
         copy.clear();
         copy.extend_from_slice(bytes);
     }
 
-    /// Moves the label to another slot.
+    /// Moves the label from one slot to another.
     pub(super) fn move_label(&mut self, from: u32, to: u32) {
         let label = std::mem::take(&mut self.slots[from as usize].label);
         self.slots[to as usize].label = label;
     }
 
-    /// Takes the bytes of the request; empty if they were not stored.
+    /// Removes and returns the stored bytes of the request in a slot. Empty if none are stored.
     pub(super) fn take_copy(&mut self, slot: u32) -> Vec<u8> {
         std::mem::take(&mut self.slots[slot as usize].copy)
     }

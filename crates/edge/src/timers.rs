@@ -4,17 +4,17 @@ use super::EdgeLoop;
 use oribi_io::Backend;
 use std::time::Duration;
 
-/// The time after a request at which another sleeping worker is woken if the request still waits: the first one may have
-/// died or been suspended. This is rare, and costs a system call.
+/// If a request still waits after this time, another sleeping worker is woken: the first one may have died or been suspended.
+/// This is rare, and costs a system call.
 const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(5);
 
-/// The interval at which the edge compares shared memory with its own state and checks the queue, while there are requests.
+/// While there are requests: the interval at which the edge compares shared memory with its own state, and checks the queue.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// The time after a request at which the edge first checks whether it was taken, if apps have deadlines.
+/// If apps have deadlines: the time after a request at which the edge first checks whether a worker has taken it.
 const LOOKS_FOR_TAKERS_AFTER: Duration = Duration::from_millis(1);
 
-/// The interval at which the edge checks which requests were taken, if apps have deadlines.
+/// If apps have deadlines: the interval at which the edge checks which requests workers have taken.
 const LOOKS_FOR_TAKERS_EVERY: Duration = Duration::from_millis(10);
 
 /// The times of the next checks.
@@ -26,7 +26,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Starts the timers for a request that has entered the pool.
+    /// Starts the timers for a request that has entered the pool. `watched`: whether apps have deadlines.
     #[inline]
     pub(super) fn submitted(&mut self, now: Duration, watched: bool) {
         self.wake_another.get_or_insert_with(|| now + WAKE_ANOTHER_AFTER);
@@ -38,7 +38,7 @@ impl Timers {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Returns the time until the next timer; `None` without a timer.
+    /// Returns the time until the next timer expires. `None` if no timer runs.
     pub(super) fn time_left(&self) -> Option<Duration> {
         if self.table.used() == 0 {
             return None;

@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 struct WatchedWorker {
     process: u32,
-    /// Readable when the process has ended; `None` without pidfds, so that the process is checked from time to time.
+    /// A pidfd, readable when the process has ended. `None` without pidfds: then the edge checks from time to time whether
+    /// the process exists.
     pidfd: Option<OwnedFd>,
 }
 
@@ -21,7 +22,8 @@ struct WatchedWorker {
 #[derive(Debug)]
 pub(super) struct Workers {
     watched: Vec<Option<WatchedWorker>>,
-    /// The last process of each worker index; 0 for none. It may have ended, with its last answers still unread.
+    /// The process id of the last worker with each index; 0 if there was none. That worker may have ended, with its last
+    /// answers still unread.
     latest: Vec<u32>,
 }
 
@@ -30,12 +32,13 @@ impl Workers {
         Self { watched: (0..workers).map(|_| None).collect(), latest: vec![0; workers as usize] }
     }
 
-    /// Returns the process id of the worker with this index, as the worker has written it.
+    /// Returns the process id of the worker with this index, as the worker has written it. `None` if no such worker is
+    /// watched.
     pub(super) fn process(&self, worker: u32) -> Option<u32> {
         self.watched.get(worker as usize)?.as_ref().map(|watched| watched.process)
     }
 
-    /// Returns the process id of the last worker with this index, which may have ended.
+    /// Returns the process id of the last worker with this index, which may have ended. `None` if there was none.
     pub(super) fn latest_process(&self, worker: u32) -> Option<u32> {
         self.latest.get(worker as usize).copied().filter(|process| *process > 0)
     }
@@ -69,7 +72,7 @@ fn process_id(process: u32) -> Option<Pid> {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Begins to watch new workers.
+    /// Begins to watch the workers that have joined the pool.
     #[inline]
     pub(super) fn watch_new_workers(&mut self) {
         for arrival in self.pool.arrivals() {
@@ -92,7 +95,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.workers.latest[worker as usize] = process;
         let pidfd = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
             Some(Ok(pidfd)) => Some(pidfd).filter(|pidfd| self.is_watched(pidfd)),
-            // It has ended already, or its process id is invalid.
+            // The process has ended already, or its id is invalid.
             None | Some(Err(Errno::SRCH)) => return self.report_death(&[worker]),
             Some(Err(_)) => None,
         };
@@ -103,7 +106,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.lane.event_sources().is_some_and(|event_sources| event_sources.watch(pidfd.as_fd()).is_ok())
     }
 
-    /// Checks the workers whose end the kernel does not report.
+    /// Checks whether the workers have ended whose end the kernel does not report.
     pub(super) fn check_unwatched_workers(&mut self) {
         if !self.workers.are_all_watched() {
             self.handle_ended_workers();
@@ -119,12 +122,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn report_death(&mut self, dead: &[u32]) {
         dead.iter().for_each(|worker| self.pool.report_death(*worker));
         if !dead.is_empty() {
-            // Handles their last output, and the requests lost with them.
+            // Handles the last output of these workers, and the requests that are lost with them.
             self.handle_answers(true);
         }
     }
 
-    /// Handles a worker that has written invalid data into its shared memory: its own memory may also be corrupt.
+    /// Handles a worker that has written invalid data into its shared memory. The worker's own memory may also be corrupt, so
+    /// the parent process must kill it.
     pub(super) fn handle_breach(&mut self, worker: u32) {
         let process = self.workers.process(worker);
         log::error!(

@@ -1,9 +1,10 @@
 //! Yields the processor: an edge lets the worker that it has just woken run before it sleeps itself.
 //!
-//! If both share a processor, the worker then answers at once, and the edge need not sleep for that answer nor the worker
-//! wake it: one system call instead of two. If they do not share one, the call returns at once without effect. If other
-//! programs also need the processor, they all run first, and the client waits for them. So the edge counts how often
-//! yielding was useful, measures it from time to time, and only yields to a worker that has all pending requests.
+//! If the edge and the worker share a processor, the worker then answers at once. So the edge need not sleep until that
+//! answer, and the worker need not wake it: one system call instead of two. If they do not share a processor, the call
+//! returns at once without effect. But if other programs also need the processor, all of them run first, and the client
+//! waits. So the edge counts how often yielding was useful, measures the duration of the call from time to time, and yields
+//! only if the woken worker has the only pending request.
 
 use super::EdgeLoop;
 use oribi_io::Backend;
@@ -12,11 +13,11 @@ use std::time::{Duration, Instant};
 /// The most times in a row that the edge does not yield, after yielding was useless.
 const MOST_LEFT_OUT: u32 = 255;
 
-/// Yielding counts as useless if it takes longer: the two system calls that it saves are cheaper, or other processes used
-/// the processor.
+/// The longest useful duration of the call. If it takes longer, it costs more than the two system calls that it saves, or
+/// other processes have used the processor.
 const LONGEST: Duration = Duration::from_micros(500);
 
-/// Yielding is measured once in this many times.
+/// The duration of the call is measured once in this many times.
 const TIMED_EVERY: u32 = 16;
 
 /// Decides whether yielding is worth its system call.
@@ -24,7 +25,7 @@ const TIMED_EVERY: u32 = 16;
 pub(super) struct Yielding {
     /// The number of times to yield before the next measurement.
     untimed: u32,
-    /// The number of times not to yield, and the value from which it counts down.
+    /// The number of times that the edge still does not yield, and the number that was chosen for that at the last time.
     left_out: u32,
     leaves_out: u32,
 }
@@ -39,13 +40,13 @@ impl Yielding {
         false
     }
 
-    /// Returns the start of yielding, if it is to be measured.
+    /// Returns the start of yielding, if its duration is to be measured.
     fn begin(&mut self, clock: impl Fn() -> Instant) -> Option<Instant> {
         self.untimed = self.untimed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
         (self.untimed == TIMED_EVERY - 1).then(clock)
     }
 
-    /// Records the result of yielding: its duration, if measured, and whether a worker `answered` in that time.
+    /// Records the result of yielding: whether a worker `answered` meanwhile, and the duration, if it was measured.
     fn note(&mut self, answered: bool, time: Option<Duration>) {
         self.leaves_out = if time.is_some_and(|time| time > LONGEST) {
             // The next time is measured again.
@@ -61,7 +62,7 @@ impl Yielding {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Yields to the worker that was woken for the only request in the pool, and handles its answer.
+    /// If one worker was woken for the only request in the pool, yields to that worker, and handles its answer.
     pub(super) fn yield_to_worker(&mut self) {
         if self.pool.take_woken() && self.table.used() == 1 && self.yielding.is_worth_it() {
             let since = self.yielding.begin(Instant::now);
@@ -78,7 +79,7 @@ mod tests {
     use super::{LONGEST, Yielding};
     use std::time::{Duration, Instant};
 
-    /// Returns how often the edge yields in `most` attempts, if each is answered or not.
+    /// Returns how often the edge yields in `most` attempts, if each or none of them is `answered`.
     fn times(yielding: &mut Yielding, most: usize, answered: bool) -> usize {
         (0..most).filter(|_| yielding.is_worth_it().then(|| yielding.note(answered, None)).is_some()).count()
     }

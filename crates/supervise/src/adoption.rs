@@ -1,11 +1,12 @@
 //! Adopts listeners that a parent program has opened for this server: start_server of Server::Starter, systemd, or a web
 //! server or spawn-fcgi that launches FastCGI applications.
 //!
-//! They are lent: the parent program keeps them open when this server ends, and another server may be accepting from them
-//! already. So this server never shuts them down, filters or unlinks them.
+//! The listeners are lent: the parent program keeps them open when this server ends, and another server may already be
+//! accepting from them. So this server never shuts them down, never makes the kernel turn their clients away, and never removes
+//! their socket files.
 //!
-//! Listeners that this server has opened itself, and that systemd has kept during a restart, return in the same way. They are
-//! used only for the addresses of the settings.
+//! systemd also passes on the listeners that an earlier run of this server has opened and stored in systemd, to keep them open
+//! during a restart. This server uses such a listener only if it is for an address of the settings.
 
 use super::inheritance::inherit_vault;
 use super::notify;
@@ -17,24 +18,28 @@ use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The addresses on which start_server listens, and the descriptors: `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`.
+/// The variable with the addresses on which start_server listens, each with its descriptor:
+/// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`.
 const SERVER_STARTER: &str = "SERVER_STARTER_PORT";
 
-/// The number of descriptors that systemd hands over, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
+/// The variable with the number of descriptors that systemd passes on, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
 const LISTEN_FDS: &str = "LISTEN_FDS";
-/// The process that these are meant for, because children inherit the variables without the descriptors.
+/// The variable with the id of the process to which systemd has passed the descriptors: children inherit the variables without
+/// the descriptors.
 const LISTEN_PID: &str = "LISTEN_PID";
-/// The names of the sockets in systemd's units, in the same order, separated by colons.
+/// The variable with the names of the descriptors, in the same order, separated by colons.
 const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 const FIRST_OF_SYSTEMD: i32 = 3;
 
 /// Variables that are meant for this server, and not for programs that its apps start.
 pub(super) const VARIABLES: [&str; 4] = [SERVER_STARTER, LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES];
 
-/// Returns the listeners of the parent program, or else opens new ones for `settings`.
+/// Returns the listeners of the parent program. Without any, returns listeners for the addresses of `settings`: listeners that
+/// systemd has stored, and new listeners for the rest.
 ///
 /// # Errors
-/// A listener cannot be adopted or opened; the message says which, and why.
+/// A listener cannot be adopted, opened or encrypted, or `--accept` needs several sockets for an address whose listener is
+/// lent. The message says which, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let variable = |name: &str| environment::variable(name).filter(|value| !value.trim().is_empty());
     let mut kept = Kept::default();
@@ -57,7 +62,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         (Vec::new(), "")
     };
     let opened = if listeners.is_empty() { Some(oribi_listen::open_or_take(settings, &mut kept)?) } else { None };
-    // This server no longer listens there, so clients would never be answered.
+    // This server no longer listens at these addresses, so clients there would never be answered.
     kept.close_others().for_each(|name| notify::remove_from_store(&name));
     if let Some(opened) = opened {
         return Ok(opened);
@@ -82,8 +87,9 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     Ok(listeners)
 }
 
-/// Configures TLS on the listeners of the previous server: with the certificates from their files or from that server's
-/// configuration, and with its secret of session tickets.
+/// Configures TLS on the listeners of the previous server. Certificates that the configuration names as files are read from
+/// these files; certificates that it contains as text come from the previous server. The secret of session tickets also comes
+/// from there.
 ///
 /// # Errors
 /// A file is unusable; the message says which, and why.
@@ -115,11 +121,11 @@ fn standard_input() -> Result<Option<Listener>, String> {
     Ok(Some(listener))
 }
 
-/// A descriptor according to the environment.
+/// A descriptor that the environment names.
 #[derive(Debug, PartialEq, Eq)]
 struct InheritedDescriptor {
     number: i32,
-    /// Its name.
+    /// The address or path at which the socket listens, or its name in a systemd unit.
     name: String,
     /// The host in the address that was configured. Empty if unknown.
     host: String,

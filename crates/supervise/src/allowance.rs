@@ -9,7 +9,7 @@ pub(super) struct Allowance {
     burst: u32,
     /// The time after which one token is added.
     interval: Duration,
-    /// The time when it is full again. `None` until its first use.
+    /// The time when the bucket is full again, if no more tokens are taken. `None` until its first use.
     full_at: Option<Instant>,
 }
 
@@ -25,12 +25,12 @@ impl Allowance {
         full_at.saturating_duration_since(now).saturating_sub(self.interval * (self.burst - 1))
     }
 
-    /// Takes a token. If there is none, the wait for the next one becomes longer.
+    /// Takes a token even if there is none: each missing token makes the wait for the next one longer by an interval.
     pub(super) fn take(&mut self, now: Instant) {
         self.full_at = Some(self.full_at.map_or(now, |full_at| full_at.max(now)) + self.interval);
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token if there is one; returns whether there was.
     pub(super) fn try_take(&mut self, now: Instant) -> bool {
         let has_one = self.wait(now).is_zero();
         if has_one {

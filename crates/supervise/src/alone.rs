@@ -9,8 +9,8 @@ use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::{self, ContextSupply, LaneSetup, Renewal};
 use std::os::fd::AsFd;
 
-/// Opens the listeners, calls `announce` with their addresses and the I/O model, and serves as long as the process lives:
-/// signals have their default actions. Only the settings that concern one lane are used.
+/// Opens the listeners, calls `announce` with their addresses and the name of the I/O model, and serves as long as the process
+/// lives: signals have their default actions. Settings that do not concern a lane have no effect. Returns only with an error.
 ///
 /// # Errors
 /// The lane cannot serve, or cannot continue; the message says why.

@@ -47,8 +47,9 @@ impl CertificateFiles {
         self.last_checked.clone_from(&self.last_read);
     }
 
-    /// Whether any of them differs from the one that was read, and all are unchanged since the check before: a key and its
-    /// certificate are not replaced at the same moment. Checks only when it is time.
+    /// Whether a file differs from what was last read, and all files are unchanged since the check before. The second condition
+    /// waits until a renewal program has replaced both a key and its certificate. Returns `false` until the interval has
+    /// passed, and `true` only once for each change.
     pub(super) fn have_changed(&mut self, now: Instant) -> bool {
         if self.next_check.is_none_or(|next| now < next) {
             return false;
@@ -59,7 +60,7 @@ impl CertificateFiles {
         if self.last_checked != before || self.last_checked == self.last_read {
             return false;
         }
-        // Even if they are unusable, they are not reported again before they change again.
+        // If the changed files are unusable, the error is not reported again before they change again.
         self.last_read.clone_from(&self.last_checked);
         true
     }

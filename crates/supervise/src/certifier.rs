@@ -1,9 +1,9 @@
 //! The certifier: the process that orders and renews certificates (ACME).
 //!
-//! It waits for an authority and may block, so that its parent, the first process, need not. No request passes through it:
-//! lanes answer the authority's challenges themselves, those in a handshake from a file that the certifier writes
-//! (`listen/secure.rs`). It writes new certificates into files, and the first process notices the change. It keeps the original
-//! rights of the server, so that keys are readable for that user only.
+//! The certifier waits for an authority and may block, so that its parent, the first process, need not. No request passes
+//! through it: lanes answer the authority's challenges themselves. For challenges in a TLS handshake, they read the proof from
+//! a file that the certifier writes (`listen/secure.rs`). The certifier writes new certificates into files, and the first
+//! process notices the change. The certifier keeps the server's original user, so that only this user can read the keys.
 
 use super::helper_process::{ForkedHelper, HelperContext, HelperProcess, OnParentDeath};
 use super::privileges::Privileges;
@@ -76,8 +76,8 @@ impl Certifier {
         self.account.map(|account| account.read()).unwrap_or_default()
     }
 
-    /// Starts the certifier if it is missing. In the new process it returns the parameters; the caller releases the
-    /// descriptors of the parent, and calls [`ForkedCertifier::run_and_exit`].
+    /// Starts the certifier if it is missing. In the new process it returns the parameters of the certifier: the caller must
+    /// close the parent's descriptors, and then call [`ForkedCertifier::run_and_exit`]. Returns `None` in the parent.
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedCertifier> {
         let forked = self.helper_process.keep_running(fork)?;
         Some(ForkedCertifier { forked, account: self.account })
@@ -98,13 +98,15 @@ impl Certifier {
         self.helper_process.reopen_logs();
     }
 
-    /// Kills it. It has nothing to finish: files are replaced as a whole, and an interrupted order is repeated.
+    /// Kills the certifier. It has nothing to finish: it replaces files atomically, and the next certifier repeats an
+    /// interrupted order.
     pub(super) fn end(self) {
         self.helper_process.end();
     }
 
     /// Returns the descriptor to watch: see [`HelperProcess::descriptor`].
-    // Inlined, it would be read before the check whether there is a helper, which is sound and which valgrind complains of.
+    // Valgrind complains of the inlined function, which would read the descriptor before the check whether there is a helper.
+    // That read would be sound.
     #[inline(never)]
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.helper_process.descriptor()
@@ -117,7 +119,8 @@ impl Certifier {
 }
 
 impl ForkedCertifier {
-    /// Runs the certifier. The process ends only if it cannot continue.
+    /// Runs the certifier, and ends the process: when the parent has sent the signal to finish, or when the certifier cannot
+    /// continue.
     pub(super) fn run_and_exit(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
         let Self { forked, account } = self;
         forked.run_and_exit(signals, |context| work(context, account, settings, privileges))

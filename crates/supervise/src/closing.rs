@@ -1,6 +1,6 @@
-//! Stops accepting without losing queued connections or half-done handshakes. New connections are turned away, and those that
-//! have arrived, or whose handshakes are in progress, are still answered. During such handshakes, the accepting processes
-//! continue, and only get the command to finish once all clients have arrived. So no client waits in the queue of a process
+//! Stops accepting without losing queued connections or half-done handshakes. The kernel turns new connections away;
+//! connections that have arrived, or whose handshakes are in progress, are still answered. The accepting processes continue
+//! until these handshakes are complete, and only then get the command to finish. So no client waits in the queue of a process
 //! that has ended.
 
 use super::LOOK_FOR_HANDSHAKES;
@@ -8,12 +8,12 @@ use oribi_listen::{Listener, handshake_begun};
 use oribi_stats::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
-/// The number of processes forked one after the other, at most, to empty the queues of the listeners after all others have
-/// ended.
+/// The most processes that are forked, one after the other, to empty the queues of the listeners after all accepting processes
+/// have ended.
 const LAST_PROCESSES: usize = 3;
 
-/// The time for handshakes in progress after new connections are turned away: enough for the first retransmission (RFC 6298,
-/// section 2.1).
+/// The time after which listeners with empty queues are closed, counted from the moment when new connections are turned away:
+/// enough for the first retransmission of a handshake (RFC 6298, section 2.1).
 const HANDSHAKES: Duration = Duration::from_secs(1);
 
 /// The last phase of the listeners.
@@ -21,11 +21,12 @@ const HANDSHAKES: Duration = Duration::from_secs(1);
 pub(super) struct Closing {
     /// Whether no other process accepts connections after this server.
     drains: bool,
-    /// The wait of the accepting processes for clients in their handshakes. `None` when all have arrived, or none is awaited.
+    /// The wait of the accepting processes for clients whose handshakes are in progress. `None` when all such clients have
+    /// arrived, or if the processes wait for none.
     arrivals: Option<Arrivals>,
     /// The number of processes that may still be forked to empty the queues.
     last_processes: usize,
-    /// The time to close listeners whose queue is empty. `None` if they stay open, or are closed.
+    /// The time from which listeners with empty queues are closed. `None` if the listeners stay open, or are closed already.
     close_at: Option<Instant>,
     /// The end of the wait for handshakes in progress.
     handshakes_until: Option<Instant>,
@@ -36,8 +37,8 @@ pub(super) struct Closing {
 struct Arrivals {
     /// The time of the next look.
     look_at: Instant,
-    /// Whether the last look found no client. The kernel may have let a client pass while the filter was being installed: a
-    /// second look finds it.
+    /// Whether the last look found no client. Only two such looks in a row end the wait: the kernel may have let a client pass
+    /// while the filter was being installed, and the second look finds that client.
     quiet: bool,
 }
 
@@ -48,14 +49,14 @@ pub(super) enum NextStep {
     Nothing,
     /// A handshake is in progress, or a client may still arrive.
     Wait,
-    /// Fork one more process, which answers the waiting clients. It starts with this command, and gets the command to finish
-    /// when all clients have arrived.
+    /// Fork one more process, which answers the waiting clients. It starts with this command. If the command is `Serve`, the
+    /// process gets the command to finish when all clients have arrived.
     ForkOneMore(WorkerCommand),
 }
 
 impl Closing {
-    /// Turns new connections away. Clients that wait at a lent listener wait for the next server, so these listeners stay as
-    /// they are.
+    /// Turns new connections away. Lent listeners stay as they are, because the next server accepts the clients that wait
+    /// there.
     pub(super) fn begin(&mut self, listeners: &mut [Listener]) {
         let mut all = true;
         for listener in listeners.iter_mut() {
@@ -68,7 +69,7 @@ impl Closing {
             arrivals: (!listeners.is_empty()).then_some(Arrivals { look_at: now, quiet: false }),
             last_processes: LAST_PROCESSES,
             close_at: all.then(|| now + HANDSHAKES),
-            // The retransmission is delayed by the timers of both ends, by less than half a second.
+            // The timers of both ends delay the retransmission by less than half a second.
             handshakes_until: Some(now + HANDSHAKES * 3 / 2),
         };
     }
@@ -88,7 +89,8 @@ impl Closing {
         self.arrivals = None;
     }
 
-    /// Whether all clients with a handshake in progress have been accepted, or have taken too long; true only once.
+    /// Whether the accepting processes may finish: no client waits or is in its handshake at two looks in a row, or the time
+    /// for handshakes is over. Returns `true` only once.
     pub(super) fn have_all_arrived(&mut self, listeners: &[Listener]) -> bool {
         let now = Instant::now();
         let Some(arrivals) = self.arrivals.as_mut().filter(|arrivals| now >= arrivals.look_at) else { return false };
@@ -107,8 +109,8 @@ impl Closing {
         self.arrivals.map(|arrivals| arrivals.look_at).into_iter().chain(self.close_at).min()
     }
 
-    /// Closes the listeners when no client waits at them: a client that connects while the last requests take long is refused
-    /// at once instead of waiting.
+    /// Closes the listeners when no client waits at them. Without this, a client that connects while the last requests take
+    /// long would wait; now it is refused at once.
     pub(super) fn close_if_quiet(&mut self, listeners: &[Listener]) {
         let now = Instant::now();
         if self.close_at.is_none_or(|time| now < time) {
@@ -124,12 +126,13 @@ impl Closing {
         }
     }
 
-    /// Returns the next step after all accepting processes have ended. They may have died, or have been killed from outside,
-    /// and clients may be left in the queues or in their handshakes, or may have passed while the filter was being installed
+    /// Returns the next step after all accepting processes have ended. They may have died, or a signal may have killed them. So
+    /// clients may be left in the queues or in their handshakes, or may have passed while the filter was being installed
     /// ([`Arrivals::quiet`]).
     pub(super) fn next_step(&mut self, listeners: &[Listener], deadline: Instant) -> NextStep {
         let now = Instant::now();
-        // The handshakes are checked first: one that completes between the two checks is found by the second.
+        // The handshakes are checked before the queues: the check of the queues finds a handshake that completes between the
+        // two checks.
         let begun = self.drains && self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
         let waiting = self.drains && listeners.iter().any(Listener::has_waiting);
         let may_come = self.drains && self.arrivals.is_some();
@@ -144,8 +147,8 @@ impl Closing {
     }
 }
 
-/// Whether a client waits to be accepted or is in its handshake. The handshakes are checked first: one that completes between
-/// the two checks is found by the second.
+/// Whether a client waits to be accepted or is in its handshake. The handshakes are checked before the queues: the check of the
+/// queues finds a handshake that completes between the two checks.
 fn has_client(listeners: &[Listener]) -> bool {
     handshake_begun(listeners) || listeners.iter().any(Listener::has_waiting)
 }

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The pause after a spare context could not be made; meanwhile the lanes continue with their current ones.
+/// The pause after a spare context could not be made; meanwhile the lanes continue with their contexts.
 const SPARE_RETRY: Duration = Duration::from_secs(1);
 
 /// Reports the state of a worker to the supervisor.
@@ -41,8 +41,8 @@ impl Reporter<'_> {
     }
 }
 
-/// Returns the number of requests after which a context is due, drawn between `min_requests` and `max_requests`, so that
-/// workers that started together do not end together. `None` without a limit.
+/// Returns the number of requests after which a context is due. The number is drawn between `min_requests` and `max_requests`,
+/// so that workers that started together do not end together. `None` without a limit.
 pub(super) fn draw_limit(settings: &Settings) -> Option<u64> {
     let most = settings.max_requests?;
     let least = settings.min_requests.unwrap_or(most);
@@ -98,7 +98,7 @@ impl ContextSupply for SingleContext<'_> {
         self.limit.unwrap_or(u64::MAX)
     }
 
-    /// Asks for the replacement of the process. A context that is only due continues until the replacement is ready.
+    /// Asks for the replacement of the process. A context that has not asked to retire continues until the new worker is ready.
     fn renew(&mut self, present: Box<dyn Host>, _answered: u64, after: After) -> Renewal {
         self.reporter.report(WorkerState::Retiring);
         if after.retire { Renewal::Stop(present) } else { Renewal::Serve(present, u64::MAX) }
@@ -113,8 +113,8 @@ impl ContextSupply for SingleContext<'_> {
     }
 }
 
-/// The contexts of a worker with several lanes. One thread makes and drops them all, so the runtime never has to
-/// make two at once, and no lane waits for that work.
+/// The contexts of a worker with several lanes. One thread makes and drops all of them, so the runtime never has to make two
+/// contexts at once, and no lane waits while a context is dropped.
 pub(super) struct ContextPool {
     state: Mutex<ContextPoolState>,
     changed: Condvar,
@@ -133,7 +133,7 @@ struct ContextPoolState {
     starting: usize,
     /// The reason why no context can be made for a waiting lane: the worker must end.
     failure: Option<String>,
-    /// Whether a lane has stopped accepting connections, and this has not been reported yet.
+    /// Whether a lane has stopped accepting connections, and [`ContextPool::keep`] has not reported that yet.
     retires: bool,
     /// Whether a lane has stopped accepting connections.
     retiring: bool,
@@ -159,8 +159,8 @@ impl ContextPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes contexts until all lanes have ended: one for each waiting lane, and `spares` in advance. Calls `retires` once,
-    /// when the lanes stop accepting connections.
+    /// Makes contexts until all lanes have ended: one for each waiting lane, and `spares` in advance once all lanes have
+    /// started. Calls `retires` once, when the first lane has stopped accepting connections.
     pub(super) fn keep(&self, runtime: &dyn Runtime, spares: usize, retires: impl Fn()) {
         let mut state = self.lock();
         let mut retry_later = false;
@@ -221,7 +221,7 @@ impl ContextPool {
         outcome
     }
 
-    /// Returns a spare context, unless there is none or another lane needs it more urgently.
+    /// Returns a spare context, unless there are only enough for the lanes that wait for one.
     fn spare(&self) -> Option<Box<dyn Host>> {
         let mut state = self.lock();
         if state.spares.len() <= state.waiting {
@@ -235,7 +235,7 @@ impl ContextPool {
         self.changed.notify_all();
     }
 
-    /// Records that a lane has its first context. Returns whether all lanes have theirs.
+    /// Records that a lane has its first context. Returns whether all lanes have one.
     fn lane_started(&self) -> bool {
         let mut state = self.lock();
         state.starting = state.starting.saturating_sub(1);
@@ -271,7 +271,7 @@ impl<'a> PooledContexts<'a> {
         Self { settings, pool, reporter, boot }
     }
 
-    /// Returns the number of answered requests at which a context that starts now is due.
+    /// Returns the number of answered requests at which a context that starts after `answered` requests is due.
     fn due_after(&self, answered: u64) -> u64 {
         draw_limit(self.settings).map_or(u64::MAX, |limit| answered.saturating_add(limit))
     }
@@ -293,8 +293,8 @@ impl ContextSupply for PooledContexts<'_> {
         self.due_after(0)
     }
 
-    /// Replaces the context without making a client wait: the current one continues until a spare one is ready, unless it has
-    /// asked to retire.
+    /// Replaces the context without making a client wait: the current context continues until a spare context is ready. If the
+    /// current context has asked to retire, the lane waits for the new one instead.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal {
         let fresh = if after.retire { self.pool.wait_for_context().map(Some) } else { Ok(self.pool.spare()) };
         match fresh {

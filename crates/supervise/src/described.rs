@@ -5,7 +5,7 @@ use oribi_listen::Listener;
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd;
 
-/// The variable with the descriptors of the listeners.
+/// The variable with the descriptors and the properties of the listeners.
 pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
 
 /// The prefix of the property of a listener whose connections begin with a PROXY header.

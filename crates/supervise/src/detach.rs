@@ -27,18 +27,19 @@ pub(super) fn started_in() -> WorkingDirectory {
 }
 
 /// Detaches from the terminal and from the parent process: the caller continues in a new process with its standard streams at
-/// /dev/null. With a log file for standard error, that stream is left alone, whether the file has replaced it already or
-/// will.
+/// /dev/null. Standard error stays open if the error log is a file: that file has replaced standard error, or will. Does
+/// nothing in a process that was started for an upgrade.
 ///
-/// The original process waits until the server serves, and ends with status 0. If the server ends earlier, it prints where to
-/// find the reason, and ends with status 1.
+/// The original process waits until the server serves, and ends with status 0. If the server ends earlier, the original process
+/// prints where to find the reason, and ends with status 1.
 ///
 /// Paths of sockets become absolute here; paths of files are absolute already.
 ///
 /// # Errors
 /// The system refuses. Then the process is unchanged, or only partly detached.
 pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
-    // Later this process would look up the path of the app in the root directory.
+    // The paths of the app and of the program are later looked up in this directory, even if this process then works in the
+    // root directory.
     STARTED_IN.get_or_init(WorkingDirectory::current);
     if super::inheritance::is_upgrade() {
         // The previous process has detached, and waits for this one.

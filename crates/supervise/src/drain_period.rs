@@ -1,18 +1,18 @@
 //! The drain period between the signal to stop and the end of accepting: `--shutdown-delay`.
 //!
-//! Load balancers learn from a probe, or from the sender of the signal, that this server is about to end, which takes them
-//! some time. Until then they send requests here, so the server continues and only answers *draining* to probes. In the
-//! second half of the period, when new clients mostly go elsewhere, responses contain `Connection: close`: a client that gets
-//! one sends no further request on this connection (RFC 9112, section 9.6), so it leaves without a request that crosses the
-//! server's close. Connections that are still idle after the period get another second, because section 9.3.1 warns of a
-//! close that crosses a request.
+//! It takes load balancers some time to learn, from a probe or from the sender of the signal, that this server is about to end.
+//! Until then they send requests here, so the server continues to serve, and only answers *draining* to probes. In the second
+//! half of the period, when new clients mostly go elsewhere, responses contain `Connection: close`. A client that gets such a
+//! response sends no further request on this connection (RFC 9112, section 9.6), so no request crosses the server's close.
+//! Connections that are still idle after the period get another second, because section 9.3.1 warns of a close that crosses a
+//! request.
 
 use super::signals::{self, StopRequest, StopRequests};
 use oribi_stats::scoreboard::DrainState;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// The request of the signals that stop a server.
+/// The action that the signals to stop a server request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopAction {
     Nothing,
@@ -25,8 +25,8 @@ pub(super) enum StopAction {
 }
 
 impl StopAction {
-    /// Evaluates the signals since the last call. `drains`: whether the process is in its drain period. `stops`: whether
-    /// it is stopping, for any reason.
+    /// Evaluates the signals since the last call. `drains`: whether the process is in its drain period. `stops`: whether the
+    /// process is stopping, for any reason.
     pub(super) fn from_signals(stop_requests: &mut StopRequests, drains: bool, stops: bool, now: Instant) -> Self {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
         match stop_requests.evaluate(term + interrupt, drains || stops, now) {
@@ -60,7 +60,7 @@ impl DrainPeriod {
         Self { closing_at: now + delay / 2, end: now + delay, announced: DrainState::Serving }
     }
 
-    /// Whether it is over: then the server stops.
+    /// Whether the period is over, so that the server must stop.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         now >= self.end
     }

@@ -5,11 +5,11 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The interval at which a worker looks for a free place, for which another worker must end.
+/// The interval at which a worker without a free place looks for one, until another worker ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The memory that a worker shares with each edge. It is dropped when all lanes have taken their places, because a worker
-/// needs nothing else of it.
+/// The memory that a worker shares with each edge. It is dropped when all lanes have taken their places, because a worker needs
+/// nothing else of it.
 #[derive(Debug)]
 pub(super) struct EdgePools {
     /// The memory, and the number of lanes that have not taken their places yet.
@@ -18,7 +18,7 @@ pub(super) struct EdgePools {
 }
 
 impl EdgePools {
-    /// Creates it for a worker with that many lanes.
+    /// Creates the value for a worker with `lanes` lanes.
     pub(super) fn new(pools: Vec<Memory>, lanes: usize) -> Self {
         Self { edges: pools.len(), memory: Mutex::new((pools, lanes)) }
     }
@@ -28,8 +28,9 @@ impl EdgePools {
         self.edges == 0
     }
 
-    /// Takes a place for a lane in the pool of each edge. If all are in use, which is only possible while workers take long to
-    /// end, it waits while `serves` returns that the worker is needed. `None` if it is no longer needed.
+    /// Takes a place for a lane in the pool of each edge. All places of a pool can only be in use while other workers take long
+    /// to end; then it waits for a free place as long as `serves` returns `true`. `None` if `serves` has returned `false`,
+    /// because the worker is no longer needed.
     ///
     /// # Errors
     /// The system refuses the memory.

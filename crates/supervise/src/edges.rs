@@ -1,8 +1,8 @@
-//! The edges, in the process that forks them: it starts them before any mold or worker, replaces those that die, and stops
-//! them first.
+//! The edges, in the process that forks them: the first process, which has opened the listeners. It starts the edges before any
+//! mold or worker, replaces edges that die, and stops the edges before the workers.
 //!
-//! This is the first process, which has opened the listeners. Each edge has memory of its own, which it shares with all workers
-//! and which outlives it: the next edge takes it over, and no app is restarted.
+//! Each edge has memory of its own, which it shares with all workers. The memory outlives the edge: the next edge takes it
+//! over, and no app is restarted.
 
 mod child;
 mod liveness;
@@ -34,7 +34,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The pause before the next start of edges that fail repeatedly; the first one is replaced at once.
+/// The first pause after a failure: an edge that fails once is replaced at once. The pauses grow if edges fail repeatedly.
 const PAUSE: Duration = Duration::ZERO;
 
 /// The longest wait for edges that were killed.
@@ -52,7 +52,7 @@ pub(super) struct Edges<'a> {
     phase: EdgesPhase,
     /// Whether edges of a previous server will hand their connections over to these.
     succeeds: bool,
-    /// Whether any edge has begun to serve, as far as their ends have shown it.
+    /// Whether any edge has begun to serve, as far as the ends of edges have shown.
     has_served: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Edges<'a> {
 #[derive(Default)]
 struct EdgeEntry {
     process: Option<EdgeProcess>,
-    /// Whether an earlier edge has used its memory.
+    /// Whether an earlier edge has used the memory of this place.
     used: bool,
     monitor: LoopMonitor,
 }
@@ -68,13 +68,13 @@ struct EdgeEntry {
 /// An edge that has not been waited for yet.
 struct EdgeProcess {
     pid: Pid,
-    /// Readable when it has ended. `None` on systems without pidfds.
+    /// A pidfd, readable when the edge has ended. `None` on systems without pidfds.
     process: Option<OwnedFd>,
     waker: OwnedFd,
-    /// The socket on which the edge asks its parent.
+    /// The socket on which the edge sends requests to its parent.
     link: EdgeLink,
     started_at: Instant,
-    /// The destination for connections of the previous server, until it is announced to that server.
+    /// The destination for connections of the previous server's edges, until it is named to that server.
     successor: Option<Sender>,
 }
 
@@ -84,8 +84,8 @@ enum EdgesPhase {
         /// The time when edges that have not finished are killed.
         deadline: Instant,
         closing: Closing,
-        /// The command that the edges get. `Retire` if listeners are lent, because the clients in their queues wait for the
-        /// next server.
+        /// The command for the edges. It is `Retire` if listeners are lent, because the next server accepts the clients in
+        /// their queues.
         command: WorkerCommand,
         /// Whether requests had to be cut off.
         cut: bool,
@@ -116,8 +116,8 @@ pub(super) enum EdgeEnd {
 }
 
 impl<'a> Edges<'a> {
-    /// Makes memory for the edges of `settings`, and for workers with that many `lanes` each. `None` without edges. Starts no
-    /// edge yet.
+    /// Creates the memory for the edges of `settings`, and for workers with `lanes` lanes each. Starts no edge yet. `None`
+    /// without edges.
     pub(super) fn new(settings: &'a Settings, lanes: usize) -> Result<Option<Self>, String> {
         let count = settings.edges_wanted();
         if count == 0 {
@@ -168,8 +168,9 @@ impl<'a> Edges<'a> {
         self.pools
     }
 
-    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the parameters;
-    /// the caller closes the descriptors of the parent, and calls [`ForkedEdge::run_and_exit`].
+    /// Starts the edges that are missing, unless a pause after failures is in progress. In a new edge it returns the parameters
+    /// of the edge: the caller must close the parent's descriptors, and then call [`ForkedEdge::run_and_exit`]. Returns `None`
+    /// in the parent.
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedEdge> {
         if !matches!(self.phase, EdgesPhase::Serving) {
             return None;
@@ -237,7 +238,7 @@ impl<'a> Edges<'a> {
         child::name(number, self.settings.edges_wanted())
     }
 
-    /// Collects the exit status of edges that have ended; returns whether the server cannot continue, because none has ever
+    /// Collects the exit status of edges that have ended. Returns whether the server cannot continue, because no edge has ever
     /// begun to serve.
     pub(super) fn reap(&mut self) -> bool {
         let mut cannot_serve = false;
@@ -255,7 +256,7 @@ impl<'a> Edges<'a> {
         cannot_serve
     }
 
-    /// Records that a process has ended, if it was an edge.
+    /// Records that a process has ended, if it was an edge. `status` is `None` if the exit status is lost.
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> EdgeEnd {
         let is_it = |entry: &EdgeEntry| entry.process.as_ref().is_some_and(|process| process.pid == pid);
         let Some(number) = self.entries.iter().position(is_it) else { return EdgeEnd::NoEdge };
@@ -325,7 +326,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Sends the edges their logs, which an edge in a sandbox cannot open. The error log of this process is open already.
+    /// Sends the edges their logs, which an edge in a sandbox cannot open. This process has the error log open already.
     fn give_logs(&self) {
         let access = log_file::open_access_log(self.settings).unwrap_or_else(|message| {
             log::error!("{message}");
@@ -387,12 +388,14 @@ impl<'a> Edges<'a> {
         if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.send_command(command) }
     }
 
-    /// Records that edges of a previous server will hand their connections over to these, which have not been started yet.
+    /// Records that the edges of the previous server will hand their connections over to these edges, which have not been
+    /// started yet.
     pub(super) fn succeed(&mut self) {
         self.succeeds = true;
     }
 
-    /// Returns the destinations for the connections of the previous server's edges. `None` until all edges here serve.
+    /// Returns the destinations for the connections of the previous server's edges, one for each edge. `None` until all edges
+    /// here serve.
     pub(super) fn successors(&mut self) -> Option<Vec<Sender>> {
         if !self
             .slots()
@@ -406,8 +409,9 @@ impl<'a> Edges<'a> {
         Some(self.entries.iter_mut().filter_map(|entry| entry.process.as_mut()?.successor.take()).collect())
     }
 
-    /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over,
-    /// as far as possible until `deadline`. If it names no edges, connections close after their next responses.
+    /// Begins to stop in favour of another server, which accepts at the same listeners. The edges here hand over as many
+    /// connections as possible to `successors`, the sockets of that server's edges, until `deadline`. If `successors` is empty,
+    /// connections close after their next responses.
     pub(super) fn hand_over(&mut self, successors: &[Sender], deadline: Instant) {
         if !matches!(self.phase, EdgesPhase::Serving) {
             return;
@@ -434,8 +438,8 @@ impl<'a> Edges<'a> {
         self.send_command(command);
     }
 
-    /// While draining: kills edges that take too long, and starts a last edge for connections that have arrived in the
-    /// meantime. In that edge it returns the parameters.
+    /// While draining: kills the edges at the deadline. When all edges have ended, starts a last edge for connections that have
+    /// arrived in the meantime. In that edge it returns the parameters of the edge.
     pub(super) fn finish_up(
         &mut self,
         listeners: &[Listener],
@@ -478,7 +482,7 @@ impl<'a> Edges<'a> {
             {
                 connections += slot.connections.load(Relaxed);
                 slot.set_command(WorkerCommand::Quit);
-                // It has not been waited for, so its process id cannot belong to another process.
+                // The edge has not been waited for, so its process id cannot belong to another process.
                 let _ = kill_process(process.pid, Signal::KILL);
             }
         }
@@ -500,7 +504,7 @@ impl<'a> Edges<'a> {
         self.entries.iter().all(|entry| entry.process.is_some())
     }
 
-    /// Returns the descriptors for the parent to watch: requests and ends of edges.
+    /// Returns the descriptors for the parent to watch: for requests of edges, and for their ends.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let processes = self.entries.iter().filter_map(|entry| entry.process.as_ref());
         processes.flat_map(|process| [process.link.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()

@@ -1,8 +1,9 @@
 //! The exporter: the process that sends the spans of requests to a collector (`--trace-export`).
 //!
-//! Processes that answer requests send it each sampled one, without waiting, by a socket that all of them have inherited
-//! ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages that are sent while no
-//! exporter runs wait for the next one. It ends after all others, so that the last requests are also exported.
+//! The processes that answer requests send the exporter each sampled request, without waiting, by a socket that all of them
+//! have inherited ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages sent while no
+//! exporter runs wait for the next exporter. The exporter ends after all other processes, so that the last requests are also
+//! exported.
 
 use super::helper_process::{ForkedHelper, HelperContext, HelperProcess, OnParentDeath};
 use super::privileges::Privileges;
@@ -22,13 +23,13 @@ use std::time::{Duration, Instant};
 /// The pause before the next start of an exporter that has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The time in which it may export its last spans at the end.
+/// The time that the exporter has to export its last spans when it ends.
 const LAST: Duration = Duration::from_millis(1500);
 
-/// The time that its parent waits for that.
+/// The time for which the parent waits for the end of the exporter.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// The number of messages read before everything else is checked: more than the socket holds.
+/// The number of messages read before the exporter checks its signals: more than the socket holds.
 const IN_A_ROW: usize = 1000;
 
 /// The exporter, in its parent process.
@@ -49,7 +50,7 @@ impl Exporter {
     /// Opens the socket for spans. `None` if spans are not exported.
     ///
     /// # Errors
-    /// The system has no socket.
+    /// The system refuses the socket.
     pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Some(url) = settings.trace_export.endpoint.as_ref().filter(|_| settings.traces) else { return Ok(None) };
         let receiver = SpanSender::open().map_err(|error| format!("cannot open a socket for spans: {error}"))?;
@@ -57,8 +58,8 @@ impl Exporter {
         Ok(Some(Self { helper_process: HelperProcess::new("the process that exports spans", PAUSE), receiver }))
     }
 
-    /// Starts the exporter if it is missing. In the new process it returns the parameters; the caller releases the
-    /// descriptors of the parent, and calls [`ForkedExporter::run_and_exit`].
+    /// Starts the exporter if it is missing. In the new process it returns the parameters of the exporter: the caller must
+    /// close the parent's descriptors, and then call [`ForkedExporter::run_and_exit`]. Returns `None` in the parent.
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedExporter> {
         let forked = self.helper_process.keep_running(fork)?;
         match self.receiver.try_clone() {
@@ -85,13 +86,14 @@ impl Exporter {
         self.helper_process.reopen_logs();
     }
 
-    /// Makes it export its last spans and end. Called when all others have ended.
+    /// Makes the exporter export its last spans and end. Called when all other processes have ended.
     pub(super) fn finish(self) {
         self.helper_process.finish(PATIENCE);
     }
 
     /// Returns the descriptor to watch: see [`HelperProcess::descriptor`].
-    // Inlined, it would be read before the check whether there is a helper, which is sound and which valgrind complains of.
+    // Valgrind complains of the inlined function, which would read the descriptor before the check whether there is a helper.
+    // That read would be sound.
     #[inline(never)]
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.helper_process.descriptor()
@@ -112,8 +114,8 @@ impl ForkedExporter {
 }
 
 fn work(context: &HelperContext, receiver: &OwnedFd, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
-    // Before the privileges are dropped, because the file of authorities may be readable for root alone; the thread of the
-    // deliverer is started after that, because it keeps the rights that this one has then.
+    // The collector is prepared before the privileges are dropped, because perhaps only root can read the file of authorities.
+    // The deliverer's thread is started after that, because a thread keeps the rights of the thread that starts it.
     let prepared = oribi_otlp::Collector::new(&settings.trace_export, environment::variable)?;
     privileges.drop_in_exporter()?;
     context.follow_parent(OnParentDeath::Finish)?;

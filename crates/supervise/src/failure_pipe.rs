@@ -5,22 +5,24 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The longest reason in bytes. A write of this size is not mixed with those of other workers (PIPE_BUF, pipe(7)).
+/// The size of a message in bytes, at most. A write of this size is not mixed with those of other workers (PIPE_BUF, pipe(7)).
 const LONGEST: usize = 4096;
 
-/// The number of reasons kept that have not been queried.
+/// The number of reasons that are kept until [`FailurePipe::of`] asks for them.
 const KEPT: usize = 64;
 
-/// The ends of the pipe in this process: the supervisor has both, a worker the second, an edge none.
+/// The ends of the pipe in this process: a supervisor has both, a worker only the write end, an edge none.
 #[derive(Debug, Default)]
 pub(super) struct FailurePipe {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
-    /// Reasons that were read and not queried: process id and text.
+    /// Reasons that were read and that no call of [`FailurePipe::of`] has returned: process id and text.
     kept: Vec<(u32, String)>,
 }
 
 impl FailurePipe {
+    /// Creates the pipe.
+    ///
     /// # Errors
     /// The system has no descriptors for a pipe.
     pub(super) fn new() -> io::Result<Self> {
@@ -33,7 +35,8 @@ impl FailurePipe {
         self.reader = None;
     }
 
-    /// In a worker: writes a reason for the supervisor. If the pipe is full, only the log has it.
+    /// In a worker: writes the reason why `process`, this worker, cannot serve. If the pipe is full, only the log has the
+    /// reason.
     pub(super) fn leave(&self, process: u32, reason: &str) {
         let mut end = reason.len().min(LONGEST - 16);
         while !reason.is_char_boundary(end) {
@@ -45,8 +48,8 @@ impl FailurePipe {
         }
     }
 
-    /// In the supervisor: returns the reason of this process, which has ended. Keeps only the last reasons of other
-    /// processes.
+    /// In the supervisor: returns the reason that worker `process`, which has ended, has written. `None` if it has written
+    /// none. Keeps the last reasons of other workers, at most [`KEPT`].
     pub(super) fn of(&mut self, process: u32) -> Option<String> {
         let mut bytes = Vec::new();
         let mut buffer = [0; LONGEST];

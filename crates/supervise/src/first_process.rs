@@ -31,8 +31,8 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         Self { server, workforce, stop_requests: StopRequests::default() }
     }
 
-    /// Serves until a signal or an order stops it. Returns the exit status for the process: 0, or 1 if it could not start or
-    /// requests had to be cut off.
+    /// Serves until a signal or an order stops the server. Returns the exit status for the process: 0, or 1 if the server could
+    /// not start or requests had to be cut off. After an upgrade it may be the exit status of a later server.
     pub(super) fn serve(mut self) -> i32 {
         self.keep_scale();
         let status = self.run();
@@ -58,7 +58,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             self.keep_watchdog();
             self.advance_upgrade();
             if self.server.succession.has_yielded() {
-                // The other server displays them.
+                // The other server displays these totals.
                 self.add_counts();
             }
             if self.server.phase != Phase::Failed {
@@ -78,7 +78,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         }
     }
 
-    /// Acts for the current phase, and for the next one if that begins. Returns the exit status if everything has
+    /// Acts for the current phase. If the phase changes, also acts for the next one. Returns the exit status if everything has
     /// ended.
     fn act(&mut self) -> Option<i32> {
         loop {
@@ -138,7 +138,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         self.handle_upgrade_signals();
     }
 
-    /// Loads the app again, or replaces the workers; returns the number of the reload.
+    /// Loads the app again, or replaces the workers. Returns the number by which the workforce identifies the reload.
     fn reload(&mut self) -> u64 {
         self.workforce.reload(&mut self.server)
     }

@@ -1,5 +1,5 @@
-//! Reports a failed start to the user: by the process that stays in the foreground while a server goes to the background, or
-//! on the standard error that a log file has replaced.
+//! Reports a failed start to the user. If the server goes to the background, the process that stays in the foreground reports
+//! it. Otherwise it is reported on the original standard error, if a log file has replaced that.
 
 use oribi_config::{LogTarget, Settings};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read, write};
@@ -7,20 +7,20 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The channel of the report, until the server serves.
+/// The channel of the report. `None` when the server serves, or if there is no channel.
 static REPORT: Mutex<Option<ReportChannel>> = Mutex::new(None);
 
 enum ReportChannel {
-    /// In the background: the pipe to the process in the foreground, which waits.
+    /// In the background: the pipe to the process that waits in the foreground.
     Foreground(OwnedFd),
-    /// The standard error before a log file replaced it, and the line for a failed start.
+    /// A copy of standard error from before a log file replaced it, and the line that reports a failed start.
     StandardError(OwnedFd, String),
 }
 
 /// The message to the process in the foreground when the server serves.
 const SERVES: &[u8] = b"1";
 
-/// Returns the exit status of the process in the foreground.
+/// Waits until the server serves or has failed to start; returns the exit status of the process in the foreground.
 pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
     let mut message = [0; 1];
     let size = loop {
@@ -32,7 +32,7 @@ pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
     if message[..size] == *SERVES {
         return 0;
     }
-    // If standard error is closed, only the exit status is left.
+    // If standard error is closed, the exit status alone shows the failure.
     if !report_failed_start() {
         let _ = io::stderr().write_all(failed_start(error_log).as_bytes());
     }
@@ -64,15 +64,15 @@ pub fn keep_standard_error(settings: &Settings) -> io::Result<()> {
     }
     match fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3) {
         Ok(copy) => keep(Some(ReportChannel::StandardError(copy, failed_start(&settings.error_log)))),
-        // It is closed.
+        // Standard error is closed.
         Err(Errno::BADF) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-/// Prints on the original standard error that the server could not start, and where the reason is. Returns `false`, and
-/// prints nothing, if the server has served, or if [`keep_standard_error`] stored nothing.
+/// Prints on the original standard error that the server could not start, and where to find the reason. Returns `false`, and
+/// prints nothing, if the server has served, if a process waits in the foreground, or if [`keep_standard_error`] kept no copy.
 pub fn report_failed_start() -> bool {
     let Some(ReportChannel::StandardError(standard_error, line)) = report().take() else { return false };
     // If standard error has lost its reader, the log has the reason.
@@ -80,15 +80,15 @@ pub fn report_failed_start() -> bool {
     true
 }
 
-/// Reports to a waiting process that the server serves.
+/// Reports to the process that waits in the foreground that the server serves, and drops the channel.
 pub(super) fn report_serving() {
     if let Some(ReportChannel::Foreground(foreground)) = report().take() {
-        // It fails if the waiting process has gone.
+        // The write fails if the waiting process has gone.
         let _ = write(&foreground, SERVES);
     }
 }
 
-/// Leaves the report to the first process. Called in a process that was forked.
+/// In a process that was forked: leaves the report to the first process.
 pub(super) fn leave_report() {
     keep(None);
 }

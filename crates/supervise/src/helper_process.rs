@@ -16,11 +16,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// The interval at which the end of a process is checked, on systems without pidfds.
+/// The interval at which the parent checks for the end of a helper, on systems without pidfds.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The signal that ends a helper. TERM and INT, by which people and service managers stop servers, reach all processes of a
-/// group, and a helper must outlive those that still send data to it.
+/// The signal that makes a helper finish. TERM and INT, by which people and service managers stop servers, reach all processes
+/// of a group, and a helper must outlive the processes that still send data to it.
 const END: Signal = Signal::ALARM;
 
 /// A helper, in its parent process.
@@ -36,7 +36,7 @@ pub(super) struct HelperProcess {
 #[derive(Debug)]
 struct RunningProcess {
     pid: Pid,
-    /// Readable when it has ended. `None` on systems without pidfds.
+    /// A pidfd, readable when the process has ended. `None` on systems without pidfds.
     descriptor: Option<OwnedFd>,
     started_at: Instant,
 }
@@ -54,8 +54,9 @@ impl HelperProcess {
         Self { description, process: None, pace: Pace::new(Duration::ZERO, pause) }
     }
 
-    /// Starts the helper if it is missing. In the new process it returns the parameters; the caller releases the descriptors
-    /// of the parent, and calls [`ForkedHelper::run_and_exit`].
+    /// Starts the helper if it is missing and no pause after a failure is in progress. In the new process it returns the
+    /// parameters of the helper: the caller must close the parent's descriptors, and then call [`ForkedHelper::run_and_exit`].
+    /// Returns `None` in the parent.
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<ForkedHelper> {
         if self.process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
             return None;
@@ -80,7 +81,7 @@ impl HelperProcess {
         }
     }
 
-    /// Collects its exit status, if it has ended.
+    /// Collects the exit status of the helper, if it has ended.
     pub(super) fn reap(&mut self) {
         let Some(pid) = self.process.as_ref().map(|process| process.pid) else { return };
         match waitpid(Some(pid), WaitOptions::NOHANG) {
@@ -91,7 +92,8 @@ impl HelperProcess {
         }
     }
 
-    /// Records that a process has ended; returns whether it was this helper.
+    /// Records that a process has ended; returns whether the process was this helper. `status` is `None` if the exit status is
+    /// lost.
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
         let Some(process) = self.process.take_if(|process| process.pid == pid) else { return false };
         let now = Instant::now();
@@ -104,7 +106,7 @@ impl HelperProcess {
     /// Makes it reopen its log.
     pub(super) fn reopen_logs(&self) {
         if let Some(process) = &self.process {
-            // It has not been waited for, so its process id cannot belong to another process.
+            // The helper has not been waited for, so its process id cannot belong to another process.
             let _ = kill_process(process.pid, Signal::USR1);
         }
     }
@@ -117,7 +119,7 @@ impl HelperProcess {
         }
     }
 
-    /// Sends the helper the signal to finish, and waits up to `patience` for its end.
+    /// Sends the helper the signal to finish, and waits up to `patience` for its end. Then kills it.
     pub(super) fn finish(self, patience: Duration) {
         let Some(RunningProcess { pid, descriptor, .. }) = &self.process else { return };
         let _ = kill_process(*pid, END);
@@ -152,7 +154,7 @@ impl HelperProcess {
     }
 }
 
-/// The signals that are meant for its parent, which ends it.
+/// The signals that are meant for the parent, which ends the helper itself. The helper ignores them.
 const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
@@ -167,22 +169,22 @@ static ENDS: AtomicU32 = AtomicU32::new(0);
 /// The reaction of a helper to the death of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnParentDeath {
-    /// It ends at once, because it has nothing to finish.
+    /// The helper ends at once, because it has nothing to finish.
     Kill,
-    /// It finishes its work.
+    /// The helper finishes its work, and then ends.
     Finish,
 }
 
 /// The state of a helper, in its own process.
 pub(super) struct HelperContext {
     parent: Pid,
-    /// Readable after a signal.
+    /// The read end of the pipe that is readable after a signal.
     wake: OwnedFd,
     _watches: Vec<Watch>,
 }
 
 impl ForkedHelper {
-    /// Does the `work` of the helper, and ends the process, with status 0 if that returns without an error.
+    /// Does the `work` of the helper, and ends the process: with status 0 if `work` returns without an error, otherwise with 1.
     pub(super) fn run_and_exit(self, signals: &mut Signals, work: impl FnOnce(&HelperContext) -> Result<(), String>) -> ! {
         let Self { description, parent, heirs } = self;
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&HelperContext::begin(parent, signals, heirs)?)));
@@ -213,7 +215,8 @@ impl HelperContext {
         Ok(Self { parent, wake, _watches: watches })
     }
 
-    /// Ends or finishes with the parent. Must be called when the process has its final user: a change of the user cancels it.
+    /// Makes the helper react to the death of its parent. Must be called when the process has its final user, because a change
+    /// of the user cancels the signal.
     ///
     /// # Errors
     /// The parent has died already, or the system refuses.
@@ -227,12 +230,12 @@ impl HelperContext {
         if rustix::process::getppid() == Some(self.parent) { Ok(()) } else { Err("the parent has died".to_owned()) }
     }
 
-    /// Whether there was a signal to reopen the log since the last call.
+    /// Whether the signal to reopen the log has arrived since the last call.
     pub(super) fn must_reopen_log(&self) -> bool {
         REOPENINGS.swap(0, SeqCst) > 0
     }
 
-    /// Whether there was a signal to finish.
+    /// Whether the signal to finish has arrived.
     pub(super) fn must_end(&self) -> bool {
         ENDS.load(SeqCst) > 0
     }

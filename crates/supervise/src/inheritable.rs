@@ -4,7 +4,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Descriptors that are inherited by a program executed while this exists.
+/// Descriptors that a program inherits if it is executed while this value exists.
 pub(super) struct Inheritable<'a>(Vec<BorrowedFd<'a>>);
 
 impl<'a> Inheritable<'a> {
@@ -20,7 +20,7 @@ impl<'a> Inheritable<'a> {
 impl Drop for Inheritable<'_> {
     fn drop(&mut self) {
         for descriptor in &self.0 {
-            // It cannot fail for an open descriptor.
+            // The call cannot fail for an open descriptor.
             let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
         }
     }

@@ -3,20 +3,20 @@
 //! The environment names the descriptors:
 //! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
 //! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: for each listener
-//!   its descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients
-//!   use FastCGI;
-//! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these
-//!   instead of the listeners if edges have the connections;
+//!   its descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients use
+//!   FastCGI;
+//! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). If edges have the connections,
+//!   a mold inherits these instead of the listeners;
 //! - `ORIBI_BOARD=8`: a file in memory for the mold's scoreboard, which the master reads;
-//! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, which the mold's user may have no
-//!   right to read (see `listen/secure.rs`);
+//! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, because perhaps the mold's user may
+//!   not read the files (see `listen/secure.rs`);
 //! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`oribi_ipc::spans`]);
 //! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics
 //!   (`--metrics-path`);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
-//! They are read once and hidden from the app before it is loaded (see [`OWN`]). They are used only if the socket exists and
-//! its other end was made by the process that they name.
+//! A mold reads these variables once, and hides them from the app before it loads the app (see [`OWN`]). It uses them only if
+//! descriptor 4 is such a socket, and process 123 has created that socket.
 
 pub(super) use super::described::{LISTENERS, describe};
 use super::described::{ListenerEntry, parse};
@@ -39,34 +39,34 @@ use std::time::Duration;
 pub(super) const MASTER: &str = "ORIBI_MASTER";
 /// Names the socket to the master of the previous server: see [`super::upgrade`].
 pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
-/// Names the socket to the first process of a server that has been upgraded.
+/// Names the socket to the guardian: the first process of a server that has been upgraded.
 pub(super) const GUARDIAN: &str = "ORIBI_GUARDIAN";
-/// Names the file with the totals of that server.
+/// Names the file with the totals of the previous server.
 pub(super) const TOTALS: &str = "ORIBI_TOTALS";
-/// Names the file with its totals by route.
+/// Names the file with the totals of the previous server by route.
 pub(super) const ROUTE_TOTALS: &str = "ORIBI_ROUTE_TOTALS";
-/// Names the file with its app metrics.
+/// Names the file with the app metrics of the previous server.
 pub(super) const APP_METRICS: &str = "ORIBI_FIGURES";
-/// Names the metrics listeners of that server: their address, a space, and the same as in [`LISTENERS`].
+/// Names the metrics listeners of the previous server: their address, a space, and the listeners as in [`LISTENERS`].
 pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
-/// Names the file with the history of that server's dashboard.
+/// Names the file with the history of the previous server's dashboard.
 pub(super) const HISTORY: &str = "ORIBI_HISTORY";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 
 pub(super) const BOARD: &str = "ORIBI_BOARD";
-/// Names the file with the certificates and keys.
+/// Names the file with the certificates and keys of encrypted listeners.
 pub(super) const VAULT: &str = "ORIBI_TLS";
-/// Names the file with the proofs for authorities in handshakes.
+/// Names the file with the proofs that answer an authority's challenges in TLS handshakes.
 pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 /// Names the socket for spans.
 pub(super) const SPANS: &str = "ORIBI_SPANS";
-/// Names the socket for inquiries.
+/// Names the socket on which workers ask the first process for metrics.
 pub(super) const METRICS_REQUESTS: &str = "ORIBI_INQUIRIES";
 /// Names the number of workers that was set while the previous server served: see [`super::scaled`].
 pub(super) const SCALED: &str = "ORIBI_SCALED";
 
-/// All variables by which processes of a server pass something on. Apps see none of them, and an upgrade passes none on: it
-/// sets those that the new program needs.
+/// All variables by which processes of a server pass something on. They are hidden from apps. A program that is executed for an
+/// upgrade does not inherit them either, but gets new values for those that it needs.
 pub(super) const OWN: [&str; 18] = [
     MASTER,
     UPGRADE,
@@ -95,13 +95,13 @@ pub(super) const OWN: [&str; 18] = [
 pub(super) enum Message {
     /// Mold to master: the app is loaded, and workers are started.
     Loaded = b'm',
-    /// Mold to master: this generation serves; it may replace the previous one.
+    /// Mold to master: this generation serves, so it may replace the previous one.
     Ready = b'r',
     /// Master to mold: the whole server stops; finish running and waiting requests.
     Stop = b's',
     /// Master to mold: the whole server stops soon; fail readiness probes.
     Announce = b'a',
-    /// Master to mold: in addition, responses are the last on their connections.
+    /// Master to mold: as `Announce`; in addition, each response is the last one on its connection.
     Part = b'p',
     /// Master to mold: kill the workers and end now.
     Quit = b'q',
@@ -109,14 +109,15 @@ pub(super) enum Message {
     Retire = b'x',
     /// Master to mold: reopen the log files.
     Reopen = b'l',
-    /// Master to mold: the listeners belong to this server alone from now on; until then another server shared them.
+    /// Master to mold: from now on no other server shares the listeners.
     Own = b'o',
-    /// Master to mold: another server serves, so report this generation as ready only when all its workers are.
+    /// Master to mold: another server serves. So report this generation as ready only when all its workers are ready.
     Complete = b'c',
-    /// Mold to master: some workers of this generation serve and others cannot start; the reason was sent before.
+    /// Mold to master: some workers of this generation serve and others cannot start. The reason was sent in an earlier
+    /// message.
     Incomplete = b'i',
-    /// Mold to master: this process was asked by a signal to end, and there are edges. The master replaces it, or is stopping
-    /// anyway.
+    /// Mold to master: this process got a signal to end, and there are edges or a drain period. Unless the master stops anyway,
+    /// it replaces this process.
     TerminationRequested = b't',
 }
 
@@ -135,18 +136,19 @@ const MESSAGES: [Message; 12] = [
     Message::TerminationRequested,
 ];
 
-/// The first byte of a message that names a process, which follows.
+/// The first byte of a message with the request of an edge about a worker, which follows.
 const WORKER_REQUEST: u8 = b'e';
-/// The first byte of a message with a number of workers and the number of this order, which follow.
+/// The first byte of a message with an order to change the number of workers. Two numbers of 32 bits follow: the target number
+/// of workers, and the number that identifies the order.
 const SCALE: u8 = b'n';
-/// The first byte of a message with the number of the order that was carried out, which follows.
+/// The first byte of a message that reports an order as carried out. The number that identifies the order follows, in 32 bits.
 const SETTLED: u8 = b'=';
 
-/// The first byte of a message with the reason why a generation cannot serve. Two bytes with the length of the text follow,
-/// least significant first, and the text.
+/// The first byte of a message with the reason why a generation cannot serve. The length of the text in bytes follows, as two
+/// bytes, least significant first; then the text.
 const FAILURE: u8 = b'w';
 
-/// The longest text of such a message in bytes: enough for an error with its backtrace.
+/// The longest text of a [`FAILURE`] message in bytes: enough for an error with its backtrace.
 const LONGEST_FAILURE: usize = 16 << 10;
 
 /// Encodes the reason why a generation cannot serve.
@@ -161,8 +163,8 @@ fn failure(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The first byte of a message with a time, which follows as this number of decimal digits, in milliseconds. No digit is a
-/// [`Message`], so a mold of another version that does not know the message skips all of it.
+/// The first byte of a message with a time in milliseconds, which follows as [`DIGITS`] decimal digits. No digit is a
+/// [`Message`], so a mold of a version that does not know this message skips all of it.
 const TIME: u8 = b'd';
 const DIGITS: usize = 12;
 
@@ -170,18 +172,18 @@ const DIGITS: usize = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Message(Message),
-    /// Master to mold: the request of an edge about this process, which may be one of the mold's workers.
+    /// Master to mold: the request of an edge about a process, which may be one of the mold's workers.
     WorkerRequest(WorkerRequest),
     /// Mold to master: the reason why this generation cannot serve.
     Failure(String),
-    /// Master to mold: the time left for the stop that follows.
+    /// Master to mold: the time left for the stop that the next message orders.
     TimeLeft(Duration),
-    /// Master to mold: the target number of workers. Each of these orders has a number of its own.
+    /// Master to mold: the target number of workers. `order` is the number that identifies this order.
     Scale {
         workers: u32,
         order: u32,
     },
-    /// Mold to master: all workers take requests, after their number was changed by this order.
+    /// Mold to master: there are as many workers as this order has set, and all of them take requests.
     Settled {
         order: u32,
     },
@@ -196,7 +198,7 @@ pub(super) enum Received {
 pub(super) struct Link(pub(super) OwnedFd);
 
 impl Link {
-    /// Returns the next message. Skips unknown ones, because the other process may be of a later version.
+    /// Returns the next message. Skips unknown messages, because the other process may be of a later version.
     pub(super) fn receive(&self) -> Received {
         loop {
             let mut byte = [0];
@@ -209,7 +211,7 @@ impl Link {
             };
             if first == WORKER_REQUEST {
                 let mut bytes = [0; WorkerRequest::SIZE];
-                // It was sent together with the byte before.
+                // The sender has sent the request together with the first byte.
                 match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| WorkerRequest::from_bytes(bytes)) {
                     Ok(Some(request)) => return Received::WorkerRequest(request),
                     Ok(None) | Err(_) => continue,
@@ -248,14 +250,14 @@ impl Link {
         }
     }
 
-    /// Reads a number that was sent together with the first byte of its message.
+    /// Reads 32 bits that were sent together with the first byte of the message.
     fn receive_number(&self) -> Option<u32> {
         let mut bytes = [0; 4];
         recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).ok()?;
         Some(u32::from_ne_bytes(bytes))
     }
 
-    /// Reads the rest of such a message, which was sent together with its first byte.
+    /// Reads the rest of a [`FAILURE`] message, which was sent together with its first byte.
     fn receive_failure(&self) -> Option<String> {
         let mut length = [0; 2];
         recv(&self.0, &mut length, RecvFlags::DONTWAIT).ok()?;
@@ -270,7 +272,7 @@ impl Link {
         let _ = send(&self.0, &failure(text), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Passes on the request of an edge.
+    /// Passes the request of an edge on to a mold.
     pub(super) fn pass_on(&self, request: WorkerRequest) {
         let mut bytes = [WORKER_REQUEST; 1 + WorkerRequest::SIZE];
         bytes[1..].copy_from_slice(&request.to_bytes());
@@ -284,7 +286,7 @@ impl Link {
         let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Sends the target number of workers, by the order with this number.
+    /// Sends the target number of workers. `order` is the number that identifies this order.
     pub(super) fn scale(&self, workers: u32, order: u32) {
         let mut bytes = [SCALE; 9];
         bytes[1..5].copy_from_slice(&workers.to_ne_bytes());
@@ -292,14 +294,14 @@ impl Link {
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Reports that there are as many workers as this order has set.
+    /// Reports to the master that there are as many workers as this order has set.
     pub(super) fn send_settled(&self, order: u32) {
         let mut bytes = [SETTLED; 5];
         bytes[1..].copy_from_slice(&order.to_ne_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Sends a message. Reading shows whether the other process has ended.
+    /// Sends a message. Ignores errors: reading shows whether the other process has ended.
     pub(super) fn send(&self, message: Message) {
         let _ = send(&self.0, &[message as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
@@ -323,11 +325,13 @@ pub(super) struct Inheritance {
     pub(super) generation: u64,
 }
 
-/// Hides the descriptors from the master, or from the previous server, from programs that the app starts while it is loaded:
-/// they would hold the listeners until they end, perhaps for days. Makes this process end if the master dies before the app is
-/// loaded: for that time it would also hold the listeners. Hides the variables that name all this, if the process inherits
-/// anything. Should be called as early as possible; otherwise [`supervise`](super::supervise) does it, but then without a
-/// master each descriptor stays open twice.
+/// Hides the descriptors that this process inherits from the master, or from the previous server, from programs that the app
+/// starts while it is loaded. Such a program would hold the listeners until it ends, perhaps for days. If the process inherits
+/// anything, also hides the variables that name the descriptors. A process that has a master ends if the master dies before the
+/// app is loaded, because it would also hold the listeners for that time.
+///
+/// Should be called as early as possible. Otherwise [`supervise`](super::supervise) does it; but then, without a master, each
+/// descriptor stays open twice.
 pub fn claim_inheritance() {
     if claim_descriptors() {
         environment::hide(&OWN);
@@ -345,7 +349,7 @@ fn claim_descriptors() -> bool {
     if let Some((number, process)) = variable(MASTER).and_then(|value| socket_of_master(&value)) {
         end_with(process, number);
         let _ = survive_own_signals();
-        // Output of the app during its load must not kill this process if the log has lost its reader.
+        // If the log has lost its reader, output of the app during its load must not kill this process.
         let _ = survive_failing_writes_while_loading();
     }
     if let Some(value) = variable(POOLS)
@@ -367,14 +371,15 @@ fn claim_descriptors() -> bool {
     for number in
         numbers.chain(board).chain(vault).chain(proof).chain(lines).chain(master).chain(before).chain(guardian).chain(totals)
     {
-        // The later take-over reports errors.
+        // Errors are reported when the descriptors are taken over.
         let _ = claim(number);
     }
     true
 }
 
-/// Ends this process when `master`, at the other end of this socket, ends before the app is loaded. If a wrapper has started
-/// this process and stays its parent, that is noticed only later.
+/// Makes this process end when `master` dies before the app is loaded. `socket` is the descriptor of the socket to the master.
+/// If the parent of this process is a wrapper and not the master, the death of the master after this call is noticed only when
+/// the app is loaded.
 fn end_with(master: i32, socket: i32) {
     if getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == master) {
         // An app that is being loaded may have changed the handlers of other signals.
@@ -385,7 +390,7 @@ fn end_with(master: i32, socket: i32) {
     }
 }
 
-/// Whether a master has started this process and its app was loaded before, in another process.
+/// Whether a master has started this process, and the app was loaded before by another process.
 #[must_use]
 pub fn is_loaded_anew() -> bool {
     let has_master = variable(MASTER).is_some_and(|value| number_of_master(&value).is_some());
@@ -397,8 +402,8 @@ fn number_of_generation() -> u64 {
     variable(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(1)
 }
 
-/// Reports to the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing
-/// in a process without a master.
+/// Reports to the master why the app cannot be loaded. The process that loads the app calls this function and then ends. Does
+/// nothing in a process without a master.
 pub fn report_load_failure(text: &str) {
     if let Some(number) = variable(MASTER).and_then(|value| number_of_master(&value)) {
         // The log has the text as well.
@@ -422,8 +427,8 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
     line(SPANS).into_iter().for_each(SpanSender::adopt);
     line(METRICS_REQUESTS).into_iter().for_each(MetricsClient::adopt);
-    // The app is loaded. From now on the end of the socket shows that the master has died, and running requests are finished
-    // then.
+    // The app is loaded, and running requests must be finished if the master dies. From now on the end of the socket shows the
+    // death of the master.
     let _ = set_parent_process_death_signal(None);
     master.send(Message::Loaded);
     Ok(Some(Inheritance { master, listeners, pools, board, vault, proof, generation }))
@@ -437,7 +442,8 @@ pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     adopt_listeners(&variable(LISTENERS).ok_or_else(|| format!("there is no {LISTENERS}"))?)
 }
 
-/// Takes over the metrics listeners of the previous server, with the name of their address.
+/// Takes over the metrics listeners of the previous server; returns their address and the listeners. `None` if there are no
+/// such listeners, or if they cannot be used.
 pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
     let (address, listeners) = metrics_left()?;
     let adopted = adopt_listeners(&listeners).inspect_err(|why| log::warn!("metrics: {why}; they are opened again")).ok()?;
@@ -470,12 +476,12 @@ fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
     Ok(listeners)
 }
 
-/// Whether a master has started this process as its successor. Valid until the socket is inherited.
+/// Whether the previous server has started this process as its successor. Valid until the socket is inherited.
 pub(super) fn is_upgrade() -> bool {
     variable(UPGRADE).is_some_and(|value| number_of_master(&value).is_some())
 }
 
-/// Returns the descriptor of the file for the scoreboard.
+/// Returns the descriptor of the file for the scoreboard, as the environment names it.
 fn number_of_board() -> Option<i32> {
     variable(BOARD)?.parse().ok()
 }
@@ -490,35 +496,35 @@ fn number_of_proof() -> Option<i32> {
     variable(PROOF)?.parse().ok()
 }
 
-/// Returns the descriptor of a socket to another process of the server, named by this variable.
+/// Returns the descriptor that this variable names: a socket to another process of the server.
 fn number_of_line(variable: &str) -> Option<i32> {
     environment::variable(variable)?.parse().ok()
 }
 
-/// Reads the certificates and keys that another process has left for this one.
+/// Reads the certificates and keys that the master or the previous server has left for this process.
 pub(super) fn inherit_vault() -> Option<Vault> {
     let file = adopt(number_of_vault()?).ok()?;
     Vault::open(file.as_fd())
 }
 
-/// Takes over the socket to the master. `None` if `value` does not name one.
+/// Takes over the socket to the master. `None` if `value` names no such socket.
 fn find_master(value: &str) -> Option<Link> {
     inherit_socket(value).map(|(socket, _)| Link(socket))
 }
 
-/// Takes over the socket that `value` names; returns it with the process at its other end. `None` if there is no such socket.
+/// Takes over the socket that `value` names; returns it and the process id of its creator. `None` if there is no such socket.
 pub(super) fn inherit_socket(value: &str) -> Option<(OwnedFd, i32)> {
     let number = number_of_master(value)?;
     Some((adopt(number).ok()?, peer(number).ok()?))
 }
 
-/// Returns the descriptor that `value` names, if it is a socket to the master. Otherwise a program in between has passed the
-/// variable on.
+/// Returns the descriptor that `value` names, if the process that `value` names has created that socket. `None` otherwise: then
+/// a program between the two processes has passed on the variable without the socket.
 fn number_of_master(value: &str) -> Option<i32> {
     socket_of_master(value).map(|(number, _)| number)
 }
 
-/// Returns that descriptor and the process of the master.
+/// Returns the descriptor that `value` names, and the process id of the creator of that socket.
 fn socket_of_master(value: &str) -> Option<(i32, i32)> {
     let (number, process) = value.split_once(':')?;
     let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);

@@ -4,11 +4,12 @@ use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
 use oribi_io::{BackendVisitor, KernelBackend, Model, Restricted};
 
-/// Checks, in the process that will fork the workers, whether the workers can use the I/O model of the settings. Returns a
+/// Checks whether workers can use the I/O model of the settings. Must be called in the process that will fork them. Returns a
 /// line for the log.
 ///
 /// # Errors
-/// The workers cannot use it; the message says how to proceed. Never an error if the settings leave the choice to the server.
+/// The workers cannot use the I/O model; the message says how to proceed. Never an error if the settings leave the choice to
+/// the server.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     // Behind edges no lane has connections.
     let shares_connections = runtime.global_lock().is_some() && settings.edges_wanted() == 0;

@@ -1,10 +1,10 @@
 //! The life of the server's processes.
 //!
 //! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
-//! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
-//! (which is then called the mold), and starts another one if that dies. A worker runs one lane, or several in threads, and
-//! gets its commands through its slot of the scoreboard. The first process of a server runs the loop in `first_process`, with
-//! `molds` or `workers` as its workforce. [`serve_alone`] works without all of these.
+//! [`master::run`] runs in a process above that one, without a language. That master keeps the listeners, starts the process
+//! that loads the app (which is then called the mold), and starts another mold if the mold dies. A worker runs one lane, or
+//! several in threads, and gets its commands through its slot of the scoreboard. The first process of a server runs the loop in
+//! `first_process`, with `molds` or `workers` as its workforce. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
 
 mod adoption;
@@ -88,7 +88,7 @@ fn announce(listeners: &[Listener], settings: &Settings, workers: usize) {
     }
 }
 
-/// Reopens the error log of this process. Files that log rotation has created also get the workers' user as owner.
+/// Reopens the error log of this process. Also makes the workers' user the owner of log files that log rotation has created.
 fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     if let Err(message) = privileges.hand_over_logs(settings) {
         log::error!("{message}");
@@ -102,16 +102,16 @@ fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
 /// The interval of checks for ended processes on systems without pidfds (Linux before 5.3).
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
 
-/// The interval at which a stopping process without workers, or without edges, checks whether clients have finished their
-/// handshakes, which no event reports.
+/// The interval at which a stopping process without workers, or without edges, checks whether clients have completed their
+/// handshakes. No event reports that.
 const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
 
 /// The number of descriptors that a worker needs besides its connections: listeners, pipes, logs, its I/O model, and some for
 /// the app.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Raises the limit of descriptors of this process and its children to the maximum, because each connection needs one. Returns
-/// the limit. `None` without a limit.
+/// Raises the limit of open descriptors of this process and its children to the maximum, because each connection needs a
+/// descriptor. Returns the limit that is then in force. `None` without a limit.
 fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -123,7 +123,7 @@ fn raise_descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Returns a warning if a worker may open fewer files than it may have connections.
+/// Returns a warning if `limit`, the number of files that a worker may have open, is too low for its `connections`.
 fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String> {
     let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
     Some(format!(

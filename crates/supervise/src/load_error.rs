@@ -4,7 +4,7 @@ use oribi_files::escape;
 use oribi_host::{After, Host, Reply, Request};
 use oribi_message::ResponseHead;
 
-/// A host that answers every request with status 500 and the reason.
+/// A host that answers every request with status 500 and the reason why the app cannot be loaded.
 pub(crate) struct LoadError {
     page: String,
 }
@@ -21,7 +21,7 @@ impl Host for LoadError {
         let fields: [(&[u8], &[u8]); 4] = [
             (b"Content-Type", b"text/html; charset=utf-8"),
             (b"Content-Length", length.as_bytes()),
-            // The app may work at the next request.
+            // The app may work at the next request, so no cache may store this page.
             (b"Cache-Control", b"no-store"),
             (b"X-Content-Type-Options", b"nosniff"),
         ];

@@ -1,5 +1,5 @@
 //! The master: a small first process without a language. It opens the listeners and starts a mold, which loads the app and
-//! forks the workers. It starts another mold if that one dies, and for each reload.
+//! forks the workers. It starts another mold if the mold dies, and for each reload.
 
 use super::first_process::FirstProcess;
 use super::molds::Molds;
@@ -8,16 +8,18 @@ use super::{failed_to, inheritance, notify};
 use oribi_config::Settings;
 use std::process::Command;
 
-/// Runs `mold` as the process that loads the app, and serves until it is stopped. `mold` finds the listeners in its
-/// environment, and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the
-/// app could not be loaded at the start, the listeners could not be opened, or requests had to be cut off.
+/// Runs the command `mold` as the process that loads the app, and serves until a signal or an order stops the server. The mold
+/// finds the listeners in its environment, and calls [`supervise`](super::supervise), which takes them over. Each worker of the
+/// mold has `lanes` threads that take requests by themselves. The process must have only one thread; it may be process 1.
+///
+/// Returns the exit status for the process: 0, or 1 if the app could not be loaded at the start, the listeners could not be
+/// opened, or requests had to be cut off.
 ///
 /// Signals have the same meaning as for [`supervise`](super::supervise), with two exceptions. HUP loads the app again, in
-/// another mold; when that mold's workers accept connections, the old ones retire. USR1 always reopens the logs. The master may
-/// run as process 1. The process must have only one thread. A worker of the mold has `lanes` threads that take requests by
-/// themselves.
+/// another mold; when that mold's workers accept connections, the old workers retire. USR1 always reopens the logs.
 ///
-/// If there are edges, this process forks them. They stop first, and workers only when no request is left.
+/// If there are edges, this process forks them. When it stops, it stops the edges first, and the workers only when no request
+/// is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
     match start(settings, mold, lanes) {
         Ok(master) => master.serve(),

@@ -1,4 +1,4 @@
-//! A worker, in its supervisor.
+//! A worker, as its supervisor sees it.
 
 use oribi_stats::scoreboard::running::ProgressWatch;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
@@ -15,35 +15,35 @@ const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) slot: WorkerSlot,
-    /// Its number, counted from 1.
+    /// The number of the worker, counted from 1.
     pub(super) number: usize,
     pub(super) pid: Pid,
-    /// The number of its shard.
+    /// The index of the shard of the worker.
     pub(super) shard: usize,
     pub(super) waker: OwnedFd,
-    /// Whether its program has ended or was replaced by another one: then `waker` has no reader.
+    /// Whether the worker's program has ended or was replaced by another one, so that no process reads from `waker`.
     pub(super) left: bool,
-    /// Readable when the process has ended. `None` on systems without pidfds.
+    /// A pidfd, readable when the process has ended. `None` on systems without pidfds.
     pub(super) process: Option<OwnedFd>,
     pub(super) started_at: Instant,
-    /// The reason for its end, if that was decided here.
+    /// The reason for the worker's end, if this process has decided it.
     pub(super) cause: Option<Counter>,
     /// Whether a replacement of all workers includes this one.
     pub(super) outdated: bool,
     /// The time when the worker is killed if it has not finished.
     pub(super) end_by: Option<Instant>,
-    /// The time when it is old enough to be replaced.
+    /// The time when the worker is old enough to be replaced. `None` without `--max-lifetime`.
     pub(super) due: Option<Instant>,
-    /// The time of the next look at its memory.
+    /// The time of the next look at the worker's memory.
     pub(super) next_measurement: Instant,
-    /// Its resident and its own memory at the last exact measurement, and the time until which that is valid if it has not
-    /// grown.
+    /// The last exact measurement of the worker's memory: the time until which it is valid, then the resident memory and the
+    /// PSS in bytes. It is valid for a shorter time if the worker has grown.
     pub(super) last_measurement: Option<(Instant, u64, u64)>,
     /// Whether it was killed because it took too long to start.
     pub(super) late: bool,
-    /// The last observations of its threads.
+    /// The last observations of the worker's threads.
     pub(super) progress: Vec<ProgressWatch>,
-    /// The number of stuck threads: if there is any, the worker ends when the others have finished.
+    /// The number of stuck threads. If there are any, the worker ends when the other threads have finished.
     pub(super) stuck: usize,
 }
 
@@ -79,24 +79,25 @@ impl Member {
         }
     }
 
-    /// Returns the state of a worker that has no command to stop. `None` if it has.
+    /// Returns the state of the worker while it has no command to stop. `None` if it has such a command.
     pub(super) fn serving(&self) -> Option<WorkerState> {
         (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
     }
 
-    /// Whether it ends because it cannot serve. Another one starts when it has ended: only then is the failure certain.
+    /// Whether the worker ends because it cannot serve. Its replacement starts only when it has ended, because only then is the
+    /// failure certain.
     pub(super) fn has_given_up(&self) -> bool {
         let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_none();
         retires && self.slot.state() == WorkerState::Starting
     }
 
-    /// Whether it got the command to finish before it could serve, because another worker was requested in its place.
+    /// Whether the worker got the command to finish before it could serve, because another worker was requested in its place.
     pub(super) fn was_replaced_before_ready(&self) -> bool {
         let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_some();
         retires && self.slot.state() == WorkerState::Starting
     }
 
-    /// Whether it accepts connections and has no command to stop.
+    /// Whether the worker accepts connections and has no command to stop.
     pub(super) fn accepts(&self) -> bool {
         matches!(self.serving(), Some(WorkerState::Ready | WorkerState::Retiring))
     }
@@ -113,13 +114,13 @@ impl Member {
         let _ = rustix::io::write(&self.waker, &[0]);
     }
 
-    /// Commands it to finish until `end_by`.
+    /// Commands the worker to finish. It is killed at `end_by`.
     pub(super) fn retire(&mut self, end_by: Instant) {
         self.end_by = Some(end_by);
         self.send_command(WorkerCommand::Retire);
     }
 
-    /// Stops a worker with a stuck thread: the others get a moment to finish, but no longer than `graceful`.
+    /// Stops a worker with a stuck thread: its other threads get a moment to finish, but no longer than `graceful`.
     pub(super) fn end_soon(&mut self, now: Instant, graceful: Duration) {
         let end_by = now + OTHERS_MAY_FINISH.min(graceful);
         self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
@@ -132,7 +133,7 @@ impl Member {
     pub(super) fn end(&self) -> u32 {
         let connections = self.slot.connections.load(Relaxed);
         self.slot.set_command(WorkerCommand::Quit);
-        // It has not been waited for, so its process id cannot belong to another process.
+        // The worker has not been waited for, so its process id cannot belong to another process.
         let _ = kill_process(self.pid, Signal::KILL);
         connections
     }

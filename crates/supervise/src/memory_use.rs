@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 
-/// Returns the resident memory in bytes, including all shared memory. The kernel keeps this number, so it costs little. It is
-/// never less than [`proportional`].
+/// Returns the resident memory in bytes, including all shared memory. The kernel keeps this number, so reading it costs little.
+/// It is never less than [`proportional`].
 ///
 /// # Errors
 /// The process does not exist.
@@ -12,8 +12,8 @@ pub(super) fn resident(process: u32) -> io::Result<u64> {
     pages(process).map(|[resident, _]| resident)
 }
 
-/// Returns the resident memory in bytes that belongs to no file and is not shared memory: an estimate for systems that refuse
-/// [`proportional`]. Pages that a fork has in common with its parent count fully.
+/// Returns the resident memory in bytes without files and shared memory: an estimate for systems that refuse [`proportional`].
+/// Pages that a forked process has in common with its parent count fully.
 ///
 /// # Errors
 /// The process does not exist.
@@ -21,12 +21,12 @@ pub(super) fn resident_of_its_own(process: u32) -> io::Result<u64> {
     pages(process).map(|[resident, shared]| resident.saturating_sub(shared))
 }
 
-/// Returns the memory in bytes, each shared page divided by the number of its users (PSS). The kernel walks through all
-/// pages, which takes about ten milliseconds for a gigabyte.
+/// Returns the proportional set size (PSS) in bytes: each shared page counts divided by the number of processes that use it.
+/// The kernel walks through all pages, which takes about ten milliseconds for a gigabyte.
 ///
 /// # Errors
-/// The process does not exist, or the system refuses: it runs as another user, and this process may not inspect it
-/// (CAP_SYS_PTRACE).
+/// The process does not exist. Or the system refuses, because the process runs as another user and this process has no right to
+/// inspect it (CAP_SYS_PTRACE).
 pub(super) fn proportional(process: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
@@ -40,7 +40,7 @@ pub(super) fn of(process: u32) -> Option<u64> {
     proportional(process).or_else(|_| resident_of_its_own(process)).ok()
 }
 
-/// Returns the resident memory, and the part of it that belongs to files or is shared memory (proc(5), statm).
+/// Returns the resident memory, and the part of that memory that belongs to files or is shared, in bytes (proc(5), statm).
 fn pages(process: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{process}/statm"))?;
     let mut numbers = text.split(' ').skip(1).map(|number| number.parse::<u64>().ok());
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_used_is_counted() {
-        // Other tests allocate and free memory in this process at the same time, so only the ballast is certain.
+        // Other tests allocate and free memory in this process at the same time, so only the ballast has a known size.
         let ballast = vec![7_u8; 64 << 20];
         let own = std::process::id();
         let (whole, part) = (resident_of_its_own(own).expect("it is here"), proportional(own).expect("it is here"));

@@ -1,5 +1,5 @@
-//! A mold: the process that has loaded the app for a master. It leads workers as a first process without molds does, but takes
-//! its orders from the master.
+//! A mold: the process that has loaded the app for a master. It forks and replaces workers as a first process without molds
+//! does, but the master orders when to stop, retire or reopen logs.
 
 use super::inheritance::{Message, Received};
 use super::server::{Phase, Server};
@@ -25,8 +25,8 @@ impl<'a> Mold<'a> {
         Self { server, workers, stop_requests: StopRequests::default() }
     }
 
-    /// Serves until the master stops it, or dies. Returns the exit status for the process: 1 if it could not start or requests
-    /// had to be cut off.
+    /// Serves until the master commands it to stop, or until the master dies. Returns the exit status for the process: 0, or 1
+    /// if it could not start or requests had to be cut off.
     pub(super) fn serve(mut self) -> i32 {
         let Self { server, workers, stop_requests } = &mut self;
         workers.begin(server);
@@ -53,21 +53,23 @@ impl<'a> Mold<'a> {
     }
 }
 
-/// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all: the master also
-/// gets them, and knows how often they were sent. USR2, TTIN and TTOU are only for the master.
+/// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all. The master gets
+/// these signals as well, and counts them. So this process ignores HUP, and INT while the master lives. USR2, TTIN and TTOU are
+/// only for the master.
 fn handle_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_requests: &mut StopRequests) {
     let [term, quit, interrupt] = [Signal::TERM, Signal::QUIT, Signal::INT].map(signals::take);
     for signal in [Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU] {
         signals::take(signal);
     }
     if workers.master.is_none() {
-        // It stops already, and a second signal ends it at once, as it would end a first process.
+        // Without a master this mold is stopping already. A second signal ends it at once, as it would end a first process.
         if stop_requests.evaluate(term + interrupt, server.is_stopping(), Instant::now()) == StopRequest::EndNow {
             workers.end_now(server, "told to stop a second time");
         }
     } else if term + quit > 0 {
-        // If only this process got TERM, the master starts another generation. Until that has taken over, or the edges have
-        // ended, requests wait for the workers here. The master may also be in its drain period.
+        // If only this process got TERM, the master starts another generation. If the master got it as well, the edges stop, or
+        // the drain period begins. In both cases requests still arrive for the workers here, so the mold waits for the master's
+        // command.
         let waits = server.has_edges() || !server.settings.timeouts.shutdown_delay.is_zero();
         match workers.master.as_ref().filter(|_| waits) {
             Some(master) => master.send(Message::TerminationRequested),
@@ -101,7 +103,7 @@ fn handle_master_messages(server: &mut Server<'_>, workers: &mut Workers<'_>) {
             Received::Message(Message::Own) => {
                 server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false);
             }
-            // These are messages of molds to their master.
+            // Only molds send these messages, to their master.
             Received::Message(Message::Loaded | Message::Ready | Message::Incomplete | Message::TerminationRequested)
             | Received::Settled { .. }
             | Received::Failure(_) => {}

@@ -1,5 +1,5 @@
-//! Molds: a workforce that loads the app in separate processes, which fork the workers. So the first process needs no language,
-//! starts another mold if one dies, and reloads the app by a new one.
+//! Molds: a workforce that loads the app in separate processes, which fork the workers. So the first process needs no language.
+//! It starts another mold if a mold dies, and reloads the app by a new mold.
 
 mod changing;
 mod ends;
@@ -33,19 +33,19 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The time that a mold may take to stop, beyond that of its workers.
+/// The time that a mold may take to stop, in addition to the time of its workers.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
 
-/// The number of molds that had served and are replaced at once, and the time after which one more is. Few at once, because
-/// loading an app occupies a processor.
+/// The limits for the replacement of molds that had served: the number that is replaced at once, and the interval after which
+/// one more is. The number is small, because loading an app occupies a processor.
 const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
 
 pub(super) struct Molds<'a> {
     settings: &'a Settings,
     mold: Command,
-    /// The serving generation, the one being loaded, and those that are finishing.
+    /// The generations: the serving one, the one that is being loaded, and those that are finishing.
     generations: Vec<Generation>,
-    /// The number of generations started so far, which is the number of the last one.
+    /// The number of generations started so far, which is also the number of the last generation.
     started: u64,
     /// The outcomes of the last reloads, for the clients that requested them.
     reloads: Reloads,
@@ -59,13 +59,14 @@ pub(super) struct Molds<'a> {
     /// The number of threads of a worker that take requests by themselves.
     lanes: usize,
     change: changing::Changing,
-    /// The directory in which the app is loaded, by its original path: a link there may lead to a new release at a reload.
+    /// The directory in which the app is loaded. It is entered again by its original path for each generation, because a link
+    /// there may lead to a new release.
     directory: Directory,
 }
 
 impl<'a> Molds<'a> {
-    /// Starts no mold yet. `mold` is the command that loads the app; each worker that it forks has `lanes` threads that take
-    /// requests by themselves.
+    /// Creates the workforce without a mold. `mold` is the command that loads the app; each worker of that process has `lanes`
+    /// threads that take requests by themselves.
     pub(super) fn new(settings: &'a Settings, mold: Command, lanes: usize) -> Self {
         Self {
             settings,
@@ -91,7 +92,7 @@ impl Workforce for Molds<'_> {
     fn rearm(&self) {}
 
     fn step(&mut self, server: &mut Server<'_>) {
-        // Ended molds have been recorded by now, with their last messages.
+        // At this point the ends of molds have been recorded, with their last messages.
         self.listen_to_molds(server);
         self.roll(server);
         self.advance_change();
@@ -185,7 +186,7 @@ impl Workforce for Molds<'_> {
         self.generations.iter().for_each(|generation| generation.announce_drain_state(drain_state));
     }
 
-    /// Forwards it to all molds. Each ignores requests about workers of others.
+    /// Forwards the request to all molds. Each mold ignores requests about workers of other molds.
     fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
         self.generations.iter().for_each(|generation| generation.link.pass_on(request));
     }

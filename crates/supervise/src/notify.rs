@@ -19,11 +19,11 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use watchdog::Watchdog;
 
-/// The number of descriptors that the service manager keeps for the service (`FileDescriptorStoreMax=`). systemd sets this
-/// variable since version 254; units for earlier versions may set it themselves.
+/// The variable with the number of descriptors that the service manager keeps for the service (`FileDescriptorStoreMax=`).
+/// systemd sets it since version 254; units for earlier versions may set it themselves.
 const FDSTORE: &str = "FDSTORE";
 
-/// The prefix of the names of stored listeners.
+/// The prefix of the names under which the service manager stores listeners.
 const PREFIX: &str = "oribi-";
 
 /// The longest name that systemd permits, in bytes.
@@ -34,7 +34,7 @@ const LONGEST_NAME: usize = 255;
 pub(super) struct Notifier {
     channel: Option<Channel>,
     watchdog: Option<Watchdog>,
-    /// Whether a reload has been reported, and not yet its end.
+    /// Whether the beginning of a reload has been reported, and its end has not.
     reloading: bool,
     /// Whether it has been reported that this server serves.
     served: bool,
@@ -73,7 +73,7 @@ impl Notifier {
         environment::variable_os(channel::SOCKET).is_some_and(|address| !address.is_empty())
     }
 
-    /// Reports that another process serves from now on, which sends all further messages.
+    /// Reports that the process `pid` serves from now on. That process sends all further messages.
     pub(super) fn yields_to(&mut self, pid: Pid) {
         self.send_status(&format!("READY=1\nMAINPID={pid}\nSTATUS=serving"));
         *self = Self::default();
@@ -86,7 +86,7 @@ impl Notifier {
         }
     }
 
-    /// Reports that the app is being loaded again. May be repeated if that starts over.
+    /// Reports that the app is being loaded again. May be called again if the load starts over.
     pub(super) fn reloading(&mut self) {
         if self.served {
             self.reloading = true;
@@ -99,8 +99,8 @@ impl Notifier {
         self.send_status("STOPPING=1\nSTATUS=finishing what has begun");
     }
 
-    /// Reports that the server is alive, when it is time for that. `alive` returns whether everything that the server needs
-    /// runs; if not, nothing is sent, and the service manager restarts the server after too long a silence.
+    /// Reports that the server is alive, if the interval since the last report is over. `alive` returns whether everything that
+    /// the server needs runs. If it does not, nothing is sent, and the service manager restarts the server after some time.
     pub(super) fn keep_watchdog(&mut self, now: Instant, alive: impl FnOnce() -> bool) {
         if self.watchdog.as_mut().is_some_and(|watchdog| watchdog.is_due(now)) && alive() {
             self.send_status("WATCHDOG=1");
@@ -112,8 +112,8 @@ impl Notifier {
         self.watchdog.as_ref().map(|watchdog| watchdog.wait(now))
     }
 
-    /// Stores the listeners in the service manager, if it has room for them. Then they stay open while the server is
-    /// restarted, and clients wait. From now on they count as lent.
+    /// Stores the listeners in the service manager, if it has room for all of them. Then they stay open while the server is
+    /// restarted, and clients wait. Stored listeners count as lent from now on.
     pub(super) fn store(&self, listeners: &mut [Listener], settings: &Settings) {
         let Some(channel) = &self.channel else { return };
         let room = variable(FDSTORE).and_then(|room| room.trim().parse::<usize>().ok()).unwrap_or(0);
@@ -148,7 +148,7 @@ fn name_in_store(display: &str) -> String {
     name
 }
 
-/// Whether a descriptor with this name was stored by an earlier server.
+/// Whether an earlier run of the server has stored the descriptor with this name.
 pub(super) fn is_name_in_store(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
@@ -160,7 +160,7 @@ pub(super) fn remove_from_store(name: &str) {
     }
 }
 
-/// Escapes control characters: messages have one line for each value.
+/// Replaces control characters by escapes, because each value of a message must be on one line.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     for letter in text.chars() {
@@ -174,7 +174,8 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// Returns the time of the clock by which systemd distinguishes a reload that follows its signal from an earlier one.
+/// Returns the current time of the monotonic clock in microseconds. By this time systemd distinguishes a reload that follows
+/// its signal from an earlier one.
 fn monotonic_microseconds() -> u128 {
     monotonic().as_micros()
 }

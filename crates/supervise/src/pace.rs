@@ -1,14 +1,14 @@
 //! Limits the pace at which processes are started.
 //!
-//! A process that dies before it can serve is likely to have a successor that does the same, so pauses between starts double.
-//! The death of a process that has served does not predict the fate of its successor, which starts at once: a request that
-//! kills its worker must not make others wait. An [`Allowance`] only limits such starts to a number that does not burden the
-//! machine.
+//! A process that dies before it can serve is likely to have a successor that does the same, so the pauses between starts
+//! double. The death of a process that has served does not predict the fate of its successor, so the successor starts at once:
+//! a request that kills its worker must not make other requests wait. An [`Allowance`] only limits the number of such starts,
+//! so that they do not burden the machine.
 
 use super::allowance::Allowance;
 use std::time::{Duration, Instant};
 
-/// A process that lived this long did not fail at its start: the pauses begin again with the first one.
+/// A process that lived this long did not fail at its start: after its failure the pauses are short again.
 const GOOD_LIFE: Duration = Duration::from_secs(10);
 
 /// The longest pause between two attempts: long enough to spare the machine, short enough for an operator who waits for a
@@ -18,21 +18,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first pause by default.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The number of processes that had served and are replaced at once, and the time after which one more is.
+/// The limits for the replacement of processes that had served: the number that is replaced at once, and the interval after
+/// which one more is.
 const REPLACEMENTS: (u32, Duration) = (20, Duration::from_millis(100));
 
-/// The same limits for log lines about the ends of such processes.
+/// The limits for log lines about the ends of processes that had served: the number at once, and the interval after which one
+/// more is logged.
 const LINES: (u32, Duration) = (20, Duration::from_secs(5));
 
 /// The shortest interval between two warnings that replacements have to wait.
 const WARNINGS: Duration = Duration::from_secs(60);
 
-/// Spaces starts; the pauses grow while processes keep failing.
+/// Decides when the next process may start. The pauses grow while processes keep failing.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// The time between two starts.
+    /// The shortest time between two starts.
     between: Duration,
-    /// The end of that time.
+    /// The time before which `between` permits no further start.
     spaced_until: Option<Instant>,
     /// The pause after the first failure.
     first_pause: Duration,
@@ -41,11 +43,11 @@ pub(super) struct Pace {
     not_before: Option<Instant>,
     /// The number of pauses since the last success.
     in_a_row: u32,
-    /// The number of missing processes that had served. Their replacements wait for no pause.
+    /// The number of missing processes that had served. The pauses after failures do not apply to their replacements.
     lost: u32,
     replacements: Allowance,
     lines: Allowance,
-    /// The number of ends since the last line about one.
+    /// The number of ends that were not logged since the last log line about an end.
     left_out: u32,
     warnings: Allowance,
 }
@@ -89,8 +91,8 @@ impl Pace {
         }
     }
 
-    /// Records the end of a process that had served and must be replaced. Returns whether to warn that its replacement has to
-    /// wait.
+    /// Records the end of a process that had served and must be replaced. Returns whether to log a warning that its replacement
+    /// has to wait.
     pub(super) fn lost(&mut self, now: Instant) -> bool {
         self.lost = self.lost.saturating_add(1);
         !self.replacements.wait(now).is_zero() && self.warnings.try_take(now)
@@ -101,7 +103,8 @@ impl Pace {
         self.lost = 0;
     }
 
-    /// Returns the rest of the log line about the end of a process that had served. `None` after too many lines.
+    /// Returns the last part of the log line about the end of a process that had served. `None` if there were too many such
+    /// lines, so that this end must not be logged.
     pub(super) fn end_of_line(&mut self, now: Instant) -> Option<String> {
         if !self.lines.try_take(now) {
             self.left_out += 1;
@@ -113,19 +116,19 @@ impl Pace {
         })
     }
 
-    /// Whether the last end got no line.
+    /// Whether the last end of a process was not logged.
     pub(super) const fn leaves_lines_out(&self) -> bool {
         self.left_out > 0
     }
 
-    /// Records that no process could be started. Replacements wait as well then.
+    /// Records that the system has refused to start a process. Replacements must wait as well then.
     pub(super) fn refused(&mut self, now: Instant) {
         self.lost = 0;
         self.failed(now, Duration::ZERO);
     }
 
-    /// Records that a process has failed after `lived`. Returns the pause that begins now; `None` if one has begun already,
-    /// because several simultaneous failures count as one.
+    /// Records that a process has failed after it lived for `lived`. Returns the pause that begins now. `None` if a pause is in
+    /// progress, because several simultaneous failures count as one.
     pub(super) fn failed(&mut self, now: Instant, lived: Duration) -> Option<Duration> {
         let (pause, before) = match self.last_pause {
             Some((until, _)) if now < until => return None,
@@ -140,8 +143,7 @@ impl Pace {
         Some(pause)
     }
 
-    /// Describes how often processes have failed without a good life in between, in words that follow the length of a pause;
-    /// empty for the first time.
+    /// Describes the number of failures in a row, in words that follow the length of a pause. Empty after the first failure.
     pub(super) fn how_often(&self) -> String {
         if self.in_a_row > 1 { format!(" (failure {} in a row)", self.in_a_row) } else { String::new() }
     }

@@ -3,14 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file with a process id. It is removed when the process that wrote it drops this, if it still holds the id.
+/// A file with a process id. When the process that wrote the file drops this value, it removes the file, if the file still
+/// contains the id.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
 }
 
 impl PidFile {
-    /// Writes the id of this process to `path` in one step, so that readers never see a part.
+    /// Writes the id of this process to `path` atomically, so that readers never see a part of it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -22,7 +23,7 @@ impl PidFile {
         draft.push(format!(".{}", std::process::id()));
         std::fs::write(&draft, format!("{}\n", std::process::id())).map_err(describe)?;
         if let Err(error) = std::fs::rename(&draft, &path) {
-            // The draft is useless now, and the first error is the one to report.
+            // The draft is useless now, and the caller reports the first error.
             let _ = std::fs::remove_file(&draft);
             return Err(describe(error));
         }

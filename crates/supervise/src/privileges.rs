@@ -1,10 +1,11 @@
-//! Drops privileges: the rights of root, where `--user` and `--edge-user` ask for it, and the ways to gain more.
+//! Drops privileges: the rights of root, if `--user` or `--edge-user` requests it, and the right to gain privileges
+//! (no_new_privs).
 //!
-//! The first process keeps root's privileges where it needs them, as with Unicorn: it opens ports below 1024, writes the pid
-//! file, removes its Unix socket files, and reopens its logs. A mold starts as the user, before it loads the app. A supervisor
-//! that has loaded the app itself, under plackup or rackup, forks workers that change to the user before they open a context.
-//! Edges are forked by the process with the rights of root, so they may become another user than the workers: then no worker,
-//! even under an attacker's control, can send an edge a signal or trace it.
+//! The first process keeps root's privileges, as Unicorn's master does, because it needs them: it opens ports below 1024,
+//! writes the pid file, removes its Unix socket files, and reopens its logs. A mold runs as the user from its start, before it
+//! loads the app. A supervisor that has loaded the app itself, under plackup or rackup, forks workers, which change to the user
+//! before they open a context. The first process forks edges with the rights of root, so edges may become another user than the
+//! workers. Then no worker, even under an attacker's control, can send an edge a signal or trace it.
 
 use oribi_config::Settings;
 use oribi_edge::sandbox::Sandbox;
@@ -14,23 +15,24 @@ use oribi_log::Writers;
 use rustix::fs::Mode;
 use std::process::Command;
 
-/// The identities to change to, where one was requested that this process does not have already.
+/// The identities to which workers and edges change. `None` for those whose identity was not requested, or is that of this
+/// process.
 #[derive(Debug)]
 pub(super) struct Privileges {
     workers: Option<Identity>,
     edges: Option<Identity>,
     /// Whether edges, and not workers, write the access log.
     has_edges: bool,
-    /// Whether programs that an app starts may gain more rights than it has.
+    /// Whether programs that an app starts may gain more rights than the app has.
     new_privileges: bool,
 }
 
 impl Privileges {
-    /// Reads the identity of workers from `settings`. Also sets the umask.
+    /// Looks up the identity of workers according to `settings`. Also sets the umask.
     ///
     /// # Errors
-    /// The user or group does not exist, or this process may not change to it. Then it must not serve, because the operator
-    /// relies on it.
+    /// The user or group does not exist, or this process may not change to it. Then the server must not serve, because the
+    /// operator relies on that identity.
     pub(super) fn of(settings: &Settings) -> Result<Self, String> {
         if let Some(umask) = settings.umask {
             rustix::process::umask(Mode::from_raw_mode(umask));
@@ -39,10 +41,10 @@ impl Privileges {
         Ok(Self { edges: None, workers, has_edges: false, new_privileges: settings.new_privileges })
     }
 
-    /// Reads the identity of edges, in the process that forks them.
+    /// Looks up the identity of edges, and logs in which sandbox edges will run. Called in the process that forks the edges.
     ///
     /// # Errors
-    /// The same as for [`Privileges::of`].
+    /// The same as for [`Privileges::of`], or the kernel does not support the sandbox that the settings require.
     pub(super) fn look_up_edges(&mut self, settings: &Settings) -> Result<(), String> {
         Sandbox::announce(settings)?;
         self.has_edges = settings.edges_wanted() > 0;
@@ -53,7 +55,7 @@ impl Privileges {
         let user = user.map_or(("user", settings.user.as_deref()), |user| ("edge-user", Some(user)));
         let group = match group {
             Some(group) => ("edge-group", Some(group)),
-            // Another user has groups of its own.
+            // Another user belongs to other groups.
             None if settings.edge_user.is_some() => ("edge-group", None),
             None => ("group", settings.group.as_deref()),
         };
@@ -61,7 +63,7 @@ impl Privileges {
         Ok(())
     }
 
-    /// Permits the users of workers and edges to write to the logs, and that of the workers to connect to the Unix sockets.
+    /// Permits the users of workers and edges to write to the logs, and the workers' user to connect to the Unix sockets.
     ///
     /// # Errors
     /// A file cannot be handed over; the message says which, and why.
@@ -72,13 +74,13 @@ impl Privileges {
         self.hand_over_logs(settings)
     }
 
-    /// As [`Privileges::hand_over`] for log files only, when they are reopened.
+    /// Permits the users of workers and edges to write to the logs, after these were reopened.
     ///
     /// # Errors
     /// A file cannot be handed over; the message says which, and why.
     pub(super) fn hand_over_logs(&self, settings: &Settings) -> Result<(), String> {
         let only = |identity: &Identity| Writers { user: identity.user(), group: identity.group(), with_group: false };
-        // The processes that serve clients write the access log; workers and edges alike write errors.
+        // The processes that own connections write the access log; both workers and edges write the error log.
         let (access, error) = match (&self.workers, &self.edges) {
             (None, None) => return Ok(()),
             (Some(workers), None) if self.has_edges => (None, Some(only(workers))),
@@ -93,7 +95,8 @@ impl Privileges {
         error.map_or(Ok(()), |writers| oribi_log::give_error_log_to(settings, writers))
     }
 
-    /// Makes the programs that `command` runs start without root's privileges.
+    /// Makes the programs that `command` runs start as the workers' user, and sets no_new_privs for them unless the settings
+    /// permit new privileges.
     pub(super) fn drop_in(&self, command: &mut Command) {
         if let Some(identity) = &self.workers {
             identity.give_to(command);
@@ -106,37 +109,37 @@ impl Privileges {
     /// Drops the privileges of this process, a worker.
     ///
     /// # Errors
-    /// The process must end.
+    /// The system refuses; the process must end.
     pub(super) fn drop_here(&self) -> Result<(), String> {
         assume(self.workers.as_ref())?;
         if self.new_privileges { Ok(()) } else { forbid() }
     }
 
-    /// Prevents this process, which orders certificates, from gaining privileges: it starts no program, and it has keys in
-    /// its memory. It keeps the rights of its parent, which reads and stores the keys.
+    /// Sets no_new_privs for this process, the certifier, which starts no program, and hides its memory, which contains keys.
+    /// The certifier keeps the rights of its parent, so that it can read and store the keys.
     ///
     /// # Errors
-    /// The process must end.
+    /// The system refuses; the process must end.
     pub(super) fn hold_in_certifier() -> Result<(), String> {
         forbid()?;
         hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
     }
 
-    /// Drops the privileges of this process, which exports spans. It starts no program, and its memory, which may contain
-    /// secrets of the collector, is hidden from the app, whose user it becomes.
+    /// Drops the privileges of this process, the exporter, which starts no program. It becomes the user of the workers, and its
+    /// memory is hidden from them, because it may contain secrets of the collector.
     ///
     /// # Errors
-    /// The process must end.
+    /// The system refuses; the process must end.
     pub(super) fn drop_in_exporter(&self) -> Result<(), String> {
         assume(self.workers.as_ref())?;
         Self::hold_in_certifier()
     }
 
-    /// Drops the privileges of this process, an edge. It starts no program, so it never needs more rights; and its memory
-    /// contains data of its clients.
+    /// Drops the privileges of this process, an edge, which starts no program and so never needs more rights. Its memory is
+    /// hidden, because it contains data of clients.
     ///
     /// # Errors
-    /// The process must end.
+    /// The system refuses; the process must end.
     pub(super) fn drop_in_edge(&self) -> Result<(), String> {
         assume(self.edges.as_ref())?;
         forbid()?;
@@ -155,8 +158,8 @@ fn forbid() -> Result<(), String> {
     forbid_new_privileges().map_err(|error| format!("cannot forbid this process to gain privileges (no_new_privs): {error}"))
 }
 
-/// Looks an identity up. `None` if none is named, or this process has it already. Each name is accompanied by the name of its
-/// setting.
+/// Looks up the identity that a user and a group give: each argument has the name of its setting and the value. `None` if
+/// neither has a value, or if this process has that identity already.
 fn identity(user: (&str, Option<&str>), group: (&str, Option<&str>)) -> Result<Option<Identity>, String> {
     if user.1.is_none() && group.1.is_none() {
         return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The number of reloads remembered: their clients query the outcome soon.
+/// The number of reloads that are remembered. This is enough, because clients ask for the outcome of their reload soon.
 const REMEMBERED: usize = 32;
 
 /// The outcome of a reload.
@@ -14,7 +14,7 @@ pub(super) enum ReloadOutcome {
     TakenOver,
     /// The new generation cannot serve, for this reason; the previous one continues.
     Failed(String),
-    /// It was given up for a later one, or because the server stops.
+    /// The new generation was given up for a later one, or because the server stops.
     GivenUp,
 }
 
@@ -23,15 +23,15 @@ pub(super) enum ReloadOutcome {
 pub(super) struct Reloads(VecDeque<(u64, ReloadOutcome)>);
 
 impl Reloads {
-    /// Records that generation `number` was started to replace the current one.
+    /// Records that generation `number` was started, by a reload, to replace the current one.
     pub(super) fn begin(&mut self, number: u64) {
         self.0.push_back((number, ReloadOutcome::UnderWay));
         let excess = self.0.len().saturating_sub(REMEMBERED);
         self.0.drain(..excess);
     }
 
-    /// Records the outcome for this generation; only the first one counts. Does nothing if the generation does not belong to
-    /// a reload.
+    /// Records the outcome of the reload that has started generation `number`. Later outcomes of that reload are ignored. Does
+    /// nothing if the generation does not belong to a reload.
     pub(super) fn end(&mut self, number: u64, result: ReloadOutcome) {
         if let Some((_, outcome)) =
             self.0.iter_mut().find(|(known, outcome)| *known == number && *outcome == ReloadOutcome::UnderWay)
@@ -40,7 +40,8 @@ impl Reloads {
         }
     }
 
-    /// Returns the outcome for this generation; `None` if it does not belong to a reload, or is forgotten already.
+    /// Returns the outcome of the reload that has started generation `number`. `None` if the generation does not belong to a
+    /// reload, or if the reload is forgotten already.
     pub(super) fn outcome(&self, number: u64) -> Option<&ReloadOutcome> {
         self.0.iter().find(|(known, _)| *known == number).map(|(_, outcome)| outcome)
     }

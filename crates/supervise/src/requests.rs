@@ -1,6 +1,7 @@
 //! Lists the requests in the server, in its first process.
 //!
-//! It reads memory that edges and workers write, and does not trust it: the data are displayed and have no other effect.
+//! This process reads memory that edges and workers write, and does not trust it: the data are displayed and have no other
+//! effect.
 
 use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport};
 use oribi_admin::metrics::Traffic;
@@ -21,10 +22,10 @@ const UNKNOWN: &str = "the requests in a server are only known with edges (--edg
 /// The number of bytes of a request that are copied at first. The heads of most requests are shorter.
 const FIRST_READ: usize = 4096;
 
-/// Returns the requests in the pools of all edges, of workers among `processes`.
+/// Returns the requests in the pools of all edges. `processes` are the workers that may have taken requests.
 ///
 /// # Errors
-/// The system refuses.
+/// The memory of an edge cannot be read.
 pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
     let failed = |error: io::Error| format!("the memory of an edge cannot be read: {error}");
     let mut found = Vec::new();
@@ -40,7 +41,7 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
         }
         match about(&pools[*edge], pooled).map_err(failed)? {
             Some(about) => listed.push(report(pooled, *edge, about, settings, processes, now)),
-            // It has ended in the meantime, or the memory contains no valid request.
+            // The request has ended in the meantime, or the memory contains no valid request.
             None => ended += 1,
         }
     }
@@ -48,10 +49,10 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
     Ok(Requests { requests: listed, more })
 }
 
-/// Returns the requests that `processes` run, where workers have connections of their own.
+/// Returns the requests that workers with connections of their own are running. `processes` are these workers.
 ///
 /// # Errors
-/// Their apps are not watched.
+/// The apps are not watched.
 pub(super) fn in_workers(
     running: &[RunningRequest],
     settings: &Settings,
@@ -113,7 +114,7 @@ pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
     Traffic { queue: Some((queued, waited)), running: Some(running) }
 }
 
-/// Returns the number where workers have connections of their own, and run `running` requests.
+/// Returns the number of requests where workers have connections of their own, and run `running` requests.
 pub(super) fn traffic_in_workers(running: usize, settings: &Settings) -> Traffic {
     Traffic { queue: None, running: (settings.watched_threads() > 0).then_some(running) }
 }
@@ -122,7 +123,7 @@ fn position(pooled: &PooledRequest) -> Option<usize> {
     if let RequestState::Queued(before) = pooled.state { Some(before + 1) } else { None }
 }
 
-/// Returns the summary of a request. `None` if it has ended.
+/// Returns the summary of a request. `None` if the request has ended, or is invalid.
 fn about(memory: &Memory, pooled: &PooledRequest) -> io::Result<Option<About>> {
     let Some(mut bytes) = memory.look_at(pooled, FIRST_READ)? else { return Ok(None) };
     match size_for_summary(&bytes) {
@@ -162,7 +163,7 @@ fn report(
     let quiet = taken.then(|| now.saturating_sub(pooled.progress.unwrap_or(pooled.since)).min(age));
     let deadline = match state {
         "queued" => after(settings.queue_timeout, age),
-        // The time of waiting for a client does not count.
+        // While the app waits for its client, its deadline does not run.
         "sending" => None,
         _ => {
             let all = AppDeadlines::of(settings);
@@ -190,7 +191,7 @@ fn report(
     }
 }
 
-/// Returns the rest of a time. `None` without a limit.
+/// Returns the rest of `time` after `passed`; zero if `time` is over. `None` if `time` stands for no limit.
 fn after(time: Duration, passed: Duration) -> Option<Duration> {
     (time < Timeouts::NEVER).then(|| time.saturating_sub(passed))
 }

@@ -15,12 +15,12 @@ pub(super) struct RestartFile<'a> {
 }
 
 impl<'a> RestartFile<'a> {
-    /// Ignores earlier changes of the file.
+    /// Begins to watch the file. Earlier changes are ignored.
     pub(super) fn new(path: &'a Path, now: Instant) -> Self {
         Self { path, touched: touched(path), next_look: now + INTERVAL }
     }
 
-    /// Whether the file was touched or created since the last check. Checks only when it is time.
+    /// Whether the file was touched or created since the last check. Returns `false` until the interval has passed.
     pub(super) fn was_touched(&mut self, now: Instant) -> bool {
         if now < self.next_look {
             return false;

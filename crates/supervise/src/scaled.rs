@@ -1,12 +1,13 @@
 //! The number of workers that was set while the previous server served. It also applies to the new server.
 //!
-//! `ORIBI_SCALED=123:2:4`: that server, process 123, was configured for 2 workers, and was changed to 4.
+//! `ORIBI_SCALED=123:2:4`: the previous server, process 123, was configured for 2 workers, and an order or a signal changed
+//! that to 4.
 
 use super::inheritance::SCALED;
 use oribi_config::Settings;
 use oribi_io::process::environment::variable;
 
-/// A number of workers, and the configured one that it replaces.
+/// The number of workers that was set, and the configured number that it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {
     pub(super) configured: usize,
@@ -14,14 +15,14 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// Returns the number for the next server, from a process with a target of `wanted` workers. `None` if that is the
-    /// configured one.
+    /// Returns the value for the next server, from a server with a target of `wanted` workers. `None` if that is the configured
+    /// number.
     pub(super) fn of(settings: &Settings, wanted: usize) -> Option<Self> {
         let configured = settings.workers.max(1);
         (wanted != configured).then_some(Self { configured, wanted })
     }
 
-    /// Returns the number that the previous server, process `before`, has left.
+    /// Returns the number of workers that the previous server, process `before`, has left. `None` if it has left none.
     pub(super) fn left_by(before: i32) -> Option<Self> {
         parse(&variable(SCALED)?, before)
     }
@@ -32,8 +33,8 @@ impl Scaled {
     }
 }
 
-/// A server of another version may have passed on a variable unchanged, because it does not know it. Then the process in it is
-/// another one.
+/// Parses the value of the variable. `None` if it is invalid, or does not come from process `before`: a server of a version
+/// that does not know the variable passes it on unchanged.
 fn parse(value: &str, before: i32) -> Option<Scaled> {
     let mut numbers = value.split(':');
     let named: i32 = numbers.next()?.parse().ok()?;

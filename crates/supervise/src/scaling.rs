@@ -4,28 +4,31 @@ use oribi_admin::control::Progress;
 use oribi_config::Settings;
 use rustix::process::Pid;
 
-/// The number to which a server may always be scaled: the places are memory that costs nothing until it is used.
+/// The number of workers to which any server may be scaled: the memory for a worker costs nothing until it is used.
 const ALWAYS: usize = 64;
 
-/// Returns the highest number of workers for a server that was started with `workers`: twice as many, or [`ALWAYS`].
+/// Returns the highest number of workers for a server that was started with `workers`: twice that number, but at least
+/// [`ALWAYS`].
 pub(super) fn most(workers: usize) -> usize {
     workers.saturating_mul(2).max(ALWAYS)
 }
 
-/// Returns the number of slots for workers on the scoreboard: twice the highest number, for replacements that start before the
-/// old workers end, plus the number at the start, for workers that finish slow requests.
+/// Returns the number of slots for workers on the scoreboard, for a server that was started with `workers`: twice the highest
+/// number of workers, because replacements start before the old workers end, plus `workers`, for old workers that finish slow
+/// requests.
 pub(super) fn room(workers: usize) -> usize {
     most(workers).saturating_mul(2).saturating_add(workers)
 }
 
-/// Returns the number of places in the memory of each edge, for workers with `lanes` each, of which each needs a place: as
-/// many as the scoreboard has room for, but no more than `descriptors` permit, of which a place needs [`DESCRIPTORS`]; in any
-/// case enough for a few more workers than at the start, and for their replacements.
+/// Returns the number of places in the memory of each edge, if each worker has `lanes` lanes: a lane needs a place. There are
+/// as many as all workers on the scoreboard need, if a quarter of the `descriptors` suffices for the places of all edges
+/// ([`DESCRIPTORS`] each). Otherwise there are fewer, but enough for a few more workers than at the start, and for their
+/// replacements. `descriptors` is the limit of open descriptors, or `None` without a limit.
 pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
     let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
     let least = workers.saturating_mul(4).saturating_add(16).saturating_mul(lanes);
     let all = room(workers).saturating_mul(lanes);
-    // Half of them is for connections, and each edge has memory of its own.
+    // Connections and files need most of the descriptors, so places get a quarter. Each edge has memory of its own.
     let edges = settings.edges_wanted().max(1);
     let affordable =
         descriptors.map_or(usize::MAX, |most| usize::try_from(most / 4).unwrap_or(usize::MAX) / DESCRIPTORS / edges);
@@ -35,19 +38,21 @@ pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Opti
 /// The number of descriptors of a place in the memory of an edge.
 const DESCRIPTORS: usize = 3;
 
-/// Returns the highest number of workers if the memory of an edge has `capacity` places, of which a worker needs `lanes`. While
-/// all workers are replaced, there are twice as many workers.
+/// Returns the highest number of workers if the memory of an edge has `capacity` places, and a worker needs `lanes` of them.
+/// Half of the places are for replacements: when all workers are replaced, there are temporarily twice as many. `capacity` is
+/// `None` without edges.
 pub(super) fn most_with(settings: &Settings, capacity: Option<usize>, lanes: usize) -> usize {
     let most = most(settings.workers);
     capacity.map_or(most, |capacity| most.min(capacity / lanes.max(1) / 2).max(settings.workers).max(1))
 }
 
-/// Returns the target number of workers after signals for `more` and `fewer`: from `present`, at least 1, up to `most`.
+/// Returns the target number of workers after `more` signals to add a worker and `fewer` signals to remove one, if the target
+/// was `present`. It is at least 1 and at most `most`.
 pub(super) fn changed(most: usize, present: usize, more: usize, fewer: usize) -> usize {
     present.saturating_add(more).saturating_sub(fewer).clamp(1, most.max(1))
 }
 
-/// Checks a target number of workers, `most` being the highest one; returns it.
+/// Checks `workers`, a target number of workers, and returns it. `most` is the highest number.
 ///
 /// # Errors
 /// The number is not possible; the message says why, and names the limit.
@@ -66,12 +71,12 @@ pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<
     }
 }
 
-/// The last change of the number of workers that a client waits for.
+/// The last change of the number of workers that was requested by an order, for the client that waits for it.
 #[derive(Debug, Default)]
 pub(super) struct WorkerCountChange {
     number: u64,
     outcome: ChangeOutcome,
-    /// The workers that were leaving when the target number was reached for the first time.
+    /// The workers that were leaving when the target number was reached for the first time. `None` before that.
     awaited: Option<Vec<Pid>>,
 }
 
@@ -86,20 +91,21 @@ enum ChangeOutcome {
 }
 
 impl WorkerCountChange {
-    /// Begins a change of the number of workers; returns the number of this change.
+    /// Begins a change of the number of workers; returns the number that identifies the change.
     pub(super) fn begin(&mut self) -> u64 {
         (self.number, self.outcome) = (self.number + 1, ChangeOutcome::UnderWay);
         self.awaited = None;
         self.number
     }
 
-    /// Records that the target number is reached, and that these workers are still leaving. The change is complete when they
-    /// have left; workers that leave later are replaced, which may never stop where workers have short lives.
+    /// Records that the target number is reached, and that the workers `leaving` are still ending. The change is complete when
+    /// these workers have ended. Only the first call counts: where workers have short lives, there is always one that is
+    /// leaving.
     pub(super) fn await_ends_of(&mut self, leaving: impl Iterator<Item = Pid>) {
         self.awaited.get_or_insert_with(|| leaving.collect());
     }
 
-    /// Whether the change is incomplete until this worker has ended.
+    /// Whether the change is incomplete until process `worker` has ended.
     pub(super) fn awaits_end_of(&self, worker: Pid) -> bool {
         self.awaited.as_ref().is_some_and(|awaited| awaited.contains(&worker))
     }
@@ -109,21 +115,22 @@ impl WorkerCountChange {
         self.outcome == ChangeOutcome::UnderWay
     }
 
-    /// Records that the target number is reached.
+    /// Records that the change is complete.
     pub(super) fn end(&mut self) {
         if self.is_under_way() {
             self.outcome = ChangeOutcome::Done;
         }
     }
 
-    /// Records that a worker could not start. Others are tried, but clients should not wait for that.
+    /// Records that a worker could not start, for the reason `why`. Others are tried later, but the client should not wait for
+    /// them.
     pub(super) fn fail(&mut self, why: &str) {
         if self.is_under_way() {
             self.outcome = ChangeOutcome::Failed(why.to_owned());
         }
     }
 
-    /// Returns the progress of the change with this number; `workers` is the current target.
+    /// Returns the progress of the change that `number` identifies. `workers` is the current target.
     pub(super) fn progress(&self, number: u64, workers: usize) -> Progress {
         match &self.outcome {
             _ if number != self.number => {

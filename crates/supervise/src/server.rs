@@ -1,5 +1,5 @@
-//! A server process without its workforce: the listeners, edges and helper processes, the control interface, metrics, the drain
-//! period, and its place in a chain of upgrades. A mold is also such a process, and has few of these parts.
+//! A server process without its workforce: the listeners, edges and helper processes, the control socket, metrics, the drain
+//! period, and the relation to the servers before and after it. A mold also is such a process, but has only few of these parts.
 
 mod opening;
 
@@ -31,7 +31,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Serving,
-    /// Workers get the command to finish one after the other, the next one at `next`; none is replaced.
+    /// Workers get the command to finish one after the other, the next worker at `next`. No worker is replaced.
     Leaving {
         next: Instant,
     },
@@ -55,7 +55,7 @@ pub(super) enum Role {
     Master,
     /// The first process, which forks workers.
     Supervisor,
-    /// The process that has loaded the app for a master. The number counts the loads.
+    /// The process that has loaded the app for a master. The number says how many times the app has been loaded.
     Mold(u64),
 }
 
@@ -68,7 +68,7 @@ impl Role {
         }
     }
 
-    /// Returns the number of the load of the app, if there may be others.
+    /// In a mold: returns how many times the app has been loaded, including this load. `None` in any other process.
     pub(super) fn generation(self) -> Option<u64> {
         match self {
             Self::Mold(generation) => Some(generation),
@@ -79,7 +79,7 @@ impl Role {
 
 pub(super) struct Server<'a> {
     pub(super) settings: &'a Settings,
-    /// The language. `None` in a master, which runs no app.
+    /// The runtime of the language. `None` in a master, which runs no app.
     pub(super) runtime: Option<&'a dyn Runtime>,
     pub(super) role: Role,
     pub(super) phase: Phase,
@@ -92,17 +92,18 @@ pub(super) struct Server<'a> {
     pub(super) listeners: Vec<Listener>,
     /// The edges, if this process forks them: `None` in a mold and without edges.
     pub(super) edges: Option<Edges<'a>>,
-    /// The memory that workers share with the edges of the master. Empty unless this process is a mold.
+    /// The memory that workers share with the edges of the master. Empty if this process is not a mold, or if there are no
+    /// edges.
     pools: Vec<Memory>,
     pub(super) privileges: Privileges,
     pub(super) signals: Signals,
     pub(super) totals: ServerTotals,
-    /// Sends nothing in a mold, and nothing without a service manager.
+    /// Notifies the service manager. Sends nothing in a mold, and nothing without a service manager.
     pub(super) notifier: Notifier,
-    /// Watches the files of the app, if a change of one of them reloads it.
+    /// Watches the files of the app, if the settings request a reload when a file changes.
     pub(super) watch: Option<Watch>,
     pub(super) restart_file: Option<RestartFile<'a>>,
-    /// Empty in a mold, and without encrypted listeners.
+    /// The files of certificates. Empty in a mold, and without encrypted listeners.
     pub(super) certificates: CertificateFiles,
     pub(super) certifier: Option<Certifier>,
     pub(super) exporter: Option<Exporter>,
@@ -119,12 +120,12 @@ impl Server<'_> {
         Title { role: self.role.name(), generation: self.role.generation(), state }.show(self.settings, self.runtime);
     }
 
-    /// Whether it serves and is not about to stop. Otherwise it refuses reloads and upgrades.
+    /// Whether the server serves and is not about to stop. Otherwise it refuses reloads and upgrades.
     pub(super) fn stays(&self) -> bool {
         self.phase == Phase::Serving && self.drain_period.is_none()
     }
 
-    /// Whether its edges or its workforce have begun to finish, or it cannot serve. Not while workers leave slowly.
+    /// Whether the edges or the workforce have begun to finish, or the server cannot serve. `false` while workers leave slowly.
     pub(super) fn is_stopping(&self) -> bool {
         !matches!(self.phase, Phase::Serving | Phase::Leaving { .. })
     }
@@ -152,14 +153,14 @@ impl Server<'_> {
         fork_from(self.runtime)
     }
 
-    /// In a new process: closes the descriptors that only its parent may have. Edges and listeners stay.
+    /// In a new process: closes the descriptors that only the parent may have. Edges and listeners stay open.
     pub(super) fn release(&mut self) {
         (self.control, self.metrics, self.certifier, self.exporter, self.watch) = (None, None, None, None, None);
         self.succession.close();
         self.totals.leave();
     }
 
-    /// Reads the certificates again, and passes them to the edges. If one is unusable, all remain unchanged.
+    /// Reads the certificates again, and passes them to the edges. If a file is unusable, all certificates remain unchanged.
     pub(super) fn renew_certificates(&mut self) {
         self.certificates.were_read();
         match read_again(&self.listeners) {
@@ -182,13 +183,13 @@ impl Server<'_> {
         self.exporter.iter().for_each(Exporter::reopen_logs);
     }
 
-    /// Adds the counters of edges and helpers since the last time to the totals.
+    /// Adds to the totals the counters of edges and helpers since the last call.
     pub(super) fn add_counts(&self) {
         self.totals.add_edges(self.edges.as_ref());
         self.totals.add_certifier(self.certifier.as_ref());
     }
 
-    /// Makes the server fail, and kills the edges, because no process can answer their requests.
+    /// Makes the server fail, and kills the edges, because no worker can answer their requests.
     pub(super) fn fail(&mut self) {
         self.phase = Phase::Failed;
         self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
@@ -207,7 +208,7 @@ impl Server<'_> {
     }
 }
 
-/// Forks this process. A language runtime does that itself if it may have threads that need care at a fork.
+/// Forks this process. If the language runtime may have threads that need care at a fork, it forks the process itself.
 pub(super) fn fork_from(runtime: Option<&dyn Runtime>) -> io::Result<Fork> {
     runtime.and_then(Runtime::fork).map_or_else(fork, |forked| forked.map(Fork::from_return))
 }

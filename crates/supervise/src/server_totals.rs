@@ -1,4 +1,5 @@
-//! The counters of a server, in its first process: it adds those of edges and workers to its totals, and counts its own events.
+//! The counters of a server, in its first process. The first process adds the counters of edges and workers to its totals, and
+//! counts its own events.
 
 use super::certifier::Certifier;
 use super::edges::Edges;
@@ -8,7 +9,7 @@ use oribi_stats::totals::{Counter, Counts, FoldedCounts, Totals};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// The interval at which a server that hands over updates the totals, which the next one displays.
+/// The interval at which a server that hands over adds its counters to the totals, which the next server displays.
 pub(super) const ADDS_EVERY: Duration = Duration::from_millis(200);
 
 /// The number of killed molds whose workers are still counted, at most.
@@ -20,13 +21,13 @@ struct Orphaned {
     board: Board,
     counted: FoldedCounts,
     counted_metrics: app_metrics::FoldedMetrics,
-    /// Whether they have connections, and thus the counters that edges would have otherwise.
+    /// Whether these workers have connections, and so count the events that edges would count otherwise.
     own_connections: bool,
-    /// The time when they have ended at the latest. `None` if it is too far away to compute.
+    /// The latest time at which these workers end. `None` if the time is too far away to compute.
     until: Option<Instant>,
 }
 
-/// The totals of a server, and the numbers already added to them.
+/// The totals of a server, and the counters that have been added to them.
 #[derive(Debug)]
 pub(super) struct ServerTotals {
     totals: Totals,
@@ -52,12 +53,12 @@ impl ServerTotals {
         }
     }
 
-    /// Returns the totals, for a process that continues with them.
+    /// Returns the totals, for the next server, which continues them.
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Returns the totals of app metrics, for a process that continues with them.
+    /// Returns the totals of app metrics, for the next server, which continues them.
     pub(super) fn app_metric_totals(&self) -> Option<&AppMetricTotals> {
         self.app_metrics.as_ref()
     }
@@ -89,20 +90,20 @@ impl ServerTotals {
         }
     }
 
-    /// Adds the counters of some workers, of which `counted` have been added before.
+    /// Adds the `counts` of some workers. `counted` are those of their counters that have been added before.
     pub(super) fn add(&self, counted: &FoldedCounts, counts: &Counts) {
         self.totals.fold(counted, counts);
     }
 
-    /// Adds the app metrics of a generation, of which `counted` have been added before.
+    /// Adds the app metrics of a generation. `counted` are those that have been added before.
     pub(super) fn add_app_metrics(&self, counted: &app_metrics::FoldedMetrics, board: &Board) {
         if let Some(app_metrics) = &self.app_metrics {
             app_metrics.fold(counted, board.app_metrics());
         }
     }
 
-    /// Keeps the scoreboard of a killed mold. Its workers end by themselves, within `patience`, and count until they have
-    /// answered their requests.
+    /// Keeps the scoreboard of a killed mold. The workers of that mold end by themselves, within `patience`, and count until
+    /// they have answered their requests.
     pub(super) fn keep_orphaned(
         &self,
         board: Board,
@@ -110,7 +111,7 @@ impl ServerTotals {
         own_connections: bool,
         patience: Duration,
     ) {
-        // The counts of the oldest so far must not be lost with their removal.
+        // The oldest scoreboard may be removed now, and its counters must not be lost.
         self.add_orphaned();
         let mut orphaned = self.orphaned.borrow_mut();
         if orphaned.len() == MOST_ORPHANED {
@@ -120,7 +121,7 @@ impl ServerTotals {
         orphaned.push(Orphaned { board, counted, counted_metrics, own_connections, until });
     }
 
-    /// Adds the counters of workers without a mold.
+    /// Adds the counters of workers whose mold was killed.
     pub(super) fn add_orphaned(&self) {
         let now = Instant::now();
         self.orphaned.borrow_mut().retain(|orphaned| {
@@ -130,7 +131,7 @@ impl ServerTotals {
         });
     }
 
-    /// Returns the app metrics, with the current contexts of languages.
+    /// Returns the app metrics. `contexts` are the current contexts of languages in the workers.
     pub(super) fn app_metrics(&self, contexts: impl Iterator<Item = Contexts>) -> AppMetrics {
         self.app_metrics.as_ref().map(|app_metrics| app_metrics.read(Contexts::of_all(contexts))).unwrap_or_default()
     }
@@ -140,7 +141,7 @@ impl ServerTotals {
         (self.totals.read(), self.totals.age())
     }
 
-    /// Unmaps the totals in a new process, which must not change them.
+    /// In a new process, which must not change the totals: unmaps them.
     pub(super) fn leave(&mut self) {
         self.orphaned.borrow_mut().clear();
         let left = self.totals.leave().and(self.app_metrics.take().map_or(Ok(()), |mut app_metrics| app_metrics.leave()));

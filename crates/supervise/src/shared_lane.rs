@@ -18,19 +18,21 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// One source for all threads of a worker: any free thread answers the next request, so no request waits for a slow one while
-/// another thread is idle. The language's lock also protects the source. A thread that waits for requests needs neither.
+/// A lane with one source for all threads of a worker: any free thread answers the next request, so no request waits for a slow
+/// one while another thread is idle. The language's lock also protects the source. A thread that waits for requests holds
+/// neither the lock nor the source.
 pub(super) struct SharedLane<'a, S: Source> {
     lane: Lane<'a, S>,
     lock: &'a dyn GlobalLock,
     listeners: &'a [Listener],
     reporter: Reporter<'a>,
     answered: Cell<u64>,
-    /// The number of answered requests after which the process is replaced.
+    /// The number of answered requests after which the process is replaced. The maximum if there is no limit, or if the
+    /// replacement has been requested.
     due: Cell<u64>,
-    /// Whether the lane's own app has asked to retire.
+    /// Whether the process has stopped accepting because the app has asked to retire, or because the process must end.
     retired: Cell<bool>,
-    /// Whether the lane has stopped accepting connections, and has reported that.
+    /// Whether it has been reported that the lane has stopped accepting connections.
     retires: Cell<bool>,
     ended: Cell<bool>,
     failed: Cell<bool>,
@@ -43,7 +45,7 @@ pub(super) struct SharedLane<'a, S: Source> {
 enum Turn {
     /// A request was answered, or will be later.
     Answered,
-    /// There is no work during this time, unless events arrive.
+    /// There is no work until this time has passed, unless events arrive. `None` for any time.
     Idle(Option<Duration>),
     /// The worker ends, without a further turn.
     End,
@@ -92,12 +94,12 @@ impl<'a, S: Source> SharedLane<'a, S> {
         })
     }
 
-    /// Makes the language's threads answer until the worker ends; before that, the app answers the request of `boot`. Called
-    /// on the thread that loaded the app, with the lock held. Returns only after the last thread has left, even if the main
-    /// thread has ended, because the caller then frees the threads' data.
+    /// Makes the language's threads answer requests until the worker ends. Before that, the app answers the request of `boot`.
+    /// Called on the thread that loaded the app, with the lock held. Returns only after the last thread has left, even if the
+    /// app has ended the main thread, because the caller then frees the threads' data.
     ///
     /// # Errors
-    /// The app cannot serve, or its threads could not continue.
+    /// The app cannot answer the request of `boot`, or the threads could not continue.
     pub(super) fn work(self, boot: Option<Boot<'a>>) -> Result<(), String> {
         let Some(thread_pool) = self.lane.thread_pool() else { return Err("its lane is not shared".to_owned()) };
         self.lock.begin(&self, thread_pool.most());
@@ -157,14 +159,15 @@ impl<'a, S: Source> SharedLane<'a, S> {
                 if thread_pool.most() > 1 {
                     return;
                 }
-                // No thread could replace the main thread. The process ends after it has answered the accepted requests.
+                // No other thread could replace the main thread. So the process ends after it has answered the accepted
+                // requests.
                 self.retire();
             }
         }
     }
 
-    /// Answers the next request with the calling thread's own context. Never waits for a request. While the app runs, the
-    /// lock may change hands and other threads may take their turns.
+    /// Answers the next request with `host`, the context of the calling thread. Never waits for a request. While the app runs,
+    /// it may release the lock, so that other threads take their turns.
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
             // The source must not be borrowed while the app runs.
@@ -197,7 +200,8 @@ impl<'a, S: Source> SharedLane<'a, S> {
         Turn::End
     }
 
-    /// Asks for the replacement of the process after its number of requests, or at once if its app asks for it.
+    /// Counts an answered request. Asks for the replacement of the process if it has answered enough requests, or if the app
+    /// has asked to `retire`.
     fn count(&self, retire: bool) {
         self.answered.set(self.answered.get() + 1);
         if retire {
@@ -215,7 +219,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         self.lane.source().stop(false);
         self.report_stop();
         self.be_replaced();
-        // The waiting thread does not know that idle connections end now.
+        // The thread that waits for events does not know yet that idle connections end now.
         if let Some(thread_pool) = self.lane.thread_pool() {
             thread_pool.wake_watch();
         }
@@ -323,7 +327,7 @@ mod tests {
         String::from_utf8_lossy(&buffer[..size]).into_owned()
     }
 
-    /// Calls `act` with a pool of one thread, a client and a pipe that wakes the worker.
+    /// Calls `act` with a shared lane of one thread, a client and a pipe that wakes the worker.
     fn with_shared_lane(
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
@@ -407,7 +411,8 @@ mod tests {
         with_shared_lane(Settings::default(), |shared, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
-            // First the connection, then the request: the kernel reports each once, and only to a waiting thread.
+            // The connection is accepted before the request is read: the kernel reports each event once, and only to a waiting
+            // thread.
             shared.lane.idle(None);
             while !matches!(shared.turn(&mut host), Turn::Answered) {
                 shared.lane.idle(None);

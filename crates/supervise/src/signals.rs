@@ -14,7 +14,7 @@ pub(super) const NO_UPGRADE: &str = "not upgraded: this server is part of a prog
      what that program has done before cannot be done a second time beside it: run the program under start_server, whose HUP starts \
      a new one and then stops this one, or run the app by `oribi`, which can be upgraded";
 
-/// The number of each signal since it was last taken. Signals concern the whole process, hence a static.
+/// How often each signal has arrived since it was last taken. Signals concern the whole process, so this is a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::TERM, AtomicU32::new(0)),
     (Signal::INT, AtomicU32::new(0)),
@@ -27,21 +27,21 @@ static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::CHILD, AtomicU32::new(0)),
 ];
 
-/// The counter of signals that accompany an error of a write. It is never read.
+/// The counter of signals that accompany a failing write. It is never read.
 static FAILING_WRITES: AtomicU32 = AtomicU32::new(0);
 
-/// The signal handlers of a server process. They also count in a new worker until it has set its own handlers. An app's
-/// children have the default actions, with or without exec.
+/// The signal handlers of a server process. In a new worker they still count signals until the worker has set its own handlers.
+/// Processes that an app forks have the default actions, whether they execute another program or not.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// `None` after the release: another process counts.
+    /// The read end of the pipe to which the handlers write. `None` after [`Signals::release`].
     arrival: Option<OwnedFd>,
     watches: Vec<Watch>,
 }
 
 impl Signals {
-    /// Sets the handlers. `children`: whether to handle SIGCHLD. Not in a process that runs an app's code, because the app
-    /// may ignore SIGCHLD, and the signal could interrupt its sleep.
+    /// Sets the handlers. `children`: whether to handle SIGCHLD. This must be `false` in a process that runs an app's code,
+    /// because the app may ignore SIGCHLD, and the signal could interrupt its sleep.
     ///
     /// # Errors
     /// The system refuses a handler or a pipe.
@@ -62,19 +62,19 @@ impl Signals {
         self.arrival.as_ref().map(AsFd::as_fd)
     }
 
-    /// Makes [`Signals::arrival`] wait for the next signal. Must be called before the signals are taken.
+    /// Empties the pipe, so that [`Signals::arrival`] waits for the next signal. Must be called before the signals are taken.
     pub(super) fn rearm(&self) {
         self.arrival.iter().for_each(empty);
     }
 
-    /// Stops counting. From then on signals without another handler are ignored.
+    /// Removes the handlers. From then on, signals without another handler are ignored.
     pub(super) fn release(&mut self) {
         self.watches.clear();
         self.arrival = None;
     }
 }
 
-/// The request of TERM or INT.
+/// The meaning of the TERM and INT signals that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopRequest {
     /// None, or only the echo of an earlier signal.
@@ -85,19 +85,20 @@ pub(super) enum StopRequest {
     EndNow,
 }
 
-/// Distinguishes a second request to stop from an echo of the first. timeout(1) and many wrappers send a signal to their
-/// child and then to the whole group, so it arrives twice within a short time; that must not cut off requests. A person takes
-/// longer.
+/// Distinguishes a second request to stop from an echo of the first. timeout(1) and many wrappers send a signal to their child
+/// and then to the whole group, so the signal arrives twice within a short time. That must not cut off requests. A person takes
+/// longer to send a second signal.
 #[derive(Debug, Default)]
 pub(super) struct StopRequests {
     first: Option<Instant>,
 }
 
-/// The window of an echo, about as long as a quick double press of Ctrl-C.
+/// The time within which another signal counts as an echo: about as long as a quick double press of Ctrl-C.
 const ECHO: Duration = Duration::from_millis(250);
 
 impl StopRequests {
-    /// Marks the first request as handled: another one counts from `now` on.
+    /// Marks the first request as handled: after the time of an echo from `now` on, another signal counts as the second
+    /// request.
     pub(super) fn restart(&mut self, now: Instant) {
         self.first = Some(now);
     }
@@ -123,8 +124,9 @@ pub(super) fn take(signal: Signal) -> u32 {
     ARRIVED.iter().find(|(known, _)| *known == signal).map_or(0, |(_, count)| count.swap(0, SeqCst))
 }
 
-/// Prevents SIGPIPE and SIGXFSZ from ending the process, by a handler that does nothing: the write returns an error anyway.
-/// If the signals were ignored, programs that an app executes would inherit that, and many of these rely on them.
+/// Prevents SIGPIPE and SIGXFSZ from ending the process, by a handler that does nothing: the failing write returns an error
+/// anyway. The signals are not ignored instead, because programs that an app executes would inherit that, and many programs
+/// rely on the signals.
 ///
 /// # Errors
 /// The system refuses a handler or a pipe.

@@ -15,19 +15,19 @@ use oribi_stats::scoreboard::Scoreboard;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Serves until it is stopped, and returns the exit status for the process: 0, or 1 if it could not start or requests had to be
-/// cut off. In a worker it does not return. The process must have only one thread.
+/// Serves until a signal or an order stops the server, and returns the exit status for the process: 0, or 1 if the server could
+/// not start or requests had to be cut off. In a worker it does not return. The process must have only one thread.
 ///
-/// On TERM, INT and QUIT it finishes running requests, and on a second TERM or INT it ends at once. HUP replaces the workers,
-/// USR1 reopens the logs (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Under a master,
-/// it leaves INT and HUP to the master, and only the master can make it end at once.
+/// On TERM, INT and QUIT the process finishes running requests, and on a second TERM or INT it ends at once. HUP replaces the
+/// workers, TTIN and TTOU change their number. USR1 reopens the logs; with a `spawn_interval` it stops the server slowly. Under
+/// a master, the process ignores INT and HUP, which the master handles, and only the master can make it end at once.
 pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     report(run(settings, runtime, false))
 }
 
-/// As [`supervise`], in a process whose program does nothing else, and repeats that whenever it is executed with the same
-/// arguments. On USR2 it is executed again, to replace this process: see the folder `upgrade`. The process must have no
-/// children of its own.
+/// As [`supervise`], in a process whose program does nothing else, and does the same whenever it is executed with the same
+/// arguments. On USR2 this process executes that program again, as a new server that replaces this one: see the folder
+/// `upgrade`. The process must have no children of its own.
 pub fn supervise_program(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     report(run(settings, runtime, true))
 }
@@ -67,10 +67,10 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
     Ok(Mold::new(server, workers).serve())
 }
 
-/// The lines for the log about a server that starts. A mold logs them for the first load only.
+/// The lines for the log about the start of a server. A mold logs them only when it is the first one.
 struct StartLog<'a> {
     settings: &'a Settings,
-    /// The I/O model of workers, and the reason for it.
+    /// The line about the I/O model of workers and the reason for it.
     io: String,
 }
 
@@ -100,7 +100,8 @@ fn log_socket_owners(listeners: &[Listener], settings: &Settings) {
     }
 }
 
-/// Makes the scoreboard, in the file that the master reads if that exists and has the right size, otherwise in private memory.
+/// Creates the scoreboard: in the file `board`, which the master reads, if there is one and it has the right size. Otherwise in
+/// memory that only this process and its workers share.
 fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> Result<Scoreboard, String> {
     let (count, threads, routes) = (scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers());
     let accepting = settings.edges_wanted() == 0;

@@ -7,15 +7,15 @@ use oribi_host::Runtime;
 pub(super) struct Title<'a> {
     /// The role: `master`, `worker 3`.
     pub(super) role: &'a str,
-    /// The number of the load of the app. `None` if there are no others.
+    /// The number of the load of the app. `None` without a master.
     pub(super) generation: Option<u64>,
     /// The activity. Empty while the process serves.
     pub(super) state: &'a str,
 }
 
 impl Title<'_> {
-    /// Sets the title, unless `settings` disable titles. The language sets it if the process is the language's program.
-    /// Otherwise, as in a master, which has no language, the process is this program and sets it itself.
+    /// Sets the title, unless `settings` disable titles. The language runtime sets the title if the process runs the language's
+    /// own program. Otherwise the process runs this program, as a master does, and sets the title itself.
     pub(super) fn show(&self, settings: &Settings, runtime: Option<&dyn Runtime>) {
         if !settings.process_titles {
             return;

@@ -1,22 +1,24 @@
-//! The upgrade of the program itself: a server starts another one from the file that is now at its path, and hands over to
-//! it. The first process does that, a master or a supervisor that is the `oribi` command: see `first_process/upgrading.rs`.
+//! The upgrade of the program itself: a server starts another server from the file that is now at the program's path, and hands
+//! over to it. The first process does that, if it is a master, or a supervisor that is the `oribi` command: see
+//! `first_process/upgrading.rs`.
 //!
-//! 1. The old process executes the program with its own arguments and environment; the new process inherits the listeners,
-//!    and a socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It continues the counters of the
-//!    server, which are in the file in memory that `ORIBI_TOTALS=9` names (those of routes in another), and the app metrics
-//!    (`ORIBI_FIGURES=11`). It also inherits the metrics listeners, a file with the history of the dashboard
-//!    (`ORIBI_HISTORY=10`), and the number of workers, if one was set (see [`super::scaled`]).
-//! 2. The new server starts its workers, and edges when these serve. Until then nothing has changed for clients. If the new
-//!    process ends, or takes too long, the old one continues.
-//! 3. When everything serves, the new server opens the control socket, begins to answer metrics requests, reports that it
-//!    serves, and names for each edge a socket for connections (see [`predecessor`]).
+//! 1. The old process executes the program with its own arguments and environment. The new process inherits the listeners, and
+//!    a socket to the old process, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). The new process continues the
+//!    counters of the server, which are in the file in memory that `ORIBI_TOTALS=9` names (the counters of routes are in
+//!    another file), and the app metrics (`ORIBI_FIGURES=11`). It also inherits the metrics listeners, a file with the history
+//!    of the dashboard (`ORIBI_HISTORY=10`), and the number of workers, if an order or a signal has set it (see
+//!    [`super::scaled`]).
+//! 2. The new server starts its workers, and its edges when the workers serve. Until then nothing has changed for clients. If
+//!    the new process ends, or takes too long, the old server continues.
+//! 3. When its workers and edges serve, the new server opens the control socket, begins to answer metrics requests, reports to
+//!    the old process that it serves, and names a socket for connections for each edge (see [`predecessor`]).
 //! 4. The old edges stop accepting, hand over each connection as soon as it is between two requests, and end. Then the old
 //!    workers end.
-//! 5. The old process also ends if a service manager follows the id of the main process. Otherwise other programs may know this
-//!    server by the id of its first process, which may be process 1: so that one stays as its guardian, passes signals on, and
-//!    ends with the status of the last server, when the previous ones have also ended (see [`guardian`]). Each later process is
-//!    the child of the previous one, and becomes the guardian's when that one ends, even if a server before that one still
-//!    finishes.
+//! 5. If a service manager follows the id of the main process, the old process also ends. Otherwise other programs may know the
+//!    server by the id of its first process, which may be process 1. So the very first process stays as the guardian: it passes
+//!    signals on, and ends with the status of the last server, when all servers have ended (see [`guardian`]). Each later first
+//!    process is the child of the previous one. When its parent ends, it becomes the child of the guardian, even if a server
+//!    between the two still finishes.
 
 mod guardian;
 mod predecessor;
@@ -35,14 +37,14 @@ use std::os::fd::{AsFd, OwnedFd};
 /// The beginning of every message, in all versions.
 const MAGIC: [u8; 8] = *b"OribiUpg";
 
-/// The size of a message: the magic bytes, the version of records that the new edges read, and the kind.
+/// The size of a message in bytes: the magic bytes, the version of the records that the new edges read, and the kind.
 const SIZE: usize = 8 + 2 + 1;
 
 /// The kinds of messages of the new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum MessageKind {
-    /// Connections may be sent to the descriptor that accompanies this message.
+    /// The old server may send connections to the descriptor that accompanies this message.
     Edge = b'e',
     /// The new server serves.
     Ready = b'r',
@@ -61,7 +63,8 @@ fn send(link: &OwnedFd, kind: MessageKind, edge: Option<&Sender>) -> io::Result<
 enum Received {
     Edge(Sender),
     Ready,
-    /// A message that this version does not know. An edge of another version takes no connections from this one.
+    /// A message that this version does not know, or the socket of an edge of another version, which takes no connections from
+    /// this version.
     Unknown,
     Nothing,
     End,

@@ -5,7 +5,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The ends of the pipe in this process: a supervisor has both, for itself and for workers that are forked later.
+/// The ends of the pipe in this process. A supervisor has both ends, because workers that are forked later need the write end.
 #[derive(Debug, Default)]
 pub(super) struct WakePipe {
     reader: Option<OwnedFd>,
@@ -13,6 +13,8 @@ pub(super) struct WakePipe {
 }
 
 impl WakePipe {
+    /// Creates the pipe.
+    ///
     /// # Errors
     /// The system has no descriptors for a pipe.
     pub(super) fn new() -> io::Result<Self> {
@@ -30,11 +32,11 @@ impl WakePipe {
         self.reader.iter().for_each(signals::empty);
     }
 
-    /// In a worker: returns the end to write to. The other end is closed, because otherwise the app could consume wake-ups of
-    /// the supervisor.
+    /// In a worker: returns the write end. Closes the read end, because otherwise the app could consume wake-ups of the
+    /// supervisor.
     ///
     /// # Errors
-    /// This process no longer has the end.
+    /// This process no longer has the write end.
     pub(super) fn into_writer(self) -> io::Result<OwnedFd> {
         self.writer.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }

@@ -27,7 +27,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, PoisonError};
 
-/// Stack size of a lane's thread: the usual size for the first thread of a process, because apps recurse.
+/// The stack size of a lane's thread in bytes: as large as that of a process's first thread usually is, because apps recurse.
 const LANE_STACK: usize = 8 << 20;
 
 /// The parameters of a worker that the supervisor forks.
@@ -36,17 +36,17 @@ pub(super) struct WorkerSetup<'a> {
     pub(super) runtime: &'a dyn Runtime,
     /// Empty if there are edges.
     pub(super) listeners: &'a [Listener],
-    /// The memory that the worker shares with each edge. Empty if it has connections of its own.
+    /// The memory that the worker shares with each edge. Empty if the worker has connections of its own.
     pub(super) pools: EdgePools,
     pub(super) privileges: &'a Privileges,
-    /// The number of the load of the app, if there may be others.
+    /// The number of the load of the app. `None` without a master.
     pub(super) generation: Option<u64>,
-    /// The worker's shard among all workers.
+    /// The worker's shard of the listening sockets.
     pub(super) shard: Shard,
     pub(super) slot: WorkerSlot,
     /// The number of the worker, counted from 1.
     pub(super) number: usize,
-    /// The pipe that makes the worker read its command. The worker's own signal handlers also write to it.
+    /// The pipe by which the supervisor and the worker's own signal handlers make the worker read its command.
     pub(super) wake: OwnedFd,
     pub(super) waker: OwnedFd,
     /// The write end of the pipe that wakes the supervisor.
@@ -58,8 +58,8 @@ pub(super) struct WorkerSetup<'a> {
 }
 
 impl WorkerSetup<'_> {
-    /// Whether TERM only makes the worker ask for its replacement: a TERM that is sent to all processes must not stop it while
-    /// the server continues to serve, for its edges or in its drain period.
+    /// Whether TERM only makes the worker ask for its replacement. A TERM that is sent to all processes must not stop the
+    /// worker while the server continues to serve, for its edges or in its drain period.
     fn survives_term(&self) -> bool {
         !self.pools.is_empty() || !self.settings.timeouts.shutdown_delay.is_zero()
     }
@@ -89,8 +89,8 @@ pub(super) fn run_and_exit(worker: &WorkerSetup<'_>, supervisor_signals: &mut si
     }))
 }
 
-/// Lets the language end the process. The app's exit handlers may hang, and the supervisor may not expect this end, or may have
-/// died, so a timer limits them.
+/// Lets the language runtime end the process. The app's exit handlers may hang, and the supervisor may not expect this end, or
+/// may have died. So a timer limits the time for the exit handlers.
 fn end(worker: &WorkerSetup<'_>, status: i32) {
     let graceful = worker.settings.timeouts.graceful;
     if graceful < Timeouts::NEVER {
@@ -105,7 +105,7 @@ fn end(worker: &WorkerSetup<'_>, status: i32) {
 fn serve(worker: &WorkerSetup<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
     let _watches =
         take_over_signals(worker, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
-    // The app must not run as root.
+    // The app must not run as root, so the privileges are dropped first.
     worker.privileges.drop_here()?;
     follow_supervisor(worker)?;
     if worker.settings.serves_metrics() {
@@ -127,21 +127,23 @@ fn serve(worker: &WorkerSetup<'_>, supervisor_signals: &mut signals::Signals, he
 
 /// Makes the worker stop when its supervisor dies.
 fn follow_supervisor(worker: &WorkerSetup<'_>) -> Result<(), String> {
-    // Without its supervisor no process would replace or stop this worker. It cannot leave the queue of the listeners to other
-    // workers, which are also stopping. Hence QUIT and not TERM.
+    // Without its supervisor no process would replace or stop this worker. The signal is QUIT and not TERM, because the other
+    // workers are also stopping, so this worker cannot leave the queue of the listeners to them.
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
     if rustix::process::getppid() == Some(worker.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
 }
 
-/// The signals that a terminal or a service manager sends to all processes. They do nothing in a worker, because the
-/// supervisor decides. A child that the app forks has the default actions.
+/// The signals that a terminal or a service manager sends to all processes. They do nothing in a worker, because the supervisor
+/// handles them. Processes that the app forks have the default actions.
 const OF_SUPERVISOR: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
-/// Replaces the supervisor's signal handlers by a worker's: TERM retires it, QUIT drains it.
+/// Replaces the supervisor's signal handlers by those of a worker. TERM retires the worker; if it [survives
+/// TERM](WorkerSetup::survives_term), TERM makes it ask for its replacement. QUIT drains the worker; behind edges under a
+/// master it retires the worker.
 fn take_over_signals(
     worker: &WorkerSetup<'_>,
     supervisor_signals: &mut signals::Signals,
@@ -152,15 +154,15 @@ fn take_over_signals(
         let wake = vec![worker.waker.try_clone()?, worker.notice.try_clone()?];
         watch(signal, worker.slot.command, effect, wake, last_resort)
     };
-    // No process may be left to kill a worker whose app is stuck.
+    // If the supervisor is dead, no process is left to kill a worker whose app is stuck. So this timer ends the worker.
     let graceful = worker.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let (terminate, orphaned) = if worker.survives_term() {
-        // Requests may wait for this worker, even if TERM is sent to all processes to stop the server. So it serves until
-        // another one has taken its place, or until the edges have ended.
+        // TERM may have been sent to all processes, while requests still wait for this worker. So it serves until another
+        // worker has taken its place, or until the edges have ended.
         let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
         let terminate = watch(Signal::TERM, worker.slot.state, effect, vec![worker.notice.try_clone()?], None)?;
-        // If its mold dies, the waiting requests are for the workers of the next one.
+        // If the mold of this worker dies, the waiting requests are for the workers of the next mold.
         let behind = !worker.pools.is_empty() && worker.generation.is_some();
         let command = if behind { WorkerCommand::Retire } else { WorkerCommand::Drain };
         (terminate, command)
@@ -177,7 +179,7 @@ fn take_over_signals(
     }
     backtrace::answer_questions(worker.slot.backtraces, worker.runtime.tracing(), worker.settings.threads == 1)?;
     supervisor_signals.release();
-    // The supervisor's handlers have counted the signals between the fork and here.
+    // Until here the supervisor's handlers have counted the signals since the fork.
     let term_arrived = signals::take(Signal::TERM) > 0 && !worker.survives_term();
     if signals::take(Signal::QUIT) > 0 || term_arrived {
         worker.slot.retire_if_serving();
@@ -186,7 +188,7 @@ fn take_over_signals(
     Ok(watches)
 }
 
-/// Returns the setup of a lane that accepts at `listen_sockets` and whose threads are watched on `running`.
+/// Returns the setup of a lane that accepts at `listen_sockets`. The supervisor watches its threads by the lines `running`.
 fn lane_setup<'a>(
     worker: &'a WorkerSetup<'_>,
     listen_sockets: &'a [ListenSocket<'a>],
@@ -212,24 +214,24 @@ fn run(
     let outcome = if worker.pools.is_empty() {
         lane::run(&lane_setup(worker, &listen_sockets(worker.listeners, shard), running), supply)
     } else {
-        // The edges enforce the deadlines of apps until these have answered; after that, the supervisor does.
+        // The edges enforce the deadlines of apps until the apps have answered; after that, the supervisor does.
         let Some(attachments) = attachments(worker)? else { return Ok(()) };
         lane::run_behind(&lane_setup(worker, &[], running), attachments, supply)
     };
     outcome.map_err(|error| oribi_engine::shortage::explain(&error))
 }
 
-/// Returns the request that each lane answers before all others, if the settings have one.
+/// Returns the request of `--boot-request`, which each lane answers before all others. `None` if the settings have none.
 fn boot<'a>(worker: &'a WorkerSetup<'_>) -> Result<Option<Boot<'a>>, String> {
     Boot::new(worker.settings, &worker.slot, worker.wake.as_fd())
         .map_err(|error| format!("cannot prepare the boot request: {error}"))
 }
 
-/// Takes a place in the pool of each edge. `None` if the worker got a command to end while it waited for one.
+/// Takes a place in the pool of each edge. `None` if the worker got a command to end while it waited for a place.
 fn attachments(worker: &WorkerSetup<'_>) -> Result<Option<Vec<Worker>>, String> {
     let attachments = worker.pools.attach(|| worker.slot.command() == WorkerCommand::Serve)?;
     if worker.settings.has_app_deadlines() {
-        // The edge signals on this socket when an app takes too long.
+        // The edge writes to this socket when an app takes too long; the kernel then sends the worker a signal.
         for attachment in attachments.iter().flatten() {
             orders::signal_on_input(attachment.line())
                 .map_err(|error| format!("cannot report an app that takes too long: {error}"))?;
@@ -271,8 +273,8 @@ impl BackendVisitor for SharedLaneVisitor<'_> {
     }
 }
 
-/// Runs each lane in a thread of its own, and makes their contexts in this thread, which loaded the app and which the
-/// kernel prefers for signals.
+/// Runs each lane in a thread of its own. Makes the contexts of all lanes in this thread, which has loaded the app, and which
+/// the kernel prefers when it delivers signals.
 fn run_lanes(worker: &WorkerSetup<'_>) -> Result<(), String> {
     let pool = ContextPool::new(worker.settings.threads);
     let spares = usize::from(worker.settings.max_requests.is_some());
@@ -314,7 +316,7 @@ fn run_one_of_many(worker: &WorkerSetup<'_>, index: usize, pool: &ContextPool) -
     }
 }
 
-/// Handles the failure of a lane: the others finish their requests, and the worker is replaced in the meantime.
+/// Handles the failure of a lane: the other lanes finish their requests, and the supervisor replaces the worker.
 fn give_up(worker: &WorkerSetup<'_>, failed: &Mutex<Option<String>>, message: String) {
     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
     worker.slot.retire_if_serving();

@@ -1,4 +1,4 @@
-//! Workers: a workforce that its own process forks, replaces and stops. This is the first process, or a mold.
+//! Workers: a workforce that this process itself forks, replaces and stops. This process is the first process, or a mold.
 
 mod aging;
 mod counting;
@@ -59,37 +59,39 @@ pub(super) struct Workers<'a> {
     members: Vec<Member>,
     /// The target number of workers that accept connections.
     wanted: usize,
-    /// The last change of that number, for the client that waits for it.
+    /// The last change of the target number, for the client that waits for its completion.
     change: scaling::WorkerCountChange,
-    /// The order of the master that must be reported as done when the target is reached.
+    /// The number that identifies the master's last order to change the number of workers, until the order is reported as
+    /// carried out.
     owes_settled: Option<u32>,
     pace: Pace,
     /// The state of the last phase, while stopping.
     final_phase: Option<FinalPhase>,
-    /// Whether a replacement of all workers is in progress.
+    /// Whether all workers are being replaced.
     replacing: bool,
     /// The reason why the last replacement of the workers was given up, if it was.
     replacement_failure: Option<String>,
     /// Whether the memory use of workers is only estimated, because the system refuses exact numbers.
     estimates_memory: bool,
-    /// The number of workers that ended before they could serve, until the start has been reported.
+    /// The number of workers that ended before they could serve. It counts towards giving up the start, or the replacement in
+    /// progress.
     failed_starts: usize,
     /// Whether any worker has become ready.
     served: bool,
     /// Whether the start has been reported, to the master or in the log.
     announced: bool,
-    /// Whether another server serves until all workers here do.
+    /// Whether another server or generation serves until all workers here serve.
     pub(super) is_to_be_complete: bool,
-    /// The directory in which each worker loads the app. `None` if this process has loaded it, because the app may have changed
-    /// the working directory.
+    /// The directory in which each worker loads the app. `None` if this process has loaded the app: then the app may have
+    /// changed the working directory.
     directory: Option<Directory>,
 }
 
 impl<'a> Workers<'a> {
-    /// Makes the pipes that workers share with this process. Starts no worker yet.
+    /// Creates the workforce, with the pipes that workers share with this process. Starts no worker yet.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses a pipe.
     pub(super) fn new(
         settings: &'a Settings,
         runtime: &'a dyn Runtime,
@@ -123,12 +125,12 @@ impl<'a> Workers<'a> {
         })
     }
 
-    /// Carries out an order of the master to change the number of workers.
+    /// Carries out an order of the master to change the number of workers. `order` is the number that identifies the order.
     pub(super) fn handle_scale(&mut self, server: &Server<'_>, workers: u32, order: u32) {
         if let Err(why) = self.have_workers(server, workers as usize) {
             log::warn!("{why}");
         }
-        // A generation that has not reported its start reports that instead.
+        // A generation that has not reported its start yet reports the start instead.
         self.owes_settled = self.announced.then_some(order);
     }
 

@@ -12,7 +12,7 @@ use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
 use std::time::{Duration, Instant};
 
-/// The reason why a workforce finishes. It decides whether waiting clients are still answered here.
+/// The reason why a workforce finishes. It decides whether this server still answers waiting clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     /// The server stops without edges: waiting clients are answered, and new ones are turned away.
@@ -23,44 +23,46 @@ pub(super) enum Finish {
     Replaced,
 }
 
-/// The processes that run an app, as their parent controls them. No method waits for a process.
+/// The processes that run an app, as their parent controls them. No method blocks until a process ends.
 pub(super) trait Workforce {
-    /// Starts the processes that must exist before the first look at signals; if one cannot start, the server fails.
+    /// Starts the processes that must exist before signals are first handled. If a process cannot start, the server fails.
     fn begin(&mut self, server: &mut Server<'_>);
 
-    /// Prepares [`Self::polled`] for the next event. Called before the first check of each turn, so that an event during the
-    /// checks ends the next sleep.
+    /// Empties the pipes that wake this process, so that [`Self::polled`] waits for the next event. Called at the beginning of
+    /// each turn, so that an event during the checks ends the next sleep at once.
     fn rearm(&self);
 
-    /// Handles the messages and deadlines of its processes.
+    /// Handles the messages and deadlines of the processes.
     fn step(&mut self, server: &mut Server<'_>);
 
     /// While the server serves or drains: starts missing processes, and replaces those that are due.
     fn keep_running(&mut self, server: &mut Server<'_>);
 
-    /// Waits for its own processes, and records their ends. A first process that waits for all its children has called
-    /// [`Self::ended`] for most of them.
+    /// Collects the exit status of processes that have ended, and records their ends. Where the first process waits for all its
+    /// children, it has called [`Self::ended`] for most of them before.
     fn reap(&mut self, server: &mut Server<'_>);
 
-    /// Records that a child has ended. It may be an orphan that belongs to no workforce.
+    /// Records that a child has ended. The child may be an orphan that belongs to no workforce.
     fn ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus);
 
-    /// Whether its app has served at least once.
+    /// Whether the app has served at least once.
     fn has_served(&self) -> bool;
 
-    /// Whether it serves so completely that this server may take over from another one, or be replaced itself.
+    /// Whether the workforce has started completely, so that this server may take over from the previous server, or be replaced
+    /// by the next one.
     fn is_complete(&self) -> bool;
 
-    /// Whether a process serves, starts, or loads the app: the watchdog expects one.
+    /// Whether a process serves, starts, or loads the app. Otherwise the watchdog must restart the server.
     fn is_alive(&self) -> bool;
 
     /// Whether waiting requests will be answered if the server begins to stop now.
     fn answers_those_waiting(&self) -> bool;
 
-    /// Begins to load the app again, or to replace the workers; returns a number for [`Self::reload_progress`].
+    /// Begins to load the app again, or to replace the workers. Returns the number that identifies the reload, for
+    /// [`Self::reload_progress`].
     fn reload(&mut self, server: &mut Server<'_>) -> u64;
 
-    /// Returns the progress of that reload.
+    /// Returns the progress of the reload that `number` identifies.
     fn reload_progress(&self, number: u64) -> Progress;
 
     /// Returns the target number of workers.
@@ -69,28 +71,28 @@ pub(super) trait Workforce {
     /// Returns the highest number of workers that may be set.
     fn most_workers(&self, server: &Server<'_>) -> usize;
 
-    /// Sets the target number of workers; returns a number for [`Self::scale_progress`].
+    /// Sets the target number of workers. Returns the number that identifies this change, for [`Self::scale_progress`].
     ///
     /// # Errors
     /// The number is not possible; the message says why.
     fn scale(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String>;
 
-    /// Returns the progress of that change.
+    /// Returns the progress of the change that `number` identifies.
     fn scale_progress(&self, number: u64) -> Progress;
 
-    /// Begins a slow stop, in which one worker after the other finishes. Returns `false` if that is not possible.
+    /// Begins a slow stop, in which one worker after the other finishes. Returns `false` if the workforce cannot stop slowly.
     fn leave_slowly(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// While leaving: takes the next step when it is due; returns whether the rest of the server must stop now.
+    /// While leaving: takes the next step when it is due. Returns whether the rest of the server must stop now.
     fn let_next_leave(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// Begins to finish, and sets the phase of the server to `Stopping`.
+    /// Begins to finish for this reason, and sets the phase of the server to `Stopping`.
     fn stop(&mut self, server: &mut Server<'_>, finish: Finish);
 
     /// While stopping: kills processes that take too long. Returns whether all have ended and no client waits.
     fn finish_up(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// Kills all workers without waiting for their requests.
+    /// Kills all workers without waiting for their requests. `reason` is for the log.
     fn end_now(&mut self, server: &mut Server<'_>, reason: &str);
 
     /// Stops all processes, because the server cannot serve.
@@ -99,20 +101,20 @@ pub(super) trait Workforce {
     /// Whether no process is left.
     fn is_gone(&self) -> bool;
 
-    /// Announces to its processes whether the server is about to end.
+    /// Announces to the workers whether the server is about to end.
     fn set_drain_state(&self, drain_state: DrainState);
 
-    /// Handles the request of an edge about a process, which may not be one of these.
+    /// Handles the request of an edge about a process, which may not be one of this workforce.
     fn handle_request(&mut self, server: &Server<'_>, request: WorkerRequest);
 
-    /// Makes its processes reopen their logs.
+    /// Makes the processes of the workforce reopen their logs.
     fn reopen_logs(&self);
 
-    /// Records that the listeners belong to this server alone from now on.
+    /// Records that no other server shares the listeners from now on.
     fn own_listeners(&self);
 
-    /// Adds its counters since the last call to `totals`. `own_connections`: workers have connections, so they also count the
-    /// events that edges would count otherwise.
+    /// Adds to `totals` the counters of the workforce since the last call. `own_connections`: whether workers have connections,
+    /// and so also count the events that edges would count otherwise.
     fn add_counts(&self, totals: &ServerTotals, own_connections: bool);
 
     /// In a new process: closes the descriptors that only the first process may have.
@@ -124,13 +126,13 @@ pub(super) trait Workforce {
     /// Adds the descriptors that wake the parent.
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>);
 
-    /// Returns the loads of the app, if there may be several.
+    /// Returns the generations of the app. Empty if the app is loaded only once, or by each worker.
     fn generations(&self) -> Vec<Generation>;
 
     /// Returns the state of the workers.
     fn processes(&self) -> Vec<ProcessReport>;
 
-    /// Returns the requests that workers are running, if these have connections.
+    /// Returns the requests that workers are running, if the workers have connections.
     fn running(&self) -> Vec<RunningRequest>;
 
     /// Returns the id of the process that has forked the workers of a generation.

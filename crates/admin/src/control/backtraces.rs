@@ -1,9 +1,10 @@
 //! Asks workers for the backtraces of their apps, on behalf of clients.
 //!
-//! This process never waits for a worker. A round asks the workers, checks their memory from time to time, and answers the
-//! clients after [`PATIENCE`] at the latest; for workers that have not answered, it reports the kernel's view of their
-//! threads. Clients that arrive meanwhile share the next round, because a worker answers one question at a time, and an
-//! answer must not be older than its client's request.
+//! The first process never waits for a worker. It collects backtraces in rounds. A round asks the workers, checks their
+//! answers in shared memory from time to time, and answers the clients after [`PATIENCE`] at the latest. For workers that
+//! have not answered by then, it reports only the kernel's view of their threads. Clients that arrive during a round share
+//! the next round, for two reasons: a worker answers only one question at a time, and an answer must not be older than the
+//! request of its client.
 
 use super::clients::Caller;
 use super::report::ProcessReport;
@@ -17,11 +18,11 @@ use oribi_stats::backtrace::{
 };
 use std::time::{Duration, Instant};
 
-/// The longest duration of a round. Two of them fit into a tenth of a second, which people perceive as immediate.
+/// The longest duration of a round. Two rounds fit into a tenth of a second, which people perceive as immediate.
 const PATIENCE: Duration = Duration::from_millis(40);
 /// The interval at which a round checks for answers.
 const LOOKS: Duration = Duration::from_millis(2);
-/// The total time for reading threads from /proc, because thousands of them would take long.
+/// The longest time for reading the threads of all workers of a round from /proc. Thousands of threads would take long.
 const SYSTEM: Duration = Duration::from_millis(20);
 /// The most bytes of frames in an answer.
 const BYTES: usize = 1 << 20;
@@ -31,11 +32,11 @@ const BYTES: usize = 1 << 20;
 pub(super) struct Backtraces {
     waiting: Vec<BacktraceRequest>,
     round: Option<Round>,
-    /// The number of the last question.
+    /// The number that identifies the last question.
     question: u32,
 }
 
-/// A client and its worker, by number or process id; `None` for all workers.
+/// A client, and the worker of which it wants backtraces, by number or process id. `worker` is `None` for all workers.
 #[derive(Clone, Copy, Debug)]
 struct BacktraceRequest {
     caller: Caller,
@@ -75,7 +76,7 @@ impl Backtraces {
         self.waiting.push(BacktraceRequest { caller, worker });
     }
 
-    /// Returns the longest time that this process may wait; `None` for any time.
+    /// Returns the longest time that this process may sleep; `None` without a limit.
     pub(super) fn patience(&self) -> Option<Duration> {
         (self.round.is_some() || !self.waiting.is_empty()).then_some(LOOKS)
     }
@@ -94,7 +95,8 @@ impl Backtraces {
         std::mem::take(&mut self.waiting).into_iter().chain(round).map(|wish| wish.caller).collect()
     }
 
-    /// Advances the round; returns the answers that are due.
+    /// Begins a round if clients wait and none is in progress, and advances it. Returns the answers that are due, each with
+    /// its client.
     pub(super) fn go_on(&mut self, server: &impl Steered, now: Instant) -> Vec<(Caller, String)> {
         if self.round.is_none() && !self.waiting.is_empty() {
             self.question = self.question.wrapping_add(1).max(1);
@@ -203,7 +205,8 @@ impl Worker {
         self.stage = stage;
     }
 
-    /// Returns the outcome as a word, and its explanation.
+    /// Returns the outcome for this worker as a word, and its explanation. `told` are the answers of the worker's threads,
+    /// and `idle` says whether the worker waits for a request.
     fn outcome(&self, told: &BacktraceAnswer, idle: bool) -> (&'static str, String) {
         let busy = "it may be in a system call, or in code that cannot be interrupted";
         match &self.stage {
@@ -221,7 +224,7 @@ impl Worker {
         }
     }
 
-    /// Returns the answers of its threads so far.
+    /// Returns the answers of the worker's threads so far.
     fn told_at_last(&self, server: &impl Steered, question: u32) -> BacktraceAnswer {
         match &self.stage {
             AnswerState::Answered(told) => told.clone(),
@@ -268,7 +271,8 @@ impl Worker {
     }
 }
 
-/// Describes a thread, from the kernel and from its app. Frames beyond `room` bytes of JSON are omitted and counted.
+/// Describes a thread by the kernel's view, `seen`, and the answer of its app, `told`. Frames beyond `room` bytes of JSON are
+/// omitted and counted.
 fn thread_backtrace(
     thread: u32,
     seen: Option<&SystemThread>,

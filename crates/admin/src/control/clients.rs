@@ -1,7 +1,8 @@
 //! The clients of the control socket.
 //!
-//! A client sends one line and gets one line back. It has a few seconds for each, during which the process does other work.
-//! The answer may be ready much later: then the client waits for this process, but the process never waits for a client.
+//! A client sends one line and gets one line back. It has a few seconds to send its line, and again to take its answer;
+//! meanwhile the process does other work. The answer may be ready much later: the client waits for this process, but the
+//! process never waits for a client.
 
 use crate::attended::{self, Attended, Entrance, Next};
 use crate::outgoing::Outgoing;
@@ -15,16 +16,16 @@ use std::time::{Duration, Instant};
 
 /// The longest line of a client in bytes: orders are short words.
 const LINE: usize = 256;
-/// The most clients. Further ones are refused, because each costs a descriptor.
+/// The most clients at a time. Further clients are refused, because each client needs a descriptor.
 const CLIENTS: usize = 32;
 /// The number of clients accepted in one turn, before the process continues with its own work.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// The time that a client may take to send its line, and again to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The interval at which the log reports unauthorized clients, because they could fill it otherwise.
+/// The interval at which the log reports unauthorized clients, because such clients could fill the log otherwise.
 const STRANGERS_TOLD: Duration = Duration::from_secs(10);
 
-/// The identity of a client while it is connected. Never reused.
+/// The identity of a client while it is connected. An identity is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller(u64);
 
@@ -67,7 +68,7 @@ impl Clients {
         self.entrance.is_open()
     }
 
-    /// Returns the earliest deadline of a client, or the end of a pause of accepting.
+    /// Returns the earliest deadline of a client, or the end of a pause of accepting if that is earlier.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
     }
@@ -95,7 +96,8 @@ impl Clients {
         }
     }
 
-    /// Checks whether a client may send an order: its user, and the number of clients.
+    /// Checks whether a client may send an order: it must be authorized, and there must not be too many clients. The error is
+    /// the answer to the client.
     fn admit(&mut self, socket: &OwnedFd, now: Instant) -> Result<(), String> {
         let refused = "only the user of the server and root may use its control socket";
         let Ok(peer) = socket_peercred(socket) else { return Err(refused.to_owned()) };
@@ -135,7 +137,7 @@ impl Clients {
         self.connected.retain(|client| client.caller != caller || !matches!(client.stage, CallerState::Done));
     }
 
-    /// Sends a client its answer, one line of JSON. Its connection ends with this process.
+    /// Sends a client its answer, one line of JSON. The connection stays open until this process ends.
     pub(super) fn answer_finally(&mut self, caller: Caller, mut answer: String) {
         answer.push('\n');
         let Some(client) = self.connected.iter_mut().find(|client| client.caller == caller) else { return };
@@ -143,7 +145,7 @@ impl Clients {
         client.send();
     }
 
-    /// Leaves the current connections open; they close with this process.
+    /// Leaves the current connections open until this process ends.
     pub(super) fn leave_open(&mut self) {
         std::mem::forget(std::mem::take(&mut self.connected));
     }
@@ -221,7 +223,7 @@ impl Client {
         }
     }
 
-    /// Sends as much of its answer as the socket takes.
+    /// Sends as much of the answer as the socket takes.
     fn send(&mut self) {
         if let CallerState::Answered(answer) = &mut self.stage
             && answer.send(&self.socket)

@@ -4,11 +4,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::path::Path;
 
-/// Whether a process listens at the socket with this file; true if that is uncertain.
+/// Whether a process listens at the socket with this file. Also `true` if that is uncertain.
 pub(super) fn answers(path: &Path) -> bool {
     let Ok(address) = SocketAddrUnix::new(path) else { return false };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let Ok(probe) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return true };
-    // Other errors leave that open.
+    // After other errors it is uncertain whether a process listens.
     !matches!(connect(&probe, &address), Err(Errno::CONNREFUSED | Errno::NOENT))
 }

@@ -1,8 +1,8 @@
 //! The control socket: `oribi ctl` queries and controls the server here.
 //!
-//! It belongs to the first process, which serves it in its own event loop, between two waits. No call here blocks: every
-//! client has its own deadline, its request is one short line, and its answer waits in memory until the client takes it.
-//! Only root and the user of the first process are authorized.
+//! The control socket belongs to the first process, which serves it in its own event loop. No call here blocks: every client
+//! has its own deadline, a request is one short line, and the answer waits in memory until the client takes it. Only root and
+//! the user of the first process are authorized.
 
 mod backtraces;
 mod clients;
@@ -35,15 +35,15 @@ use std::time::{Duration, Instant};
 pub struct Control {
     socket: ControlSocket,
     clients: Clients,
-    /// Clients that are answered later.
+    /// The clients that wait for the end of an operation, and that operation.
     waiting: Vec<(Caller, steering::Awaited)>,
     backtraces: Backtraces,
 }
 
 impl Control {
     /// Opens the socket according to `settings`. Returns `None` if it is off, or if the default socket cannot be created.
-    /// With `lent` listeners, this server may follow another one, which keeps the socket's name until this one serves: see
-    /// [`Self::take_name`].
+    /// `lent`: whether the listeners are lent. Then this server may follow another server, whose socket keeps its name until
+    /// [`Self::take_name`] is called.
     ///
     /// # Errors
     /// The socket cannot be created at the path of the settings.
@@ -51,8 +51,8 @@ impl Control {
         Self::at_place(settings, std::process::id(), if lent { ReplacePolicy::OfOneToFollow } else { ReplacePolicy::Free })
     }
 
-    /// As [`Control::open`], in place of the socket of the previous server, which is known as process `pid`. The name always
-    /// leads to one of the two.
+    /// As [`Control::open`], for a server that replaces another one. The socket gets the name of the other server's socket;
+    /// `pid` is the process id by which that server is known. At any time the name leads to one of these two sockets.
     ///
     /// # Errors
     /// As for [`Control::open`].
@@ -78,7 +78,8 @@ impl Control {
         Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new(), backtraces: Backtraces::default() }))
     }
 
-    /// Takes over the socket's name, because this server serves from now on.
+    /// Gives the socket its final name, which may have been that of another server's socket, because this server serves from
+    /// now on.
     pub fn take_name(&mut self) {
         if let Err(why) = self.socket.take_name() {
             log::error!("`oribi ctl` cannot reach this server: {}: {why}", self.socket.path().display());

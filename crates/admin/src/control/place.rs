@@ -32,10 +32,11 @@ fn candidates() -> Vec<PathBuf> {
     service.into_iter().chain(session).chain(system).chain([temporary]).collect()
 }
 
-/// Returns the directory for the control socket of this process. Creates it if it is missing, accessible to this user only.
+/// Returns the directory for the control socket of this process. Creates the directory, accessible to this user only, if it
+/// is missing.
 ///
 /// # Errors
-/// No directory is usable; the message contains the reason.
+/// No directory is usable; the message contains the reasons.
 pub(super) fn own_directory() -> Result<PathBuf, String> {
     let mut reasons = Vec::new();
     for path in candidates() {
@@ -47,7 +48,7 @@ pub(super) fn own_directory() -> Result<PathBuf, String> {
     Err(reasons.join("; "))
 }
 
-/// Creates a directory that only this user can access, or checks an existing one.
+/// Creates a directory that only this user can access. If it exists, checks that only this user can access it.
 fn make_private(path: &Path) -> Result<(), String> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -56,8 +57,8 @@ fn make_private(path: &Path) -> Result<(), String> {
     is_private(path)
 }
 
-/// Checks owner and permissions: in a place where all users may create directories, another user may have created it to
-/// intercept the server's clients.
+/// Checks the owner and the permissions of a directory. Where all users may create directories, another user may have created
+/// this one to intercept the server's clients.
 fn is_private(path: &Path) -> Result<(), String> {
     let found = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.is_dir() {
@@ -98,7 +99,7 @@ fn sockets(directory: &Path) -> Vec<Found> {
 /// Removes the sockets of servers that have died.
 pub(super) fn sweep(directory: &Path) {
     for stale in sockets(directory).into_iter().filter(|server| !answers(&server.path)) {
-        // Another server may have removed it at the same time.
+        // Another server may have removed the file at the same time.
         let _ = std::fs::remove_file(stale.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The state of a server as its first process knows it, from which answers and metrics are made.
+//! The state of a server as its first process knows it. Answers to clients and metrics are made from it.
 
 use oribi_control_api as api;
 use oribi_control_api::{Bucket, Certificate, CounterValue, Counters, Generation, Process, Seconds, Status};
@@ -17,7 +17,7 @@ pub struct Report {
     pub uptime: Duration,
     /// The addresses of the listeners.
     pub addresses: Vec<String>,
-    /// The loads of the app; empty without a master.
+    /// The loads of the app, one for each generation. Empty without a master.
     pub generations: Vec<Generation>,
     /// The number of edges.
     pub edges: usize,
@@ -29,7 +29,7 @@ pub struct Report {
     pub connections: Connections,
     /// The names of the certificates that listeners offer, and their expiry in seconds since 1970.
     pub certificates: Vec<(String, u64)>,
-    /// The counters, and the time since they began.
+    /// The counters, and the time since they began at zero.
     pub counted: (Counts, Duration),
 }
 
@@ -38,9 +38,9 @@ pub struct Report {
 pub struct ProcessReport {
     /// `worker` or `edge`.
     pub kind: &'static str,
-    /// Its generation; `None` without one.
+    /// The generation of the worker; `None` for an edge and without a master.
     pub generation: Option<u64>,
-    /// Its row of the scoreboard.
+    /// The row of the process on the scoreboard.
     pub row: Row,
 }
 
@@ -113,7 +113,7 @@ fn histogram(histogram: &Histogram) -> api::Histogram {
     }
 }
 
-/// Returns all counters by their names, and the time since they began.
+/// Returns all counters by their names, and the time since they began at zero.
 pub(crate) fn counters(counts: &Counts, age: Duration) -> Counters {
     let value = |counter: Counter| match counter.unit() {
         Unit::Count => CounterValue::Count(counts.of(counter)),

@@ -3,7 +3,8 @@
 use oribi_ipc::slot::RequestSummary;
 use oribi_log::append_quoted;
 
-/// The most reported requests. A longer table is of no use, and each request costs a read of memory.
+/// The most requests that are reported. A longer table is of no use, and each request costs a read of another process's
+/// memory.
 pub const MOST: usize = 200;
 
 /// The number of bytes to which a target is cut.
@@ -41,8 +42,8 @@ impl About {
 }
 
 impl About {
-    /// Summarizes a request from its beginning, method and target, as a worker publishes it. With `more`, the text may have
-    /// been cut.
+    /// Summarizes a request from its method and the beginning of its target, as a worker publishes them. `more`: whether the
+    /// text may have been cut.
     pub fn of_text(text: &[u8], more: bool) -> Self {
         let mut parts = text.splitn(2, |byte| *byte == b' ');
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -18,30 +18,32 @@ const BACKLOG: i32 = 64;
 pub(super) enum ReplacePolicy {
     /// Only the file of a dead server.
     Free,
-    /// Also the socket of the server that this one replaces.
+    /// Also the socket of the server that this server replaces now.
     OfServerBefore,
-    /// Also the socket of the server that this one follows once it serves: see [`ControlSocket::take_name`].
+    /// Also the socket of another server, when this server serves: see [`ControlSocket::take_name`].
     OfOneToFollow,
 }
 
-/// A listening socket and its file, which is removed when its creator drops this.
+/// A listening socket and its file. When the process that has created the file drops this value, it removes the file.
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     socket: OwnedFd,
     path: PathBuf,
-    /// The temporary path of the file, until it replaces that of another server.
+    /// The temporary path of the file, until the file gets its final name.
     draft: Option<PathBuf>,
     device: u64,
     inode: u64,
-    /// The process that created the file. Forked processes have copies of this value, and must not remove the file.
+    /// The id of the process that created the file. Forked processes have copies of this value, and must not remove the file.
     owner: u32,
 }
 
 impl ControlSocket {
-    /// Listens at `path`. Replaces in one step a file that `place` permits to replace, and no other.
+    /// Listens at `path`. Atomically replaces a file there, if `place` permits it to replace that file. With
+    /// [`ReplacePolicy::OfOneToFollow`], the socket of a living server is replaced only by [`Self::take_name`].
     ///
     /// # Errors
-    /// The socket cannot be created; the message contains the reason.
+    /// Another server listens at `path` and may not be replaced, or the socket cannot be created. The message contains the
+    /// reason.
     pub(super) fn bind(path: &Path, place: ReplacePolicy) -> Result<Self, String> {
         let taken = is_taken(path)?;
         if taken && place == ReplacePolicy::Free {
@@ -52,19 +54,20 @@ impl ControlSocket {
         }
         let mut socket = Self::bind_beside(path, ".new")?;
         socket.take_name().inspect_err(|_| {
-            // The file is useless, and the first error is the one to report.
+            // The file is useless, and the caller reports the first error.
             socket.draft.iter().for_each(|draft| _ = std::fs::remove_file(draft));
         })?;
         Ok(socket)
     }
 
-    /// Listens under a temporary name.
+    /// Listens at `path` with `suffix`, a temporary name.
     fn bind_beside(path: &Path, suffix: &str) -> Result<Self, String> {
         let words = |error: Errno| match error {
             Errno::NAMETOOLONG => "the path of a socket must be shorter than 108 bytes".to_owned(),
             _ => io::Error::from(error).to_string(),
         };
-        // The file gets its final name when the socket listens, so that it is not mistaken for that of a dead server.
+        // The file gets its final name only when the socket listens. Otherwise it could be mistaken for the file of a dead
+        // server.
         let mut draft = path.as_os_str().to_owned();
         draft.push(suffix);
         let draft = PathBuf::from(draft);
@@ -83,7 +86,8 @@ impl ControlSocket {
         Ok(Self { socket, path: path.to_owned(), draft: Some(draft), device, inode, owner })
     }
 
-    /// Renames the file to its final name, if necessary. Clients then no longer reach a previous server under that name.
+    /// Renames the file to its final name, if it does not have that name yet. Under that name, clients no longer reach the
+    /// previous server.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -94,8 +98,8 @@ impl ControlSocket {
         Ok(())
     }
 
-    /// Listens at a socket named after process `pid`, in the directory of this user's control sockets. Removes those of dead
-    /// servers there.
+    /// Listens at a socket that is named after process `pid`, in the directory of this user's control sockets. Removes the
+    /// sockets of dead servers from that directory.
     ///
     /// # Errors
     /// The socket cannot be created; the message contains the reason.
@@ -119,13 +123,13 @@ impl Drop for ControlSocket {
         let same = |found: std::fs::Metadata| found.dev() == self.device && found.ino() == self.inode;
         let path = self.draft.as_ref().unwrap_or(&self.path);
         if self.owner == std::process::id() && std::fs::symlink_metadata(path).is_ok_and(same) {
-            // If it cannot be removed, the next server removes it.
+            // If the file cannot be removed, the next server removes it.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Whether another server listens there.
+/// Whether a server listens at `path`.
 ///
 /// # Errors
 /// The file is not a socket, or is not accessible.

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 /// A first process that can be controlled.
 pub trait Steered {
-    /// Returns its control socket, if it has one.
+    /// Returns the control socket, if there is one.
     fn control(&mut self) -> Option<&mut Control>;
 
     /// Returns the state of the server.
     fn report(&self) -> Report;
 
-    /// Returns the state of its workers and edges.
+    /// Returns the state of each worker and edge.
     fn processes(&self) -> Vec<ProcessReport>;
 
     /// Returns the requests in the server.
@@ -23,40 +23,42 @@ pub trait Steered {
     /// The requests are unknown; the message contains the reason.
     fn requests(&self) -> Result<Requests, String>;
 
-    /// Returns the process that has forked the workers of a generation.
+    /// Returns the id of the process that has forked the workers of a generation; `None` if there is no such generation.
     fn parent_process(&self, generation: Option<u64>) -> Option<u32>;
 
-    /// Reads the first `lines` lines of the memory in which worker `number` writes its backtraces.
+    /// Returns the first `lines` lines of the memory in which worker `number` of a generation writes its backtraces.
     fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;
 
-    /// Begins to load the app again or to replace the workers. Returns a number for [`Steered::reload_progress`].
+    /// Begins to load the app again, or to replace the workers. Returns the number that identifies this reload, for
+    /// [`Steered::reload_progress`].
     ///
     /// # Errors
-    /// This is impossible now; the message contains the reason.
+    /// A reload is impossible now; the message contains the reason.
     fn begin_reload(&mut self) -> Result<u64, String>;
 
-    /// Returns the progress of that reload.
+    /// Returns the progress of the reload that `number` identifies.
     fn reload_progress(&self, number: u64) -> Progress;
 
     /// Begins to stop the server.
     fn begin_stop(&mut self);
 
-    /// Sets the target number of workers; returns the previous one, and a number for [`Steered::scale_progress`].
+    /// Sets the target number of workers. Returns the previous target number, and the number that identifies this change, for
+    /// [`Steered::scale_progress`].
     ///
     /// # Errors
-    /// This is impossible; the message contains the reason.
+    /// That number of workers is impossible; the message contains the reason.
     fn scale(&mut self, workers: usize) -> Result<(usize, u64), String>;
 
-    /// Returns the progress of that change.
+    /// Returns the progress of the change that `number` identifies.
     fn scale_progress(&self, number: u64) -> Progress;
 
     /// Makes all processes reopen their logs.
     fn reopen_all_logs(&mut self);
 
-    /// Begins to replace the program of the server.
+    /// Begins an upgrade: starts a new server from the program's file.
     ///
     /// # Errors
-    /// This is impossible now; the message contains the reason.
+    /// An upgrade is impossible now; the message contains the reason.
     fn begin_upgrade(&mut self) -> Result<(), String>;
 
     /// Returns the progress of the upgrade.
@@ -84,7 +86,7 @@ pub(super) enum Awaited {
 }
 
 /// Carries out the orders that have arrived since the last call, and answers the clients whose operations have ended. Returns
-/// whether there was any order: then this process has work to do before it may sleep.
+/// whether any order has arrived: then this process may have work to do before it sleeps.
 pub fn steer(server: &mut impl Steered) -> bool {
     let Some(control) = server.control() else { return false };
     let orders = control.orders(Instant::now());
@@ -106,7 +108,7 @@ pub fn steer(server: &mut impl Steered) -> bool {
     any
 }
 
-/// Returns the answer, or the operation for which the client must wait.
+/// Returns the answer to an order. The error is the operation for whose end the client must wait.
 fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited> {
     match order {
         Order::Status => Ok(Answer::Done(server.report().status()).to_json()),
@@ -118,7 +120,7 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(requests) => Ok(Answer::Done(requests).to_json()),
             Err(why) => Ok(failed(why)),
         },
-        // A round answers such clients: see `go_on_with_backtraces`.
+        // A round of backtraces answers such clients: see `go_on_with_backtraces`.
         Order::Backtrace { .. } => Ok(failed("there is no control socket")),
         Order::Reload => match server.begin_reload() {
             Ok(number) => Err(Awaited::Reload(number)),
@@ -160,7 +162,7 @@ fn failed(why: impl Into<String>) -> String {
     Answer::<Done>::failed(why).to_json()
 }
 
-/// Returns the answer to an order that has changed the number of workers.
+/// Returns the answer to an order that has changed the number of workers from `before` to `workers`.
 fn scaled(workers: usize, before: usize) -> String {
     Answer::Done(Scaled { workers, before }).to_json()
 }
@@ -194,8 +196,8 @@ fn answer_those_who_wait(server: &mut impl Steered) {
     }
 }
 
-/// Answers the clients that wait for the end of the server, and reports failure to all other waiting clients. Must be called
-/// last.
+/// Answers the clients that wait for the end of the server, with its exit `status`, and reports failure to all other waiting
+/// clients. Must be the last call of this module.
 pub fn say_end(server: &mut impl Steered, status: i32) {
     let Some(control) = server.control() else { return };
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
@@ -211,7 +213,7 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     control.clients.leave_open();
 }
 
-/// Reports to the waiting clients that another server, to which they can send the same order, serves now.
+/// Reports to the waiting clients that another server serves now. They can send the same order to that server.
 pub fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
@@ -221,7 +223,7 @@ pub fn say_replaced(server: &mut impl Steered) {
 }
 
 impl Control {
-    /// Accepts clients, reads their orders, and sends pending answers.
+    /// Accepts clients, and sends pending answers. Returns the orders that have arrived, with their clients.
     fn orders(&mut self, now: Instant) -> Vec<(Caller, Order)> {
         self.clients.accept(self.socket.descriptor(), now);
         let orders = self.clients.attend(now);

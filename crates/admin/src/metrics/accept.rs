@@ -8,8 +8,8 @@ const WHOLE: u16 = 1000;
 /// The message type of the binary format, and the encoding of several messages in sequence.
 const MESSAGE: [Option<&str>; 2] = [Some("io.prometheus.client.MetricFamily"), Some("delimited")];
 
-/// Returns the format that a client prefers, by its Accept fields. OpenMetrics and the binary format are only for clients
-/// that name them, because others may not understand them.
+/// Returns the format that a client prefers, according to its Accept fields. A client gets OpenMetrics or the binary format
+/// only if the fields name it, because other clients may not understand these formats.
 pub fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut binary, mut open, mut plain) = (0, 0, None);
     for range in fields.flat_map(|field| field.split(|byte| *byte == b',')) {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// The interval at which the log reports refused clients, so that these cannot fill it.
+/// The interval at which the log reports refused clients, so that they cannot fill the log.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// The networks with access, and the clients that were refused.
@@ -14,7 +14,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Allowed {
     /// The networks; empty if all clients have access.
     networks: Vec<TrustedPeers>,
-    /// The number of clients refused since the last log line about one.
+    /// The number of clients refused since the last log line about a refused client.
     refused: u64,
     told: Option<Instant>,
 }
@@ -24,12 +24,12 @@ impl Allowed {
         Self { networks: networks.to_vec(), ..Self::default() }
     }
 
-    /// Whether the peer of a socket may get metrics. Logs refusals from time to time.
+    /// Whether the peer of a socket may get metrics. Logs a refusal, unless one was logged a short time ago.
     pub(super) fn admit(&mut self, socket: impl AsFd, now: Instant) -> bool {
         if self.networks.is_empty() {
             return true;
         }
-        // A peer that has already disconnected no longer has an address, and is refused.
+        // A peer that has disconnected already has no address any more, and is refused.
         let peer = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
         let address = peer.map(|peer| peer.ip().to_canonical());
         let is_known = address.is_some_and(|address| self.include(address));

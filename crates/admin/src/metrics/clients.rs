@@ -1,7 +1,8 @@
 //! The clients of the metrics address.
 //!
-//! A client sends one request and gets one response. It has a few seconds for each, during which the process does other
-//! work. Any client that reaches the address may connect, so the newest client always finds room: one that sends its request
+//! A client sends one request and gets one response. It has a few seconds to send its request, and again to take its
+//! response; meanwhile the process does other work. Any client that reaches the address may connect. So a new client with
+//! access always finds room: it displaces a client without access, or else the oldest client. A client that sends its request
 //! at once is answered even if many others stall.
 
 use super::allowed::Allowed;
@@ -17,19 +18,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The most clients, because each needs a descriptor. A further one displaces the oldest.
+/// The most clients at a time, because each needs a descriptor. A further client displaces the oldest.
 const CLIENTS: usize = 32;
 /// The number of clients accepted in one turn, before the process continues with its own work.
 const ACCEPTED_AT_ONCE: usize = 16;
 /// The time that a client may take to send its request, and again to take its response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time for which a client that has its response may keep sending. If its connection were closed earlier, unread data
+/// The time for which a client that has its response may keep sending. If the connection were closed earlier, unread data
 /// would make the kernel reset it, perhaps before the client has read the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
-/// The number of bytes read from such a client in one turn.
+/// The number of bytes read in one turn from a client that has its response.
 const READ_AT_ONCE: usize = 16 << 10;
 
-/// The identity of a client while it is connected. Never reused.
+/// The identity of a client while it is connected. An identity is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scraper(u64);
 
@@ -51,7 +52,8 @@ enum ScraperState {
     Asked,
     /// The response has not been sent completely.
     Answered(Outgoing),
-    /// The client has its response, and the end of the connection shows that the response is complete.
+    /// The client has its response, and the server has closed its sending side. The client has until this time to close the
+    /// connection.
     Leaving { until: Instant },
 }
 
@@ -69,14 +71,15 @@ pub(super) struct Clients {
 /// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScrapeRequest {
-    /// Metrics, sent by [`Clients::answer`].
+    /// Metrics in this format, for which [`Clients::answer`] is called.
     Metrics(Format),
-    /// Events of the dashboard; the client leaves with [`Clients::release`].
+    /// Events of the dashboard, for which [`Clients::release`] is called.
     Events,
 }
 
 impl Clients {
-    /// Creates an empty list with these access rules. `guard` contains those of the dashboard, if it is on.
+    /// Creates an empty list of clients. `guard` contains the access rules of the dashboard, if it is on; `allowed` those of
+    /// the address.
     pub(super) fn new(guard: Option<Guard>, allowed: Allowed) -> Self {
         Self { guard: guard.map(Rc::new), allowed, ..Self::default() }
     }
@@ -95,7 +98,7 @@ impl Clients {
         self.connected.is_empty()
     }
 
-    /// Returns the earliest deadline of a client, or the end of a pause of accepting.
+    /// Returns the earliest deadline of a client, or the end of a pause of accepting if that is earlier.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
     }
@@ -112,7 +115,7 @@ impl Clients {
     fn admit(&mut self, socket: OwnedFd, now: Instant) {
         let is_known = self.allowed.admit(&socket, now);
         if self.connected.len() >= CLIENTS {
-            // Clients without access make room first, and never displace others.
+            // Clients without access make room first, and never displace clients with access.
             match self.connected.iter().position(|client| !client.is_known) {
                 Some(stranger) => _ = self.connected.remove(stranger),
                 None if is_known => _ = self.connected.remove(0),
@@ -125,20 +128,20 @@ impl Clients {
         self.connected.push(Client { scraper, socket, exchange, is_known, stage });
     }
 
-    /// Serves all clients; returns the requests that this process must answer.
+    /// Serves all clients; returns the requests that this process must answer, with their clients.
     pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, ScrapeRequest)> {
         self.entrance.open_if_due(now);
         attended::attend(&mut self.connected, now)
     }
 
-    /// Sends a client the metrics.
+    /// Sends a client `text`, the metrics in this format.
     pub(super) fn answer(&mut self, scraper: Scraper, format: Format, text: &[u8], now: Instant) {
         let Some(client) = self.connected.iter_mut().find(|client| client.scraper == scraper) else { return };
         let response = client.exchange.metrics(format, text);
         client.respond(response, now);
     }
 
-    /// Removes a client that has requested events; returns its socket, and the head of its response.
+    /// Removes a client that has requested events. Returns its socket, and the head of the response to it.
     pub(super) fn release(&mut self, scraper: Scraper) -> Option<(OwnedFd, Vec<u8>)> {
         let place = self.connected.iter().position(|client| client.scraper == scraper)?;
         let mut client = self.connected.remove(place);
@@ -220,7 +223,7 @@ impl Client {
         self.send(now);
     }
 
-    /// Sends as much of its response as the socket takes.
+    /// Sends as much of the response as the socket takes.
     fn send(&mut self, now: Instant) {
         if let ScraperState::Answered(response) = &mut self.stage
             && response.send(&self.socket)
@@ -231,7 +234,7 @@ impl Client {
         }
     }
 
-    /// Reads and discards data.
+    /// Reads and discards data of a client that has its response.
     fn disregard(&mut self) -> Next<(Scraper, ScrapeRequest)> {
         let mut bytes = [0; READ_AT_ONCE];
         match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {

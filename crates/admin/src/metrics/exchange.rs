@@ -1,5 +1,5 @@
-//! One request at the metrics address, and its response. The requests are parsed by the machine of HTTP/1, with tighter
-//! limits.
+//! One request at the metrics address, and its response. The machine of HTTP/1 parses the requests, with tighter limits than
+//! usual.
 
 use super::accept::preferred;
 use super::dashboard::{Guard, Page, Stranger};
@@ -40,24 +40,24 @@ pub(super) struct Exchange {
 /// The request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The request has not arrived completely.
+    /// No whole request has arrived so far.
     Nothing,
     /// The metrics, in this format.
     Metrics(Format),
     /// The events of the dashboard.
     Events,
-    /// Anything else, with its whole response.
+    /// Anything else. The whole response to it.
     Other(Vec<u8>),
 }
 
 impl Exchange {
-    /// Creates an exchange. `guard` contains the access rules of the dashboard, if it is on. Unless `is_known`, every
-    /// request is refused.
+    /// Creates an exchange. `guard` contains the access rules of the dashboard, if it is on. If the client is not known
+    /// (`is_known`), every request is refused.
     pub(super) fn new(guard: Option<Rc<Guard>>, is_known: bool) -> Self {
         Self { is_known, machine: Machine::default(), bytes: Vec::new(), guard }
     }
 
-    /// Parses bytes of the client. After any other result than [`Asked::Nothing`], parsing stops.
+    /// Parses bytes of the client. Must not be called again after it has returned another result than [`Asked::Nothing`].
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Asked {
         self.bytes.extend_from_slice(bytes);
         let limits = Limits { head_bytes: HEAD_BYTES, target_bytes: TARGET_BYTES, ..Limits::default() };
@@ -122,14 +122,14 @@ impl Exchange {
         self.response(200, &fields, "text/html; charset=utf-8", text.as_bytes())
     }
 
-    /// Returns the head of the response with events, which lasts until the connection ends.
+    /// Returns the head of the response with events. The response lasts until the connection ends.
     pub(super) fn events(&mut self) -> Vec<u8> {
         let fields: [FieldPair<'_>; 5] = [
             (b"Content-Type", b"text/event-stream"),
             (b"Cache-Control", b"no-store"),
             (b"X-Content-Type-Options", b"nosniff"),
             (b"Cross-Origin-Resource-Policy", b"same-origin"),
-            // Makes an nginx in front pass on each event at once.
+            // Makes an nginx between server and client pass on each event at once.
             (b"X-Accel-Buffering", b"no"),
         ];
         let (mut response, date) = (Vec::new(), date());

@@ -1,7 +1,7 @@
 //! The families of metrics.
 //!
-//! Their names begin with `oribi_`, and contain a base unit: seconds, bytes. The rows of `oribi_stats::totals` give the
-//! families of counters.
+//! The names of families begin with `oribi_`, and contain a base unit: seconds, bytes. The families of counters are made from
+//! the rows of `oribi_stats::totals`.
 
 use super::of_apps;
 use super::routes::routes;
@@ -32,13 +32,13 @@ pub(super) struct Sample {
 /// The number of requests in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// The number of requests in the queue, and the wait of the oldest one; `None` without a queue.
+    /// The number of requests in the queue, and the time that the oldest of them has waited; `None` without a queue.
     pub queue: Option<(usize, Duration)>,
     /// The number of requests that workers have; `None` if apps are not watched.
     pub running: Option<usize>,
 }
 
-/// Counters of limits with separate families, and their settings.
+/// The counters of limits that have families of their own, and the settings of these limits.
 const LIMITS_ELSEWHERE: [(Counter, &str); 5] = [
     (Counter::QueueRefused, "queue-limit"),
     (Counter::QueueTimeouts, "queue-timeout"),
@@ -373,7 +373,7 @@ mod tests {
         let of_counters = of_counters.split_once("# HELP oribi_request_queue_seconds ").expect("histograms follow").0;
         let samples = of_counters.lines().filter(|line| line.starts_with("oribi_")).count();
         assert_eq!(samples, COUNTER_ROWS.len() + LIMITS_ELSEWHERE.len());
-        // A limit is counted in one place.
+        // Each limit has either a row or an entry here.
         for (_, setting) in LIMITS_ELSEWHERE {
             assert!(!COUNTER_ROWS.iter().any(|row| row.labels().contains(&("limit", setting))), "{setting}");
         }

@@ -1,8 +1,10 @@
-//! Requests for metrics: processes with clients ask the first process, which alone has the metrics (`--metrics-path`).
+//! Requests for metrics by the server's own processes (`--metrics-path`). Processes that own connections ask the first
+//! process, which alone has the metrics.
 //!
-//! All processes inherit one socket to the first process. To ask, a process creates a pair of sockets, sends one end of it
-//! there together with the format, and reads the answer from the other end. So an answer reaches only its own process, even
-//! if many ask, and a first process that is busy or has ended delays no other process.
+//! All processes inherit one end of a pair of sockets; the first process has the other end. To ask, a process creates a
+//! second pair of sockets, sends one end of it to the first process together with the format, and reads the answer from the
+//! other end. So each answer reaches only the process that has asked, even if many ask, and a first process that is busy or
+//! has ended delays no other process.
 
 use super::text::Format;
 use oribi_ipc::handover::{receive_with_descriptor, send_with_descriptor};
@@ -12,8 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The size of the length before an answer. Without it, the answer of a process that is killed in between would look
-/// complete.
+/// The size in bytes of the length before an answer. Without this length, an answer would look complete although the first
+/// process was killed while it sent the answer.
 const LENGTH_BYTES: usize = 8;
 /// The longest answer accepted, in bytes. With all routes and app metrics it has some hundred KiB.
 const LONGEST: usize = 16 << 20;
@@ -22,22 +24,22 @@ const READ_AT_ONCE: usize = 64 << 10;
 
 static METRICS_CLIENT: Mutex<Option<MetricsClient>> = Mutex::new(None);
 
-/// The asking end of that socket. It belongs to the process, like its standard error: it is opened once, before other
-/// processes are forked.
+/// The end of the inherited pair of sockets on which processes ask. It belongs to the process, like its standard error: it is
+/// opened once, before other processes are forked.
 #[derive(Clone, Debug)]
 pub struct MetricsClient(Arc<OwnedFd>);
 
-/// The other end, in the first process.
+/// The end of that pair on which the first process receives requests.
 #[derive(Debug)]
 pub(super) struct Receiver(OwnedFd);
 
 impl MetricsClient {
-    /// Returns the socket of this process, if it has one.
+    /// Returns the asking end of this process, if it has one.
     pub fn of_process() -> Option<Self> {
         METRICS_CLIENT.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens the socket of this process, and returns the other end.
+    /// Opens the pair of sockets. Keeps the asking end for this process, and returns the other end.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -47,12 +49,12 @@ impl MetricsClient {
         Ok(Receiver(receiver))
     }
 
-    /// Uses the socket that another process has left for this one.
+    /// Uses the asking end that another process has left for this one.
     pub fn adopt(sender: OwnedFd) {
         *METRICS_CLIENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }
 
-    /// Asks for metrics in this format.
+    /// Asks for metrics in this format, without waiting for them.
     ///
     /// # Errors
     /// The first process has ended, too many requests wait for it, or the operating system refused a call.
@@ -70,7 +72,7 @@ impl AsFd for MetricsClient {
 }
 
 impl Receiver {
-    /// Returns the next request: its format, and the socket for the answer.
+    /// Returns the next request: the socket for the answer, and the format. `None` if no request waits.
     pub(super) fn next(&self) -> Option<(OwnedFd, Format)> {
         loop {
             let mut format = [0];
@@ -94,7 +96,7 @@ impl AsFd for Receiver {
     }
 }
 
-/// Returns the answer with these metrics.
+/// Returns the answer with these metrics: their length, then the metrics.
 pub(super) fn framed(metrics: &[u8]) -> Vec<u8> {
     let length: [u8; LENGTH_BYTES] = (metrics.len() as u64).to_be_bytes();
     [&length, metrics].concat()
@@ -115,7 +117,7 @@ pub enum Outcome<'i> {
     Pending,
     /// The metrics in the requested format.
     Metrics(&'i [u8]),
-    /// The first process does not answer.
+    /// The first process has ended or has dropped the request, or the answer is too long.
     Failed,
 }
 
@@ -157,7 +159,7 @@ mod tests {
     use rustix::net::{SendFlags, send};
     use std::fs::File;
 
-    /// Both ends of a socket that only this test uses.
+    /// Creates both ends of a pair of sockets that only this test uses.
     fn line() -> (MetricsClient, Receiver) {
         let (sender, receiver) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");

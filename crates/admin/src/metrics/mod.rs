@@ -1,10 +1,10 @@
 //! Metrics of the server for Prometheus, at `--metrics ADDRESS` and at `--metrics-path`.
 //!
-//! They belong to the first process, which never runs an app and already has all numbers. It serves them in its own event
-//! loop, between two waits, like the control socket. So they are available even while every worker is stuck, and no call
-//! here blocks. The address serves `/metrics` and, with `--dashboard`, a page that displays them, for GET and HEAD; each
-//! connection carries one request. The path is served by the processes that own the clients' connections, which ask the
-//! first process (`metrics_request.rs`).
+//! The metrics belong to the first process, which never runs an app and already has all numbers. It serves them in its own
+//! event loop, as it serves the control socket. So they are available even while every worker is stuck, and no call here
+//! blocks. The address serves `/metrics` and, with `--dashboard`, a page that displays the metrics; both for GET and HEAD,
+//! with one request on each connection. The path of `--metrics-path` is served by the processes that own the clients'
+//! connections: they ask the first process for the metrics (`metrics_request.rs`).
 
 mod accept;
 mod allowed;
@@ -48,7 +48,7 @@ const TRIED_EVERY: Duration = Duration::from_millis(500);
 
 /// A first process that provides the data of metrics.
 pub trait Measured: Steered {
-    /// Returns its metrics, if they are on.
+    /// Returns the metrics, if they are on.
     fn metrics(&mut self) -> Option<&mut Metrics>;
 
     /// Returns the number of requests in the server.
@@ -57,7 +57,7 @@ pub trait Measured: Steered {
     /// Returns the app metrics.
     fn app_metrics(&self) -> AppMetrics;
 
-    /// Returns the bytes of memory that a worker uses; `None` if unknown.
+    /// Returns the memory in bytes that a process uses; `None` if unknown.
     fn memory_of(process: u32) -> Option<u64>;
 }
 
@@ -74,7 +74,7 @@ pub struct Metrics {
     clients: Clients,
     /// The processes that ask for metrics; `None` without a path for metrics.
     requesters: Option<Requesters>,
-    /// The dashboard; `None` if it is off, or if the next server has it.
+    /// The dashboard; `None` if it is off, or after the next server has taken over.
     dashboard: Option<Dashboard>,
     weights: Weights,
     began: SystemTime,
@@ -82,16 +82,16 @@ pub struct Metrics {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndpointState {
-    /// The previous server answers, until this one serves.
+    /// The previous server answers, and this one does not yet.
     Waiting,
-    /// This server answers, as soon as it has the address.
+    /// This server answers, as soon as it has the address. `next_try` is the time of the next attempt to open the address.
     Open { next_try: Option<Instant> },
     /// The next server answers.
     Passed,
 }
 
 impl Metrics {
-    /// Returns `None` if metrics are off.
+    /// Creates the metrics without listeners. Returns `None` if metrics are off.
     fn at(settings: &Settings, stage: EndpointState) -> Result<Option<Self>, String> {
         if !settings.serves_metrics() {
             return Ok(None);
@@ -118,8 +118,8 @@ impl Metrics {
         Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, requesters, dashboard, weights, began }))
     }
 
-    /// Opens the metrics address of `settings`; `None` if metrics are off. A server that `follows` another one may find the
-    /// address in use; it then waits until the address is free.
+    /// Opens the metrics address of `settings`; `None` if metrics are off. `follows`: whether this server may follow another
+    /// one, which may still use the address. Then this server waits until the address is free.
     ///
     /// # Errors
     /// The address cannot be opened.
@@ -133,8 +133,9 @@ impl Metrics {
         Ok(Some(metrics))
     }
 
-    /// Creates the metrics of a server that replaces another one and got these listeners, for the address of that name, from
-    /// it. They are used if this server has the same address. `history` is the file of its dashboard.
+    /// Creates the metrics of a server that replaces another one; `None` if metrics are off. `left` are the address of the
+    /// previous server and the listeners that this server has inherited; they are used if this server has the same address.
+    /// `history` is the file with the history of the previous server's dashboard.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -149,7 +150,7 @@ impl Metrics {
         }
         let same = left.filter(|(address, _)| metrics.address.as_ref().is_some_and(|own| *address == own.to_string()));
         metrics.listeners = same.map(|(_, listeners)| listeners).unwrap_or_default();
-        // Until this server serves, the listeners belong to the previous one.
+        // The listeners belong to the previous server until this server serves.
         metrics.listeners.iter_mut().for_each(|listener| listener.lent = true);
         Ok(Some(metrics))
     }
@@ -168,8 +169,8 @@ impl Metrics {
         }
     }
 
-    /// Leaves the address to the next server. Connected clients still get an answer; viewers of the dashboard reconnect
-    /// there.
+    /// Leaves the address to the next server. Clients that are connected still get an answer. Viewers of the dashboard are
+    /// disconnected, and reconnect to the next server.
     pub fn pass_on(&mut self) {
         self.stage = EndpointState::Passed;
         // The history is written before viewers reconnect to the next server.
@@ -183,12 +184,12 @@ impl Metrics {
         self.listeners.iter_mut().for_each(Listener::end);
     }
 
-    /// Returns the name of the address and its listeners, for the server that replaces this one.
+    /// Returns the name of the address and its listeners, for the next server.
     pub fn left(&self) -> (String, &[Listener]) {
         (self.address.as_ref().map(ToString::to_string).unwrap_or_default(), &self.listeners)
     }
 
-    /// Returns the file with the history of the dashboard, for that server.
+    /// Returns the file with the history of the dashboard, for the next server.
     pub fn history(&self) -> Option<BorrowedFd<'_>> {
         self.dashboard.as_ref().and_then(Dashboard::left)
     }
@@ -255,8 +256,8 @@ impl Metrics {
     }
 }
 
-/// Serves the clients that are still connected, until they have disconnected or their time has expired. Called when the next
-/// server has taken over.
+/// Serves the clients that are still connected, until they have disconnected or their time is over. Called when this process
+/// ends after the next server has taken over.
 pub fn finish<S: Measured>(server: &mut S) {
     loop {
         attend(server);
@@ -264,12 +265,12 @@ pub fn finish<S: Measured>(server: &mut S) {
         let Some(metrics) = server.metrics().filter(|metrics| !metrics.clients.are_gone()) else { return };
         let timeout = metrics.patience(now).and_then(|patience| Timespec::try_from(patience).ok());
         let mut polled: Vec<_> = metrics.polled().collect();
-        // The clients are then served again, even after an error.
+        // Even after an error, the clients are served again.
         let _ = poll(&mut polled, timeout.as_ref());
     }
 }
 
-/// Accepts clients, and answers requests. Takes a sample if the dashboard needs one.
+/// Accepts clients, and answers requests. Takes a sample if the dashboard or a request needs one.
 pub fn attend<S: Measured>(server: &mut S) {
     let now = Instant::now();
     let Some(metrics) = server.metrics() else { return };
@@ -286,9 +287,9 @@ pub fn attend<S: Measured>(server: &mut S) {
             ScrapeRequest::Events => watchers.extend(clients.release(scraper)),
         }
     }
-    // Processes ask the first process of their own server, even after the next one has taken over the address.
+    // Processes of this server still ask its first process after the next server has taken over the address.
     let metrics_requests = requesters.as_mut().map(|requesters| requesters.attend(now)).unwrap_or_default();
-    // Viewers that connect after the dashboard was passed on reconnect to the next server.
+    // Viewers that connect after the dashboard was passed on are disconnected, and reconnect to the next server.
     let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
     let somebody_asks = !asked.is_empty() || !metrics_requests.is_empty();
     if !somebody_asks && !wanted.sample {
@@ -311,7 +312,8 @@ pub fn attend<S: Measured>(server: &mut S) {
     }
 }
 
-/// Takes a sample of the server. With `weigh`, the memory of workers is read again.
+/// Takes a sample of the server; `None` if metrics are off. `weigh`: whether the memory of workers is measured again where
+/// the last number is outdated.
 fn sample<S: Measured>(server: &mut S, weigh: bool) -> Option<Sample> {
     let (report, processes, traffic) = (server.report(), server.processes(), server.traffic());
     let workers: Vec<_> = processes.iter().filter(|process| process.kind == "worker" && process.row.pid != 0).collect();

@@ -1,19 +1,19 @@
-//! Converts times to a native histogram of Prometheus, whose bounds are powers of 2^(1/8) and need no setting.
+//! Converts histograms of times to native histograms of Prometheus, whose bounds are powers of 2^(1/8) and need no setting.
 //!
-//! The counted buckets have other bounds ([`Bound`]), which are farther apart. Each counted bucket is assigned as a whole to
-//! the native one that covers most of it. So no two share one, and no number ever decreases, which could happen if a bucket
-//! were split. The native bucket lies within the counted one, apart from its edges. So the error of a quantile is at most
-//! the width of a counted bucket, which is a quarter at most, and not larger than with classic buckets at all bounds. Also
-//! counting in native buckets would take twice the memory, and two more writes for each part of each request.
+//! The server counts in buckets with other bounds ([`Bound`]), which are farther apart. The count of each such bucket goes as
+//! a whole to the native bucket that covers most of it. So no two counted buckets share a native bucket. If counts were
+//! split, numbers could decrease. Apart from its edges, the native bucket lies within the counted bucket. So the error of a
+//! quantile is at most the width of a counted bucket, which is a quarter at most: not more than with classic buckets at all
+//! bounds. To count in native buckets as well would take twice the memory, and two more writes for each part of each request.
 
 use oribi_config::Bound;
 use oribi_stats::totals::Histogram;
 
-/// Bounds are powers of 2^(2^-3). Those of the next coarser schema would be farther apart than some counted bounds.
+/// Bounds are powers of 2^(2^-3). The bounds of the next coarser schema would be farther apart than some counted bounds.
 pub(super) const SCHEMA: i32 = 3;
 const EACH_DOUBLING: f64 = 8.0;
 
-/// Seconds: times up to the first bound, 10 microseconds, are in the bucket around zero.
+/// The end of the bucket around zero, in seconds: the first counted bound, 10 microseconds.
 pub(super) const ZERO_THRESHOLD: f64 = 1e-5;
 
 /// A histogram in Prometheus's native form.
@@ -21,7 +21,7 @@ pub(super) const ZERO_THRESHOLD: f64 = 1e-5;
 pub(super) struct Native {
     /// The count of the bucket around zero.
     pub(super) zero: u64,
-    /// The nonempty buckets: their numbers and counts. Bucket N ends at 2^(N/8).
+    /// The nonempty buckets: their indexes and counts. Bucket N ends at 2^(N/8) seconds.
     pub(super) buckets: Vec<(i32, u64)>,
 }
 
@@ -44,9 +44,9 @@ impl Native {
         Self { zero, buckets }
     }
 
-    /// Returns the runs of adjacent buckets. The first number of a run is its distance from the previous run, or for the
-    /// first run its bucket number; the others are the differences of each count from the previous one, in this run or the
-    /// previous one.
+    /// Returns the runs of adjacent nonempty buckets. The number of a run is the index of its first bucket, counted from the
+    /// end of the previous run, or from 0 for the first run. The list of a run has, for each bucket, the difference of its
+    /// count from that of the nonempty bucket before it.
     pub(super) fn spans(&self) -> Vec<(i32, Vec<i64>)> {
         let mut spans: Vec<(i32, Vec<i64>)> = Vec::new();
         let (mut next, mut before) = (0, 0);
@@ -62,7 +62,8 @@ impl Native {
     }
 }
 
-/// Returns the bucket that covers most of the range above `lower` and up to `upper`; `None` if the range has no end.
+/// Returns the index of the native bucket that covers most of the range above `lower` and up to `upper`. `upper` is `None` if
+/// the range has no end.
 fn place(lower: Bound, upper: Option<Bound>) -> i32 {
     let position = |bound: Bound| bound.time().as_secs_f64().log2() * EACH_DOUBLING;
     let start = position(lower);
@@ -100,7 +101,7 @@ mod tests {
             last = number;
             let [lower, upper] = [pair[0], pair[1]].map(|bound| bound.time().as_secs_f64());
             farthest = farthest.max(end(number) / lower).max(upper / end(number - 1));
-            // A time goes into the bucket of the range in which it was counted.
+            // A time is counted in the native bucket for its counted range.
             assert_eq!(native(&[pair[1].time()]).buckets, [(number, 1)]);
         }
         assert!((1.2..=1.2500001).contains(&farthest), "{farthest}");

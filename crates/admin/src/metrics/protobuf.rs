@@ -1,8 +1,9 @@
 //! Writes the binary format of metrics: messages `io.prometheus.client.MetricFamily` of Protocol Buffers, each preceded by
 //! its length.
 //!
-//! Prometheus accepts native histograms in no other format. [`oribi_protobuf`] encodes the fields. Their numbers are those
-//! of `metrics.proto` of the project client_model. Unlike in OpenMetrics, families have the full names of their samples.
+//! Prometheus accepts native histograms in no other format. [`oribi_protobuf`] encodes the fields; the field numbers are
+//! those of `metrics.proto` of the project client_model. Families have the full names of their samples, unlike in
+//! OpenMetrics.
 
 use super::kind::Kind;
 use super::native::{Native, SCHEMA, ZERO_THRESHOLD};
@@ -13,7 +14,7 @@ use oribi_protobuf::{bytes, double, number, signed, varint};
 pub(super) struct Messages {
     written: Vec<u8>,
     family: Vec<u8>,
-    /// The field of `Metric` for the value of this kind.
+    /// The number of the field of `Metric` that holds a value of the current family's kind.
     value: u32,
 }
 
@@ -21,10 +22,10 @@ impl Messages {
     /// Begins a family whose samples have this name.
     pub(super) fn family(&mut self, kind: Kind, name: &str, help: &str) {
         self.finish_family();
-        // The numbers of `MetricType`, and the fields of `Metric` for them.
+        // The numbers of `MetricType`, and of the fields of `Metric` for them.
         let (kind, value) = match kind {
             Kind::Counter => (0, 3),
-            // There is no type for info.
+            // There is no type for info, so it is a gauge.
             Kind::Gauge | Kind::Info => (1, 2),
             Kind::Histogram => (4, 7),
         };
@@ -62,7 +63,7 @@ impl Messages {
         }
         if let Some(native) = native {
             number(&mut message, 5, signed(SCHEMA.into()));
-            // Without it, Prometheus treats an empty native histogram as a classic one.
+            // Without this field, Prometheus treats an empty native histogram as a classic one.
             double(&mut message, 6, ZERO_THRESHOLD);
             number(&mut message, 7, native.zero);
             let mut deltas = Vec::new();

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 32;
 /// The number of requests read in one turn, before the process continues with its own work.
 const READ_AT_ONCE: usize = 16;
-/// The time that a process may take for an answer: an event loop that is blocked for that long does not serve its clients
-/// either.
+/// The time that a process may take to read an answer. If its event loop is blocked for that long, it does not serve its
+/// clients either.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The processes that wait for an answer, and the source of requests.

@@ -4,7 +4,7 @@ use super::text::{Kind, Text};
 use oribi_config::Bound;
 use oribi_stats::totals::{CLASSES, RouteCounts};
 
-/// Writes the counters of routes with these names; nothing without routes.
+/// Writes the counters of routes with these names. Writes nothing if there are no routes.
 pub(super) fn routes(text: &mut Text, names: &[String], counts: &[RouteCounts], bounds: &[Bound]) {
     if names.is_empty() {
         return;

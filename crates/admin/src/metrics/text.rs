@@ -1,9 +1,9 @@
-//! Writes metrics in the text formats Prometheus 0.0.4 and OpenMetrics 1.0, which are nearly the same. [`super::protobuf`]
-//! writes the binary format on its behalf.
+//! Writes metrics in the text formats Prometheus 0.0.4 and OpenMetrics 1.0, which are nearly the same, or, by
+//! [`super::protobuf`], in the binary format.
 //!
-//! In OpenMetrics a family has a name without the suffix that its kind adds to samples, so HELP and TYPE of a counter name
-//! `oribi_upgrades`, and the sample is `oribi_upgrades_total`. In the older format all three have the suffix. OpenMetrics
-//! also escapes quotes in HELP, and ends with an end marker.
+//! The kinds of metrics add a suffix to the names of samples. In OpenMetrics the name of a family has no such suffix: HELP
+//! and TYPE of a counter name `oribi_upgrades`, and its sample is `oribi_upgrades_total`. In the older format all three lines
+//! have the suffix. OpenMetrics also escapes quotes in HELP, and has an end marker.
 
 pub(super) use super::kind::Kind;
 
@@ -47,7 +47,7 @@ pub(super) struct Text {
     text: String,
     /// The name of the samples of the current family.
     name: String,
-    /// The output in the binary format, instead of `text`.
+    /// The output in the binary format, which is used instead of `text`.
     messages: Messages,
 }
 
@@ -64,7 +64,7 @@ impl Text {
         }
         let (named, kind) = match (self.format, kind) {
             (Format::Plain | Format::Binary, Kind::Counter) => (self.name.as_str(), "counter"),
-            // The older format has no such type.
+            // The older format has no type for info.
             (Format::Plain | Format::Binary, Kind::Info) => (self.name.as_str(), "gauge"),
             (Format::Open, Kind::Counter) => (name, "counter"),
             (Format::Open, Kind::Info) => (name, "info"),
@@ -108,7 +108,7 @@ impl Text {
             return self.messages.histogram(labels, buckets, double(sum), count, None);
         }
         for (bound, number) in buckets {
-            // OpenMetrics requires a point in these numbers.
+            // OpenMetrics requires a decimal point in these numbers.
             self.bucket(labels, &format!("{bound:?}"), number);
         }
         self.bucket(labels, "+Inf", count);
@@ -121,8 +121,8 @@ impl Text {
         self.sample_of("_bucket", &labels, number);
     }
 
-    /// Adds the samples of a histogram of times to the family, in seconds: with buckets up to these bounds and, where the
-    /// format supports them, native ones.
+    /// Adds a histogram of times to the family, in seconds: with classic buckets up to `bounds` and, in the binary format,
+    /// with native buckets.
     pub(super) fn times(&mut self, labels: &[(&str, &str)], times: &Histogram, bounds: &[Bound]) {
         let buckets = bounds.iter().map(|bound| (bound.time().as_secs_f64(), times.up_to(*bound)));
         let (sum, count) = (times.sum(), times.count());
@@ -152,7 +152,7 @@ fn double(value: impl Display) -> f64 {
     value.to_string().parse().unwrap_or(f64::NAN)
 }
 
-/// Escapes backslashes and line feeds as both formats require, and also quotes if `quotes` is true.
+/// Escapes backslashes and line feeds as both text formats require, and also quotes if `quotes` is true.
 fn escaped(text: &str, quotes: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

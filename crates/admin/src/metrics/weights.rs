@@ -1,10 +1,10 @@
-//! The memory use of workers. The kernel takes a moment to measure each and blocks this process meanwhile, so the numbers
-//! are cached, and read only on request and a few at a time.
+//! The memory use of workers. The kernel takes a moment to measure each process and blocks this process meanwhile. So the
+//! numbers are cached, and measured again only on request, for a few processes at a time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The age up to which a number is used.
+/// The age up to which a number is not measured again.
 const FRESH: Duration = Duration::from_secs(5);
 /// The time for which this process may measure at once. The remaining workers are measured the next time.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -14,7 +14,8 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 pub(super) struct Weights(HashMap<u32, (Instant, u64)>);
 
 impl Weights {
-    /// Measures by `weigh` those of `processes` whose numbers are outdated, the oldest first. Forgets all other processes.
+    /// Measures those of `processes` whose numbers are outdated, the oldest numbers first, until the time is over. `weigh`
+    /// returns the memory of a process in bytes. Forgets all processes that are not among `processes`.
     pub(super) fn renew(&mut self, processes: &[u32], weigh: impl Fn(u32) -> Option<u64>) {
         self.0.retain(|process, _| processes.contains(process));
         let begun = Instant::now();

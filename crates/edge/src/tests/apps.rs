@@ -12,7 +12,7 @@ fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> S
 }
 
 impl Site {
-    /// Simulates the end of the process of the worker in a place.
+    /// Simulates the death of the worker with this index.
     pub(super) fn report_death(&mut self, place: u32) {
         self.edge.pool.report_death(place);
         self.run();
@@ -217,7 +217,7 @@ fn the_edge_notices_that_a_process_has_ended() {
     let _lost = app.take();
     let _deadline = oribi_test_support::waits_for("the end of another process");
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it can be started");
-    // The worker of this test is in the process of the test, so the edge gets the id of another process.
+    // The worker of this test runs in the process of the test, so the edge gets the id of another process.
     site.edge.watch(oribi_pool::Arrival { worker: 0, process: other.id() });
     site.advance(SECOND);
     assert_eq!(site.received(&client), "");

@@ -207,7 +207,7 @@ fn an_edge_that_drains_answers_what_it_has_accepted_and_ends() {
     }
 }
 
-/// The output before the edge sleeps may be its last work.
+/// When the edge is about to sleep, it sends its last output. That may also be its last work.
 #[test]
 fn an_edge_that_drains_does_not_sleep_when_its_last_client_is_served() {
     for last in ["an answer", "the end of its worker", "its deadline"] {

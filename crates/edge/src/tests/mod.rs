@@ -89,7 +89,7 @@ impl Site {
     /// Serves until there is nothing to do at this moment; `false` if the edge has ended.
     #[track_caller]
     fn run(&mut self) -> bool {
-        // The edge updates its clock by waiting, so only the second attempt to sleep counts.
+        // The edge updates its clock when it waits, so only its second attempt to sleep counts.
         let mut rests = 0;
         for _ in 0..MANY {
             self.asleep.set(false);
@@ -141,7 +141,7 @@ impl Site {
         text(&client.received())
     }
 
-    /// Connects a client that sends a request.
+    /// Connects a client, and sends `bytes`, a request.
     #[track_caller]
     fn asking(&mut self, bytes: &[u8]) -> Client {
         let client = self.world.connect();

@@ -1,14 +1,15 @@
-//! Tests the turns of connections: one with many requests leaves workers to others.
+//! Tests the turns of connections: a connection with many requests leaves workers to others.
 
 use super::clients::{record, records};
 use super::streams::{OPENING, frame, get_on};
 use super::*;
 use oribi_stats::scoreboard::WorkerCommand;
 
-/// More than are put into the queue in advance.
+/// More requests than are put into the queue in advance.
 const MANY: u8 = 50;
 
-/// Connects a client with a request on each of `count` streams, whose targets are its name and a number from 1 on.
+/// Connects a client and sends a request on each of `count` streams. The target of a request is `name` and the number of the
+/// stream, from 1 on.
 fn crowd(site: &mut Site, name: char, count: u8) -> Client {
     let client = site.world.connect();
     client.send(OPENING);
@@ -24,7 +25,7 @@ fn ask_on(site: &mut Site, client: &Client, name: char, numbers: std::ops::Range
     site.run();
 }
 
-/// Takes the next request, which must be this one.
+/// Takes the next request, whose target must be `expected`.
 #[track_caller]
 fn take(app: &mut App, expected: &str) -> Taken {
     let taken = app.take();
@@ -32,7 +33,7 @@ fn take(app: &mut App, expected: &str) -> Taken {
     taken
 }
 
-/// Takes these requests and answers them, one after the other.
+/// Takes the requests with these targets and answers them, one after the other.
 #[track_caller]
 fn take_all<T: AsRef<str>>(site: &mut Site, app: &mut App, expected: impl IntoIterator<Item = T>) {
     for expected in expected {
@@ -51,7 +52,7 @@ fn all_workers_are_for_a_connection_that_is_alone() {
     let mut site = Site::standard();
     let mut app = site.worker();
     let client = crowd(&mut site, 'a', MANY);
-    // The edge need not do anything in between.
+    // The edge need not do anything between the requests.
     for name in names('a', 1..=MANY) {
         let taken = take(&mut app, &name);
         app.answer(taken, &name);
@@ -172,7 +173,7 @@ fn a_request_that_its_client_gives_up_is_not_run_wherever_it_waits() {
     let client = crowd(&mut site, 'a', MANY);
     let first = take(&mut app, "a1");
     let _other = site.asking(&get("/b"));
-    // Some of these are in the queue, and some are aside.
+    // Some of these requests are in the queue, and some are aside.
     let gone: Vec<u8> = (2..MANY).step_by(2).collect();
     client.send(&gone.iter().flat_map(|number| reset(*number)).collect::<Vec<u8>>());
     site.run();

@@ -1,7 +1,7 @@
-//! The buckets of the histograms of apps. They depend only on the name, so that numbers of different processes, generations
-//! and program versions can be added.
+//! The buckets of the histograms of apps. The bounds depend only on the name of the metric, so that numbers of different
+//! processes, generations and program versions can be added up.
 
-/// The number of bounds of a histogram. There is a bucket up to each bound, and one above all of them.
+/// The number of bounds of a histogram. There is a bucket up to each bound, and one bucket above all bounds.
 pub(crate) const BOUNDS: usize = 14;
 
 /// Bounds for times in seconds, the same as those of the server's own histograms.

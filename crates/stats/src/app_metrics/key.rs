@@ -1,17 +1,17 @@
 //! The key of an app metric: its name and labels as one byte sequence, the same in all processes.
 //!
-//! The first byte is the kind; the name and the labels follow, each text preceded by its size. Labels are sorted, so that
-//! their order in a call makes no difference.
+//! The first byte is the kind. The name and the labels follow, each text preceded by its size. Labels are sorted, so their
+//! order in a call makes no difference.
 
 use std::fmt::Write as _;
 
-/// The size limit in bytes for a name together with the names of its labels.
+/// The most bytes of a name together with the names of its labels.
 pub(crate) const NAME_BYTES: usize = 128;
-/// The most labels: each combination of their values is a separate series, so more are a mistake.
+/// The most labels. Each combination of their values is a separate series, so more labels are a mistake.
 pub(crate) const MOST_LABELS: usize = 6;
-/// The size limit in bytes for the value of a label; longer ones are cut.
+/// The most bytes of the value of a label. Longer values are cut.
 pub(crate) const VALUE_BYTES: usize = 60;
-/// The size limit of a key in bytes.
+/// The most bytes of a key.
 pub(super) const KEY_BYTES: usize = 512;
 
 const _: () = assert!(2 + NAME_BYTES + MOST_LABELS * (2 + VALUE_BYTES) <= KEY_BYTES, "every figure has room");
@@ -19,8 +19,8 @@ const _: () = assert!(2 + NAME_BYTES + MOST_LABELS * (2 + VALUE_BYTES) <= KEY_BY
 /// The prefix of all names, so that they do not collide with metrics of the server.
 const PREFIX: &str = "app_";
 
-/// Suffixes that the metrics formats append to names. A name with such a suffix could be mistaken for a sample of another
-/// metric.
+/// Suffixes that the metrics formats append to names. A name that itself has such a suffix could be mistaken for a sample of
+/// another metric.
 const ENDINGS: [&str; 6] = ["_total", "_bucket", "_count", "_sum", "_created", "_info"];
 
 /// The kind of an app metric.
@@ -96,8 +96,8 @@ impl Key {
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let Named { kind, name, labels } = parse(bytes)?;
         let labels: Vec<(&[u8], &[u8])> = labels.iter().map(|(label, value)| (label.as_bytes(), value.as_bytes())).collect();
-        // The bytes must be exactly those that `new` writes. The prefix has been removed from the name; the rest might look
-        // like a name with a prefix, or be invalid.
+        // The bytes must be exactly those that `new` writes. Decoding has removed the prefix from the name; what is left
+        // might look like a name with a prefix, or be invalid.
         Self::new(kind, exported_name(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
     }
 
@@ -124,11 +124,11 @@ impl Key {
         }
     }
 
-    /// Appends a value. Invalid UTF-8 becomes U+FFFD, and so do zeros, which Prometheus treats as the end.
+    /// Appends the value of a label. Invalid UTF-8 becomes U+FFFD, and so do zero bytes, which Prometheus treats as the end.
     fn append_value(&mut self, value: &[u8]) {
         let at = self.size;
         self.append(&[0]);
-        // The rest is cut, even if it is long.
+        // The value is cut to [`VALUE_BYTES`] anyway, so the rest of it need not be checked.
         for chunk in value[..value.len().min(VALUE_BYTES + 4)].utf8_chunks() {
             let invalid = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };
             for letter in chunk.valid().chars().chain(invalid.chars()) {
@@ -171,7 +171,8 @@ fn check_label(label: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether Prometheus allows the name, without the colon, which is reserved for its rules.
+/// Returns the name as text, if Prometheus allows it. The colon is not allowed here, because it is reserved for Prometheus's
+/// rules.
 fn identifier(name: &[u8]) -> Option<&str> {
     let fits = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let begins = name.first().is_some_and(|first| !first.is_ascii_digit());
@@ -188,7 +189,7 @@ fn quoted(name: &[u8]) -> String {
     format!("\"{quoted}\"")
 }
 
-/// Splits a key into its parts without a check of its names.
+/// Splits a key into its parts. Does not check the names in it.
 fn parse(bytes: &[u8]) -> Option<Named<'_>> {
     let (kind, rest) = bytes.split_first()?;
     let kind = match kind {

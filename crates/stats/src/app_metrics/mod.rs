@@ -1,13 +1,13 @@
 //! Metrics that apps count themselves, and a few of their language runtimes, for `--metrics`.
 //!
-//! * Each worker counts in its own `Table`, in memory that it shares with the first process: without a system call, a lock
-//!   or an allocation. The next worker in the same slot continues with the table, so no count is lost with a process.
-//! * The first process does not trust this memory. It copies a table, omits invalid entries, and adds the growth of the
-//!   others to the `AppMetricTotals`, which outlive workers, generations and upgrades.
-//! * Memory is bounded: `table::SERIES` series for a server, and as many for a worker. Further series are counted as
-//!   refused.
+//! * Each worker counts in its own `Table`, in memory that it shares with the first process, without a system call, a lock or
+//!   an allocation. The next worker in the same slot continues with the table, so no count is lost when a process ends.
+//! * The first process does not trust this memory. It copies a table, omits invalid entries, and adds the growth of the other
+//!   entries to the `AppMetricTotals`, which outlive workers, generations and upgrades.
+//! * Memory is bounded: there are at most `table::SERIES` series in a server, and as many in a worker. Attempts to add
+//!   further series are counted as refused.
 //!
-//! Nothing is counted without `--metrics`, or outside of workers.
+//! Nothing is counted without `--metrics`, or in a process that is not a worker.
 
 mod buckets;
 mod key;
@@ -34,7 +34,7 @@ pub fn begin(table: Table) {
     let _ = TABLE.set(table);
 }
 
-/// Whether this process counts app metrics. It does not change during the life of a worker.
+/// Whether this process counts app metrics. The answer does not change during the life of a worker.
 #[inline]
 pub fn are_counted() -> bool {
     TABLE.get().is_some()
@@ -56,7 +56,7 @@ pub fn observe(name: &[u8], value: f64, labels: &[Label<'_>]) -> Result<(), Stri
     TABLE.get().map_or(Ok(()), |table| observed_in(table, name, value, labels))
 }
 
-/// Adds garbage collections of Ruby and their time.
+/// Adds a number of garbage collections of Ruby, and the time that they took.
 pub fn note_collections(collections: u64, nanoseconds: u64) {
     if let Some(table) = TABLE.get() {
         table.add_sums(Sums { refused: 0, collecting: nanoseconds, collections });
@@ -90,7 +90,7 @@ fn observed_in(table: &Table, name: &[u8], value: f64, labels: &[Label<'_>]) -> 
     Ok(())
 }
 
-/// Checks a number, and turns negative zero into zero.
+/// Returns `number`, with zero in place of negative zero. The error says that it is negative or not finite.
 fn checked(number: f64, what: &str) -> Result<f64, String> {
     if number.is_finite() && number >= 0.0 {
         Ok(number + 0.0)
@@ -99,7 +99,8 @@ fn checked(number: f64, what: &str) -> Result<f64, String> {
     }
 }
 
-/// Returns the index of a series; `None` if the table is full, which was counted.
+/// Returns the index of a series, which is added if it is missing. `None` if the table is full; then the attempt was counted.
+/// The error says that a series of another kind has the same name.
 fn find_or_add(table: &Table, key: &Key) -> Result<Option<usize>, String> {
     if let Some(index) = table.find(key) {
         return Ok(Some(index));

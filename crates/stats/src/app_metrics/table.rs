@@ -1,10 +1,10 @@
 //! The table in which app metrics are counted, in the memory of a worker or of the totals.
 //!
-//! After a header follows a directory with the hash of each key, in order of arrival, and then the numbers and the key of each
-//! entry. Several threads and processes write at the same time without locks, and a process that is killed in between leaves
-//! only data that other processes ignore. A writer with a new key reserves the next entry, fills it, and stores the hash in
-//! the directory last; readers skip entries without a hash. If two writers add the same key at once, both may get an entry,
-//! and readers add up the two.
+//! A table consists of a header, a directory with the hash of each key, in order of arrival, and then the numbers and the key
+//! of each entry. Several threads and processes write at the same time without locks. A process that is killed while it
+//! writes leaves only data that other processes ignore. A writer with a new key reserves the next entry, fills it, and stores
+//! the hash in the directory last; readers skip entries without a hash. If two writers add the same key at the same time,
+//! both may get an entry, and readers add up the two entries.
 
 use super::buckets::BOUNDS;
 use super::key::{KEY_BYTES, Key, Kind};
@@ -13,43 +13,44 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The most series. Each combination of a name and of label values is one.
+/// The most series. Each combination of a name and of label values is a series.
 pub(crate) const SERIES: usize = 256;
 
-/// The number of words of a line.
+/// The number of 64-bit words of a line.
 const EACH: usize = 4;
 const LINE_BYTES: usize = size_of::<SharedLine>();
 
-/// The numbers of a series. For a counter: the sum, as the bits of a float, and how often it was increased. For a histogram:
-/// the sum, and the count of each bucket.
+/// The number of 64-bit numbers of a series. A counter uses two: the sum, as the bits of a float, and how often it was
+/// increased. A histogram uses all: the sum, and the count of each bucket.
 pub(super) const NUMBERS: usize = BOUNDS + 2;
 const NUMBER_LINES: usize = NUMBERS.div_ceil(EACH);
 const KEY_LINES: usize = KEY_BYTES / LINE_BYTES;
 const ENTRY_LINES: usize = NUMBER_LINES + KEY_LINES;
 
-/// Lines before the directory.
+/// The number of lines before the directory.
 const HEADER_LINES: usize = 2;
 const DIRECTORY_LINES: usize = SERIES / EACH;
 const FIRST_ENTRY: usize = HEADER_LINES + DIRECTORY_LINES;
 
-/// Lines of a table: 196 KiB, of which the kernel allocates only the used pages.
+/// The number of lines of a table: 196 KiB, of which the kernel allocates only the used pages.
 pub(crate) const LINES: usize = FIRST_ENTRY + SERIES * ENTRY_LINES;
 
-/// Words of the first line: the format, for later versions; how often the table was cleared; the number of reserved entries.
+/// The indexes of words in the first line: the format, for later versions; how often the table was cleared; the number of
+/// reserved entries.
 const MAGIC: usize = 0;
 const EPOCH: usize = 1;
 const USED: usize = 2;
-/// Words of the second line. They only increase.
+/// The indexes of words in the second line, which only increase.
 const REFUSED: usize = 0;
 const COLLECTING: usize = 1;
 const COLLECTIONS: usize = 2;
-/// The half of an entry's first number line that holds the size of its key.
+/// The index of the 32-bit half, in an entry's first number line, that holds the size of its key.
 const SIZE: usize = 0;
 
 /// "OribiFi" and the version of this format.
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiFi\x01");
 
-/// The largest number accepted: counting to it in steps of one takes centuries.
+/// The largest number accepted. Counting to this number in steps of one takes centuries.
 const MOST: u64 = 1 << 60;
 
 /// Counters of a process beside the app metrics.
@@ -85,7 +86,7 @@ pub enum Context {
 /// A copy of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Series {
-    /// Its index in the table.
+    /// The index of the series in the table.
     pub(super) index: usize,
     pub(super) key: Key,
     pub(super) kind: Kind,
@@ -109,7 +110,7 @@ pub struct Table(&'static [SharedLine]);
 pub(super) struct Full;
 
 impl Table {
-    /// The table in these lines; with too few lines it has no room for any series.
+    /// Returns the table in these lines. With too few lines it has no room for any series.
     pub(crate) const fn in_lines(lines: &'static [SharedLine]) -> Self {
         Self(lines)
     }
@@ -133,7 +134,7 @@ impl Table {
         self.find(key).is_none() && (0..self.used()).any(other)
     }
 
-    /// Adds to a number of a series.
+    /// Adds `amount` to the number with this index of a series.
     pub(super) fn add(&self, index: usize, number: usize, amount: u64) {
         if let Some(word) = self.number(index, number) {
             add_saturating(word, amount);
@@ -143,7 +144,8 @@ impl Table {
     /// Adds to the sum of a series.
     pub(super) fn add_to_sum(&self, index: usize, amount: f64) {
         let Some(word) = self.number(index, 0) else { return };
-        // Tries again after another writer has changed the sum. A value that is not a valid sum must not become one.
+        // If another writer has changed the sum meanwhile, the addition is tried again. A word that is not a valid sum stays
+        // as it is.
         let _ = word.fetch_update(Relaxed, Relaxed, |bits| {
             let present = f64::from_bits(bits);
             let sum = present + amount;
@@ -152,7 +154,7 @@ impl Table {
         });
     }
 
-    /// Adds to the counters beside the series.
+    /// Adds to the counters that are not app metrics.
     pub(super) fn add_sums(&self, sums: Sums) {
         let amounts = [(REFUSED, sums.refused), (COLLECTING, sums.collecting), (COLLECTIONS, sums.collections)];
         for (word, amount) in amounts.into_iter().filter(|(_, amount)| *amount > 0) {
@@ -162,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Adds to the number of contexts of a kind.
+    /// Changes the number of contexts of this kind by `by`.
     pub(super) fn change_contexts(&self, context: Context, by: i32) {
         if let Some(half) = self.number_of(context) {
             half.fetch_add(by.cast_unsigned(), Relaxed);
@@ -177,12 +179,12 @@ impl Table {
             .for_each(|half| half.store(0, Relaxed));
     }
 
-    /// Prepares the table for the next process, which continues with it. If an earlier process wrote anything invalid, the
-    /// table is cleared.
+    /// Prepares the table for the next process, which continues with it. If an earlier process has written anything invalid,
+    /// clears the table.
     pub(crate) fn pass_on(&self) {
         self.close_contexts();
         let Some(first) = self.0.first() else { return };
-        // A process that was killed while it filled an entry left the entry empty.
+        // If a process was killed while it filled an entry, that entry has no hash, and is free again.
         while let used @ 1.. = self.used()
             && self.hash(used - 1).is_some_and(|hash| hash.load(Relaxed) == 0)
         {
@@ -246,7 +248,7 @@ impl Table {
         self.0.get(1).map(|line| &line.halves[context as usize])
     }
 
-    /// Whether the entry has this key.
+    /// Whether the entry with this index has this key.
     fn is(&self, index: usize, key: &Key) -> bool {
         let Some((_, lines)) = self.entry(index) else { return false };
         let parts = key.bytes.as_chunks::<LINE_BYTES>().0.iter().take(key.size.div_ceil(LINE_BYTES));
@@ -280,11 +282,11 @@ fn is_other_kind(key: &Key, kind: Kind, name: &str) -> bool {
 }
 
 fn add_saturating(word: &AtomicU64, amount: u64) {
-    // Readers reject larger numbers.
+    // Readers reject larger numbers than this limit.
     let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount).min(MOST.max(present))));
 }
 
-/// Returns the bytes of a line as they are in memory: halves, then words.
+/// Returns the bytes of a line as they are in memory: the 32-bit halves, then the 64-bit words.
 fn bytes(line: &SharedLine) -> [u8; LINE_BYTES] {
     let mut bytes = [0; LINE_BYTES];
     let (in_halves, in_words) = bytes.split_at_mut(LINE_BYTES / 2);
@@ -318,8 +320,8 @@ fn key_in(size: u32, lines: &[[u8; LINE_BYTES]]) -> Option<Key> {
 }
 
 impl TableCopy {
-    /// Decodes a copy of the memory of another process, which is not trusted. `read` copies some of its lines, or fewer at
-    /// its end. `None` without a readable table.
+    /// Decodes a copy of a table in the memory of another process, which is not trusted. `read` copies a range of its lines,
+    /// or fewer lines at the end of the memory. `None` if there is no table that this version can read.
     pub(crate) fn read(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Option<Self> {
         Self::read_with(read, true)
     }
@@ -329,7 +331,7 @@ impl TableCopy {
         Self::read_with(read, false)
     }
 
-    /// Decodes a copy; `leniently` to omit invalid entries.
+    /// Decodes a copy. Invalid entries are omitted with `leniently`; otherwise they make the result `None`.
     fn read_with(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>, leniently: bool) -> Option<Self> {
         let header = read(0..HEADER_LINES);
         let [first, second] = header.as_slice() else { return None };
@@ -355,7 +357,7 @@ impl TableCopy {
 }
 
 impl Contexts {
-    /// Decodes the contexts in such a copy.
+    /// Decodes the numbers of contexts in a copy of a table.
     pub(crate) fn read(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Self {
         let number = |line: &[u8; LINE_BYTES], context: Context| half(line, context as usize);
         read(0..HEADER_LINES).get(1).map_or_else(Self::default, |line| Self {

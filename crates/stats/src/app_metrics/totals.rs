@@ -1,5 +1,6 @@
-//! The sums of app metrics over all workers of a server, in the memory of its first process. They are in a table of the same
-//! format, to which the growth of each worker's table is added, and which is passed on at an upgrade of the program.
+//! The sums of app metrics over all workers of a server, in the memory of its first process. These totals are a table of the
+//! same format as those of the workers. The growth of each worker's table is added to it, and an upgrade of the program
+//! passes it on.
 
 use super::key::Kind;
 use super::table::{Contexts, LINES, NUMBERS, Series, Sums, Table, TableCopy};
@@ -13,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 #[derive(Debug)]
 pub struct AppMetricTotals {
     table: Table,
-    /// The file of the table; `None` if it belongs to another process.
+    /// The file with the table. `None` if this process has left the table to another process.
     file: Option<(OwnedFd, KeptLines)>,
 }
 
@@ -31,7 +32,7 @@ pub struct AppMetric {
 /// All app metrics of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppMetrics {
-    /// Kind and series of each metric, by name.
+    /// The kind and the series of each metric, by the name of the metric.
     pub families: BTreeMap<String, (Kind, Vec<AppMetric>)>,
     /// The sums of all processes.
     pub sums: Sums,
@@ -50,7 +51,7 @@ impl AppMetricTotals {
         Ok(totals)
     }
 
-    /// Continues with the table of the previous server.
+    /// Continues with the table of the previous server, which `file` contains.
     ///
     /// # Errors
     /// This version cannot read the table; the message contains the reason.
@@ -68,21 +69,21 @@ impl AppMetricTotals {
         Ok(Self { table: Table::in_lines(lines.lines()), file: Some((file, lines)) })
     }
 
-    /// Returns the file, for a process that continues with it.
+    /// Returns the file with the table, for the next server, which continues with it.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|(file, _)| file.as_fd())
     }
 
-    /// In a child: unmaps the file, so that this process cannot write there.
+    /// In a child: unmaps the file, so that the child cannot write there.
     ///
     /// # Errors
-    /// The operating system refused the call; then this process can still write there.
+    /// The operating system refused the call; then the child can still write there.
     pub fn leave(&mut self) -> io::Result<()> {
         self.file.take().map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds the growth of the workers' tables beyond the numbers in `folded`; the tables are in the order of the slots. `None`
-    /// for a table that cannot be read now.
+    /// Adds the growth of the workers' tables to the totals. `folded` are the numbers of the last call, and are updated.
+    /// `tables` are copies of the tables in the order of the slots, with `None` for a table that cannot be read now.
     pub fn fold(&self, folded: &FoldedMetrics, tables: impl Iterator<Item = Option<TableCopy>>) {
         let mut folded = folded.0.borrow_mut();
         for (index, copy) in tables.enumerate() {
@@ -97,7 +98,7 @@ impl AppMetricTotals {
 
     fn fold_one(&self, folded: &mut FoldedTable, copy: &TableCopy) {
         if folded.epoch != copy.epoch {
-            // Another worker has started with an empty table.
+            // Another worker has started with a cleared table.
             *folded = FoldedTable { epoch: copy.epoch, ..FoldedTable::default() };
         }
         let mut growth = less(copy.sums, folded.sums);
@@ -105,7 +106,7 @@ impl AppMetricTotals {
         for series in &copy.series {
             let (hash, mut grown) = (series.key.hash(), [0; NUMBERS]);
             let known = folded.series.entry(series.index).or_insert((hash, [0; NUMBERS]));
-            // An entry never gets another key.
+            // An entry never gets another key, so this copy is invalid.
             if known.0 != hash {
                 continue;
             }
@@ -125,7 +126,8 @@ impl AppMetricTotals {
         self.table.add_sums(growth);
     }
 
-    /// Adds to a series. `false` without room for it.
+    /// Adds to a series of the totals. Returns `false` if there is no room for it, or if a series of another kind has its
+    /// name.
     fn add(&self, series: &Series, sum: f64, numbers: &[u64; NUMBERS]) -> bool {
         if self.table.has_other_kind(&series.key) {
             return false;
@@ -138,12 +140,12 @@ impl AppMetricTotals {
         true
     }
 
-    /// Returns all metrics, with the contexts of the current workers.
+    /// Returns all metrics. `contexts` are the language contexts of the current workers.
     pub fn read(&self, contexts: Contexts) -> AppMetrics {
         let copy = self.table.copy().unwrap_or_default();
         let mut app_metrics = AppMetrics { families: BTreeMap::new(), sums: copy.sums, contexts };
         let mut keys: BTreeMap<&[u8], (&Series, f64, [u64; NUMBERS])> = BTreeMap::new();
-        // Two servers that add a series at the same time may give it two entries.
+        // Two servers that add a series at the same time may give it two entries, which are added up.
         for series in &copy.series {
             let (_, sum, numbers) = keys.entry(series.key.get()).or_insert((series, 0.0, [0; NUMBERS]));
             *sum = (*sum + f64::from_bits(series.numbers[0])).min(f64::MAX);
@@ -179,7 +181,7 @@ pub struct FoldedMetrics(RefCell<Vec<FoldedTable>>);
 struct FoldedTable {
     epoch: u64,
     sums: Sums,
-    /// The hash of the key and the highest value of each number, by index in the table.
+    /// By the index in the table: the hash of the key, and the highest value of each number.
     series: BTreeMap<usize, (u64, [u64; NUMBERS])>,
 }
 
@@ -256,7 +258,7 @@ mod tests {
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 3.0);
         fold();
-        // There are fewer entries than before, as if the table had been cleared.
+        // The copy has fewer entries than before, as if the table had been cleared.
         let index = tables[0].find_or_add(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
         let copy = tables[0].copy().map(|copy| TableCopy { series: Vec::new(), ..copy });
         totals.fold(&folded, [copy, None].into_iter());

@@ -1,10 +1,10 @@
-//! Reads the threads of another process from /proc. The kernel hides parts of it from processes of other users or
-//! containers.
+//! Reads the state of the threads of another process from /proc. The kernel hides parts of it from processes of other users
+//! or in other containers.
 
 use oribi_io::process::asking::name_of_call;
 use std::fs;
 
-/// The most reported threads of a process.
+/// The most threads of a process that are reported.
 const MOST_THREADS: usize = 64;
 /// The most bytes read from a file in /proc.
 const SHOWN: usize = 64;
@@ -18,9 +18,9 @@ pub struct SystemThread {
     pub name: String,
     /// `running`, `sleeping`, `uninterruptible`, `stopped`, `ended`, or the kernel's letter.
     pub state: String,
-    /// The system call in which it waits; `None` if it waits in none, or if the kernel hides it.
+    /// The system call in which the thread waits. `None` if it waits in none, or if the kernel hides the call.
     pub call: Option<String>,
-    /// The kernel function in which it waits; `None` if the kernel hides it.
+    /// The kernel function in which the thread waits. `None` if the kernel hides it.
     pub place: Option<String>,
 }
 
@@ -34,12 +34,13 @@ pub fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
     (all.into_iter().take(MOST_THREADS).filter_map(|thread| look(process, thread)).collect(), more)
 }
 
-/// Returns the letter for the state of a thread (proc_pid_stat(5)).
+/// Returns the letter for the state of a thread (proc_pid_stat(5)). `None` if it cannot be read, usually because the thread
+/// has ended.
 pub fn state_of(process: u32, thread: u32) -> Option<char> {
     name_and_state(&stat(process, thread)?).map(|(_, state)| state)
 }
 
-/// Whether the thread runs, that is, does not wait in a system call.
+/// Whether a thread with this letter for its state runs, so that it does not wait in a system call.
 pub const fn is_running(state: char) -> bool {
     state == 'R'
 }
@@ -48,7 +49,8 @@ fn stat(process: u32, thread: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{process}/task/{thread}/stat")).ok()
 }
 
-/// The name is anything between the first and the last parenthesis.
+/// Returns the name and the state in the contents of a file `stat`. The name is everything between the first and the last
+/// parenthesis.
 fn name_and_state(stat: &[u8]) -> Option<(String, char)> {
     let begin = stat.iter().position(|byte| *byte == b'(')? + 1;
     let end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -76,7 +78,8 @@ fn look(process: u32, thread: u32) -> Option<SystemThread> {
     Some(SystemThread { thread, name, state, call, place })
 }
 
-/// "202 0x..." is a system call; "running" and -1 are not.
+/// Returns the name of the system call in the contents of a file `syscall`: "202 0x..." is a system call, "running" and "-1"
+/// are none.
 fn call_in(text: &str) -> Option<String> {
     let number: i64 = text.split(' ').next()?.parse().ok()?;
     (number >= 0).then(|| name_of_call(number).map_or_else(|| format!("system call {number}"), str::to_owned))

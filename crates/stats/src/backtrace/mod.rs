@@ -1,9 +1,9 @@
 //! Backtraces of apps: the frames that a worker reports on request, and the state of its threads according to the kernel.
 //!
-//! Each worker has an area in the memory that it shares with the first process. A question is a signal with a number
-//! (`oribi_io::process::asking`); it costs nothing without questions. The language runtime waits for a safe moment and
-//! writes the frames of each thread that runs an app here. An answer carries the number of its question and a checksum, so
-//! that incomplete, late or torn answers are ignored.
+//! Each worker has an area in the memory that it shares with the first process. A question to the worker is a signal with a
+//! number (`oribi_io::process::asking`). A worker that gets no question has no cost. The language runtime waits for a safe
+//! moment, and then writes here the frames of each thread that runs an app. An answer carries the number of its question and
+//! a checksum, so that incomplete, late or torn answers are ignored.
 
 mod look;
 mod record;
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// The area of this process.
 static AREA: OnceLock<Area> = OnceLock::new();
 
-/// Makes a new worker answer questions. With `alone`, the app runs on the first thread of the process.
+/// Makes a new worker answer questions. `alone`: whether the app runs on the first thread of the process, and on no other.
 ///
 /// # Errors
 /// The operating system refused a call.
@@ -38,17 +38,16 @@ pub fn answer_questions(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bo
     Ok(())
 }
 
-/// Announces the number of threads of the worker that will answer a question, or have answered it. May be called in signal
-/// handlers.
+/// Announces how many threads of the worker will answer `question`, or have answered it. May be called in signal handlers.
 pub fn expect(question: u32, threads: u32) {
     if let Some(area) = AREA.get() {
         area.expect(question, threads);
     }
 }
 
-/// Answers a question for a thread; `None` for the calling one. `about` describes the request, `frames` are the frames of
-/// its app, the innermost first, and `more` is the number of omitted frames. `frames` is `None` if the thread no longer runs
-/// an app.
+/// Answers `question` for a thread; `thread` is `None` for the calling thread. `about` describes the request. `frames` are
+/// the frames of its app, the innermost first, and `more` is the number of frames that were omitted. `frames` is `None` if
+/// the thread no longer runs an app.
 pub fn answer(question: u32, thread: Option<u32>, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
     if let Some(area) = AREA.get() {
         area.answer(question, thread.unwrap_or_else(own_thread), about, frames, more);

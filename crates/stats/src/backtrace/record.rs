@@ -1,35 +1,36 @@
-//! The memory in which a worker answers. Its first line contains the way to ask the worker and the number of lines written;
-//! the records of threads follow it. The threads of a worker write at the same time, and the process may die or be suspended
-//! in between. So a thread reserves lines by a compare-and-swap, fills them, and writes the number of the question last. A
-//! thread may be suspended for so long that its lines belong to an answer to the next question; it then corrupts that
-//! answer, and the checksum reveals it.
+//! The memory in which a worker answers questions. The first line contains the way to ask the worker and the number of lines
+//! written; the records of threads follow. The threads of a worker write at the same time, and the process may die or be
+//! suspended while they write. So a thread reserves lines by a compare-and-swap, fills them, and writes the number of the
+//! question last. A thread may be suspended for so long that its lines belong to the answer to the next question when it
+//! continues. Then it corrupts that answer, and the checksum reveals it.
 
 use oribi_io::process::SharedLine;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-/// Lines of a worker: 128 KiB, of which the kernel allocates only the used pages.
+/// The number of lines of a worker: 128 KiB, of which the kernel allocates only the used pages.
 pub const LINES: usize = 2048;
 const LINE_BYTES: usize = size_of::<SharedLine>();
 
 /// The most frames reported for a thread, from the innermost on: a page does not show more, and endless recursion would give
 /// any number.
 const MOST_FRAMES: usize = 100;
-/// The size of a frame in bytes: room for a path and a long name.
+/// The most bytes of a frame: room for a path and a long name.
 const FRAME_BYTES: usize = 300;
-/// The size in bytes of the description of a request.
+/// The most bytes of the description of a request.
 const ABOUT_BYTES: usize = 200;
 const CUT: &[u8] = b"...";
 
-/// Words of the first line: the question being answered and the number of lines used; the question and the number of threads
-/// that answer it; a [`AskPolicy`].
+/// The indexes of words in the first line: the question that is being answered and the number of lines used; the question and
+/// the number of threads that answer it; an [`AskPolicy`].
 const USED: usize = 0;
 const EXPECTED: usize = 1;
 const WAY: usize = 2;
-/// Words of the first line of a record: the question and the number of bytes after this line; their checksum; the thread.
+/// The indexes of words in the first line of a record: the question and the number of bytes after this line; the checksum of
+/// these; the thread.
 const SIZE: usize = 0;
 const SUM: usize = 1;
 const THREAD: usize = 2;
-/// The offset of the words in a line, in bytes.
+/// The offset in bytes of the 64-bit words in a line.
 const WORDS_AT: usize = 32;
 
 /// The times at which a worker may be asked.
@@ -40,7 +41,7 @@ pub enum AskPolicy {
     NotYet = 0,
     /// The worker may be asked at any time.
     Anytime = 1,
-    /// While its first thread runs. In a system call, the signal would disturb the app.
+    /// The worker may be asked while its first thread runs. In a system call, the signal would disturb the app.
     WhileRunning = 2,
     /// Never, because the worker's language reports nothing.
     Mute = 3,
@@ -76,7 +77,7 @@ impl Area {
         self.write(question, thread, &encode(about, frames, more));
     }
 
-    /// Like `answer`, for a thread without an app, and without an allocation.
+    /// As `answer`, for a thread that runs no app. Allocates no memory.
     pub(super) fn answer_without_app(&self, question: u32, thread: u32) {
         self.write(question, thread, &NOTHING);
     }
@@ -95,8 +96,8 @@ impl Area {
         head.words[SIZE].store(pair(question, text.len() as u32), Release);
     }
 
-    /// Reserves lines for an answer and returns the first. `None` if the area is full, or if another question was asked
-    /// meanwhile.
+    /// Reserves lines for an answer, and returns the index of the first line. `None` if the area is full, or if a later
+    /// question was asked meanwhile.
     fn reserve(&self, question: u32, lines: usize) -> Option<usize> {
         let word = &self.0.first()?.words[USED];
         let mut before = word.load(Acquire);
@@ -135,8 +136,8 @@ fn append(text: &mut Vec<u8>, bytes: &[u8], most: usize) {
     text.extend_from_slice(cut);
 }
 
-/// Encodes a mark whether an app runs, the number of omitted frames, the request, and the frames; each text is preceded by
-/// its size.
+/// Encodes an answer: a mark whether an app runs, the number of omitted frames, the request, and the frames. Each text is
+/// preceded by its size.
 fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
     let kept = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
     let more = more + frames.map_or(0, <[_]>::len) - kept.len();
@@ -147,10 +148,10 @@ fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
     text
 }
 
-/// The result of [`encode`] for a thread without an app.
+/// The result of [`encode`] for a thread that runs no app.
 const NOTHING: [u8; 10] = [0; 10];
 
-/// FNV-1a. It detects torn records, not forged ones.
+/// Returns the FNV-1a hash of a record. It detects torn records, not forged ones.
 fn checksum(question: u32, thread: u64, text: &[u8]) -> u64 {
     let bytes = question.to_ne_bytes().into_iter().chain(thread.to_ne_bytes()).chain(text.iter().copied());
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
@@ -186,7 +187,7 @@ impl BacktraceAnswer {
         self.expected.is_some_and(|expected| self.threads.len() >= expected as usize)
     }
 
-    /// Decodes a copy of a worker's area, which is not trusted.
+    /// Decodes the answers to `question` in a copy of a worker's area, which is not trusted.
     pub fn read(bytes: &[u8], question: u32) -> Self {
         let lines: &[[u8; LINE_BYTES]] = bytes.as_chunks().0;
         let Some((first, _)) = lines.split_first() else { return Self::default() };
@@ -211,7 +212,7 @@ impl BacktraceAnswer {
 }
 
 impl AskPolicy {
-    /// Decodes a copy of the first line.
+    /// Decodes the policy in a copy of the first line of an area.
     pub fn read(bytes: &[u8]) -> Self {
         let first: Option<&[u8; LINE_BYTES]> = bytes.first_chunk();
         match first.map_or(0, |first| word(first, WAY)) {

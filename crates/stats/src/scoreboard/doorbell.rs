@@ -1,20 +1,21 @@
 //! The doorbell, by which a lane that was woken for a connection and cannot take it wakes another lane.
 //!
-//! If lanes share a listener, the kernel wakes one sleeping lane for each connection. That lane may be unable to take it: it
-//! is in the middle of a batch, it has reached a limit, or it has more connections than others. The kernel does not wake
-//! another one, so the lane rings the doorbell, a further descriptor at which all lanes wait in the same way. The lane that it
-//! wakes checks the listeners.
+//! If lanes share a listener, the kernel wakes one sleeping lane for each connection. That lane may be unable to take the
+//! connection: it is in the middle of a batch, it has reached a limit, or it has more connections than others. The kernel
+//! does not wake another lane then. So the lane rings the doorbell: another descriptor, on which all lanes wait as they wait
+//! on the listeners. The lane that the doorbell wakes checks the listeners.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An eventfd that is readable while it has been rung more often than answered: each ring is for another connection.
+/// An eventfd that is readable while it has been rung more often than answered. Each ring is for one connection that needs
+/// another lane.
 #[derive(Debug)]
 pub struct SharedDoorbell(OwnedFd);
 
 impl SharedDoorbell {
-    /// A doorbell for this process and its forked children.
+    /// Creates a doorbell for this process and the children that it forks later.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -25,7 +26,7 @@ impl SharedDoorbell {
 
     /// Wakes a sleeping lane; if none sleeps, the next lane that waits returns at once.
     pub fn ring(&self) {
-        // It fails only after 2^64 unanswered rings; then the doorbell is still ringing.
+        // The call fails only after 2^64 unanswered rings. Then the doorbell is still readable.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// How far the end of a server has been announced. Written by the process that forked the others, read by lanes and edges.
+/// How far the end of a server has been announced. The process that forked the others writes this value; lanes and edges read
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DrainState {

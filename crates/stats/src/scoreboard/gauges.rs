@@ -1,5 +1,6 @@
-//! The number of connections in each state, as far as their deadlines show it. Each process has a cache line for it, beside
-//! the number of its connections. Its lanes add and subtract their changes there before they wait.
+//! The number of connections in each state, as far as their deadlines show the state. Each process has a cache line for these
+//! counters, beside the number of its connections. The lanes of the process add and subtract their changes there before they
+//! wait.
 
 use oribi_io::process::SharedLine;
 use std::iter::Sum;
@@ -16,10 +17,10 @@ pub type GaugeValues = [u32; GAUGE_COUNT];
 pub struct ConnectionGauges(pub(super) &'static SharedLine);
 
 impl ConnectionGauges {
-    /// Replaces the counters of one lane by new ones.
+    /// Replaces the counters of one lane in the sums of the process: `before` by `now`.
     pub fn change(self, before: &GaugeValues, now: &GaugeValues) {
         for ((half, before), now) in self.0.halves.iter().zip(before).zip(now) {
-            // Most are unchanged. A decrease wraps around to the correct sum.
+            // Most counters are unchanged. A decrease wraps around to the correct sum.
             if before != now {
                 half.fetch_add(now.wrapping_sub(*before), Relaxed);
             }
@@ -35,7 +36,7 @@ impl ConnectionGauges {
 /// The connections of one process or of several, by state and protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Connections on which a request is being received, or none has been sent yet.
+    /// Connections on which a request is being received, or on which no request has been sent yet.
     pub reading: u64,
     /// Connections whose request waits for a worker or is being answered.
     pub answering: u64,
@@ -52,7 +53,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Decodes the counters of a process that has `all` connections. They are not trusted: they are only displayed.
+    /// Decodes the counters of a process that has `all` connections. The counters need not be trusted, because they are only
+    /// displayed.
     pub(super) fn of(all: u32, numbers: GaugeValues) -> Self {
         let [head, content, idle, sending, lingering, kept, http2, fastcgi] = numbers.map(u64::from);
         let (reading, idle) = (head + content, idle + kept);

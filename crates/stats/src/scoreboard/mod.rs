@@ -24,7 +24,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The state of a worker. Written by the worker, and by the supervisor before it forks and after the worker has ended.
+/// The state of a worker. The worker writes it; the supervisor also writes it before it forks the worker, and after the
+/// worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WorkerState {
@@ -34,7 +35,8 @@ pub enum WorkerState {
     Starting = 1,
     /// The worker accepts requests.
     Ready = 2,
-    /// The worker still accepts, but asks for its replacement, because it has reached its number of requests.
+    /// The worker still accepts, but asks for its replacement: it has reached its number of requests, its age or its memory
+    /// limit, its app has asked to retire, or it got TERM.
     Retiring = 3,
 }
 
@@ -50,8 +52,8 @@ pub enum WorkerCommand {
     Retire = 2,
     /// Stop at once, without answering requests.
     Quit = 3,
-    /// Stop accepting and leave the queue to the next server. Hand each connection over to it as soon as it is between two
-    /// requests, then end. Only edges get this command.
+    /// Stop accepting and leave the queue to the next server. Hand over each connection to the next server as soon as it is
+    /// between two requests, then end. Only edges get this command.
     HandOver = 4,
 }
 
@@ -64,7 +66,7 @@ pub struct Presence {
     pub idle: &'static AtomicU32,
 }
 
-/// A worker's part of the scoreboard: names for the atomics in its own cache line.
+/// A worker's part of the scoreboard: names for the atomics in its own cache line, and references to other shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSlot {
     /// The process id, 0 in a vacant slot.
@@ -75,41 +77,42 @@ pub struct WorkerSlot {
     pub command: &'static AtomicU32,
     /// The number of open connections.
     pub connections: &'static AtomicU32,
-    /// Requests answered since the worker started.
+    /// The number of requests answered since the worker started.
     pub requests: &'static AtomicU64,
-    /// Open connections of all workers.
+    /// The number of open connections of all workers.
     pub all_connections: &'static AtomicU32,
-    /// Lanes of this worker that are idle.
+    /// The number of idle lanes of this worker.
     pub idle: &'static AtomicU32,
     /// The number of iterations of an edge's event loop: see [`WorkerSlot::count_iteration`].
     iterations: &'static AtomicU32,
-    /// The presence of all workers, for lanes that share listeners with this one's.
+    /// The presence of all workers, for lanes that share listeners with lanes of other workers.
     pub workers: &'static [Presence],
     /// The doorbell that lanes ring when they leave a connection to another lane; `None` without other lanes.
     pub doorbell: Option<&'static SharedDoorbell>,
-    /// How often all workers were asked to reopen their log files.
+    /// How often all workers were asked to reopen their log files. All slots share this counter.
     pub log_opening: &'static AtomicU32,
-    /// The value of `log_opening` when the worker was forked, which is the time of its inherited error log.
+    /// The value of `log_opening` when the worker was forked, and so the number of reopenings before it inherited the error
+    /// log.
     inherited_opening: u32,
-    /// The [`DrainState`] of all workers.
+    /// The [`DrainState`] for all workers, as a number.
     drain_state: &'static AtomicU32,
-    /// The apps that run on the threads of the worker, one line each; empty if apps are not watched.
+    /// The apps that run on the threads of the worker, one element for each thread. Empty if apps are not watched.
     pub running: &'static [RunningLine],
     /// The area in which the worker answers questions for backtraces.
     pub backtraces: Area,
     /// The table in which the worker counts the metrics of its apps.
     pub app_metrics: Table,
-    /// The counters of the worker and of those before it in this slot.
+    /// The counters of the worker and of the earlier workers in this slot.
     pub account: Account,
-    /// The states of the connections.
+    /// The counters of connections by state.
     pub gauges: ConnectionGauges,
     /// The counters of the process that starts the workers.
     pub parent_account: Account,
-    /// The line that holds the numbers above.
+    /// The line that contains the atomics of this worker.
     line: &'static SharedLine,
 }
 
-/// The part that all slots share.
+/// The references to memory that all slots share.
 #[derive(Clone, Copy)]
 struct Common {
     line: &'static SharedLine,
@@ -188,14 +191,14 @@ impl WorkerSlot {
         }
     }
 
-    /// Whether the worker must end once it has answered its requests, each with `Connection: close`.
+    /// Whether the worker must end when it has answered its requests, each with `Connection: close`.
     #[inline]
     #[must_use]
     pub fn is_to_stop(&self) -> bool {
         (WorkerCommand::Drain as u32..=WorkerCommand::Quit as u32).contains(&self.command.load(Acquire))
     }
 
-    /// Sets the worker's command. The worker reads it when it is woken.
+    /// Sets the worker's command. The worker reads it the next time that it is woken.
     pub fn set_command(&self, command: WorkerCommand) {
         self.command.store(command as u32, Release);
     }
@@ -212,36 +215,37 @@ impl WorkerSlot {
         self.iterations.load(Relaxed)
     }
 
-    /// Returns whether the server is about to end.
+    /// Returns how far the end of the server has been announced.
     #[must_use]
     pub fn drain_state(&self) -> DrainState {
         DrainState::read(self.drain_state)
     }
 
-    /// Announces to all workers whether the server is about to end. They read it when they are woken.
+    /// Announces to all workers whether the server is about to end. They read this the next time that they are woken.
     pub fn set_drain_state(&self, drain_state: DrainState) {
         drain_state.write(self.drain_state);
     }
 
-    /// Commands a worker that still serves to retire, and keeps any other command. Returns whether the command has changed.
+    /// Commands a worker that still serves to retire. Any other command stays. Returns whether the command has changed.
     pub fn retire_if_serving(&self) -> bool {
         let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
         self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
     }
 
-    /// Requests the replacement of a serving worker, as if the worker had asked for it. Returns whether the request is new.
+    /// Requests the replacement of a serving worker, as if the worker had asked for it. Returns `false` if it has asked
+    /// already, or does not serve.
     pub fn ask_for_replacement(&self) -> bool {
         let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
         self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
     }
 
-    /// Returns this slot for a process that is about to be forked. The log files may be reopened during the setup of that
-    /// process, which would miss that.
+    /// Returns this slot for a process that is about to be forked. That process compares the later number of reopenings with
+    /// the number at this moment, so it notices when the log files are reopened during its setup.
     pub fn for_heir(self) -> Self {
         Self { inherited_opening: self.log_opening.load(Relaxed), ..self }
     }
 
-    /// Returns how often the log files had been reopened when this process inherited them.
+    /// Returns how often the log files had been reopened when this process inherited the error log.
     pub const fn inherited_opening(&self) -> u32 {
         self.inherited_opening
     }
@@ -268,11 +272,11 @@ impl WorkerSlot {
     /// Frees the slot of a worker that has ended.
     pub fn vacate(&self) {
         self.pid.store(0, Relaxed);
-        // The counters stay for the next worker.
+        // The counters stay for the next worker in this slot.
         self.account.close_connections();
         self.app_metrics.close_contexts();
         self.requests.store(0, Relaxed);
-        // A worker that was killed did not subtract its connections from the sum.
+        // A worker that was killed did not subtract its connections from the number of all workers.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.idle.store(0, Relaxed);
         self.gauges.clear();
@@ -280,7 +284,7 @@ impl WorkerSlot {
     }
 }
 
-/// All slots. Created before the first fork; never grows.
+/// All slots. They are created before the first fork, and their number never changes.
 #[derive(Debug)]
 pub struct Scoreboard {
     slots: Vec<WorkerSlot>,
@@ -289,8 +293,8 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Creates slots for `count` workers with `threads` watched threads each, which count requests for this number of
-    /// `routes`. With `accepting`, several lanes may accept connections.
+    /// Creates slots for `count` workers with `threads` watched threads each, which count the requests of `routes` routes.
+    /// `accepting`: whether several lanes may accept connections, so that they need a doorbell.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -298,7 +302,7 @@ impl Scoreboard {
         Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
-    /// Creates the slots in a file that another process reads.
+    /// As [`Scoreboard::new`], with the slots in `file`, which another process reads.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -341,13 +345,14 @@ impl Scoreboard {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
     }
 
-    /// Returns the counters of the process that starts the workers and, with `workers`, also the sum of theirs.
+    /// Returns the counters of the process that forks the workers. With `workers`, adds the counters of all workers.
     pub fn counts(&self, workers: bool) -> Counts {
         let slots = if workers { &self.slots[..] } else { &[] };
         slots.iter().fold(self.parent_account.read(), |sum, slot| sum.and(&slot.account.read()))
     }
 
-    /// Returns the app metrics of each slot, counted by its worker and those before it.
+    /// Returns the app metrics of each slot, counted by its current worker and the earlier ones. `None` for a slot whose
+    /// table is not readable.
     pub fn app_metrics(&self) -> impl Iterator<Item = Option<TableCopy>> {
         self.slots.iter().map(|slot| slot.app_metrics.copy())
     }
@@ -357,13 +362,14 @@ impl Scoreboard {
         self.slots.iter().map(|slot| slot.app_metrics.contexts())
     }
 
-    /// Returns the first `count` lines, as bytes, of the backtraces of worker `number`.
+    /// Returns the first `count` lines of the area for backtraces of worker `number`, which is counted from 1, as bytes.
     pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
         let area = number.checked_sub(1).and_then(|index| self.slots.get(index)).map_or(&[][..], |slot| slot.backtraces.0);
         area.iter().take(count).flat_map(rows::bytes).collect()
     }
 
-    /// Returns the slots. A worker keeps its slot for life. Its number is counted from 0 here, and from 1 for users.
+    /// Returns the slots. A worker keeps its slot for life. The index of its slot is its number, counted from 0 here, and
+    /// from 1 for users.
     #[inline]
     pub fn slots(&self) -> &[WorkerSlot] {
         &self.slots

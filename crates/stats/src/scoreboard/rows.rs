@@ -1,5 +1,5 @@
-//! Reads the scoreboard of another process. The copies are not trusted: a worker can write anything into its memory, so the
-//! numbers are displayed and have no other effect.
+//! Reads the scoreboard of another process. The copies are not trusted, because a worker can write anything into its memory.
+//! So the numbers are displayed and have no other effect.
 
 use super::WorkerState;
 use super::gauges::{Connections, GaugeValues};
@@ -14,25 +14,26 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The index of the word with the start time in a worker's line.
+/// The index of the word that holds the start time, in the first line of a worker.
 pub(super) const SINCE: usize = 1;
-/// Lines before those of the workers: one that all share, and the account of the process that starts them.
+/// The number of lines before those of the workers: one that all workers share, and the account of the process that forks
+/// them.
 pub(super) const LINES_OF_ALL: usize = 1 + Account::LINES;
 
-/// The index of the line with the state, among those of a worker.
+/// The index of the line with the state, among the lines of a worker.
 const FIRST: usize = 0;
 
-/// The index of the first line of its account.
+/// The index of the first line of the worker's account.
 const ACCOUNT: usize = FIRST + 1;
 
-/// The index of the line with the states of its connections.
+/// The index of the line with the states of the worker's connections.
 const GAUGES_AT: usize = ACCOUNT + Account::LINES;
 
-/// The index of the first line of its threads.
+/// The index of the first line of the worker's threads.
 const RUNNING: usize = GAUGES_AT + 1;
 
-/// Returns the number of lines of a worker with this number of watched threads: one for its state, its account, one for its
-/// connections, and three for each thread.
+/// Returns the number of lines of a worker with this number of watched threads: one line for its state, the lines of its
+/// account, one line for its connections, and three lines for each thread.
 pub(super) const fn lines_each(threads: usize) -> usize {
     threads.saturating_mul(3).saturating_add(RUNNING)
 }
@@ -42,22 +43,22 @@ pub(super) const fn lines_in_all(count: usize, threads: usize, routes: usize) ->
     first_of_routes(count, threads).saturating_add(count.saturating_mul(lines_of_routes(routes)))
 }
 
-/// Returns the number of lines before the app metrics.
+/// Returns the number of lines before the app metrics of the workers.
 const fn first_of_app_metrics(count: usize, threads: usize) -> usize {
     lines(count, threads).saturating_add(count.saturating_mul(backtrace::LINES))
 }
 
-/// Returns the number of lines before the counters by route.
+/// Returns the number of lines before the counters by route of the workers.
 const fn first_of_routes(count: usize, threads: usize) -> usize {
     first_of_app_metrics(count, threads).saturating_add(count.saturating_mul(app_metrics::LINES))
 }
 
-/// Returns the number of lines of a worker for this number of routes.
+/// Returns the number of lines in which a worker counts by route, for this number of routes.
 pub(super) const fn lines_of_routes(routes: usize) -> usize {
     routes.saturating_mul(ROUTE_LINES)
 }
 
-/// Returns the number of lines of the slots.
+/// Returns the number of lines of the slots, and of the lines before them.
 pub(super) const fn lines(count: usize, threads: usize) -> usize {
     count.saturating_mul(lines_each(threads)).saturating_add(LINES_OF_ALL)
 }
@@ -83,7 +84,7 @@ const fn is_vacant([_, state, ..]: &[u32; 8]) -> bool {
     *state == WorkerState::Vacant as u32
 }
 
-/// The summary of a worker.
+/// A summary of a worker or an edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The number of the worker, counted from 1.
@@ -96,7 +97,7 @@ pub struct Row {
     pub age: Duration,
     /// The number of its connections.
     pub connections: u32,
-    /// The number of idle lanes, if there are several that may accept.
+    /// The number of idle lanes. It is counted only if several lanes may accept.
     pub idle: u32,
     /// The number of requests answered since it started.
     pub requests: u64,
@@ -123,7 +124,7 @@ impl Row {
     }
 }
 
-/// A file in memory for the scoreboard of another process, which this process reads.
+/// A file in memory for the scoreboard of another process. This process creates the file and reads it.
 #[derive(Debug)]
 pub struct Board {
     file: OwnedFd,
@@ -133,7 +134,8 @@ pub struct Board {
 }
 
 impl Board {
-    /// Creates the file of a scoreboard for `count` workers.
+    /// Creates the file of a scoreboard for `count` workers with `threads` watched threads each, which count the requests of
+    /// `routes` routes.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -151,8 +153,9 @@ impl Board {
         (0..self.count).filter_map(|index| self.row(index)).collect()
     }
 
-    /// Reads the first line of a slot before the others, because the slots for hundreds of workers, most of them never used,
-    /// would cost a megabyte per poll.
+    /// Returns the summary of a slot; `None` if it is vacant. Reads the first line of the slot before the others: a
+    /// scoreboard has slots for hundreds of workers, most of them never used, and reading all lines would cost a megabyte
+    /// each time.
     fn row(&self, index: usize) -> Option<Row> {
         let line = self.line(index, FIRST)?;
         let halves = halves_in(&line);
@@ -163,7 +166,7 @@ impl Board {
         Row::of(index, halves, words_in(&line), halves_in(&gauges))
     }
 
-    /// Reads one of the lines of a slot.
+    /// Reads the line with this offset among the lines of a slot.
     fn line(&self, index: usize, offset: usize) -> Option<[u8; 64]> {
         let mut line = [0; 64];
         self.read_into(&mut line, lines(index, self.threads) + offset).then_some(line)
@@ -179,7 +182,7 @@ impl Board {
         self.read_at(lines(index, self.threads) + RUNNING, lines_each(self.threads) - RUNNING)
     }
 
-    /// Returns the counters of the process that starts the workers and, with `workers`, also the sum of theirs.
+    /// Returns the counters of the process that forks the workers. With `workers`, adds the counters of all workers.
     pub fn counts(&self, workers: bool) -> Counts {
         let words = |lines: Vec<[u8; 64]>| lines.iter().map(words_in).collect::<Vec<_>>();
         let of_all = Account::read_copy(&words(self.read_at(1, LINES_OF_ALL - 1)), &[]);
@@ -192,24 +195,25 @@ impl Board {
         (0..self.count).filter(was_taken).fold(of_all, |sum, index| sum.and(&account(index)))
     }
 
-    /// Returns the number of workers that have not ended, as far as known.
+    /// Returns the number of workers that have not ended, as far as the scoreboard shows.
     pub fn workers_left(&self) -> usize {
         self.rows().len()
     }
 
-    /// Returns the process ids of the workers, and the lines of their threads.
+    /// Returns, for each worker, the process id and the lines of its threads.
     pub(super) fn lines_of_workers(&self) -> Vec<(u32, Vec<[u8; 64]>)> {
         (0..self.count).filter_map(|index| Some((self.row(index)?.pid, self.running_lines(index)))).collect()
     }
 
-    /// Returns the first `count` lines, as bytes, of the backtraces of worker `number`.
+    /// Returns the first `count` lines of the area for backtraces of worker `number`, which is counted from 1, as bytes.
     pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
         let Some(index) = number.checked_sub(1).filter(|index| *index < self.count) else { return Vec::new() };
         let count = count.min(backtrace::LINES);
         self.read_at(lines(self.count, self.threads) + index * backtrace::LINES, count).as_flattened().to_vec()
     }
 
-    /// Returns the app metrics of each slot, counted by its worker and those before it.
+    /// Returns the app metrics of each slot, counted by its current worker and the earlier ones. `None` for a slot whose
+    /// table is not readable.
     pub fn app_metrics(&self) -> impl Iterator<Item = Option<TableCopy>> {
         (0..self.count).map(|index| TableCopy::read(|lines| self.read_app_metrics(index, lines)))
     }
@@ -224,13 +228,13 @@ impl Board {
         self.read_at(first + lines.start, lines.len())
     }
 
-    /// Reads the counters by route of a slot.
+    /// Reads the counters by route of the worker in a slot.
     fn route_lines(&self, index: usize) -> Vec<[u8; 64]> {
         let each = lines_of_routes(self.routes);
         self.read_at(first_of_routes(self.count, self.threads) + index * each, each)
     }
 
-    /// Reads lines of the file; returns none if the system call fails.
+    /// Reads `count` lines of the file, from line `first` on. Returns none if the system call fails.
     fn read_at(&self, first: usize, count: usize) -> Vec<[u8; 64]> {
         let mut lines = vec![[0; 64]; count];
         if self.read_into(lines.as_flattened_mut(), first) { lines } else { Vec::new() }

@@ -1,8 +1,8 @@
 //! Detects apps that are stuck: each thread that runs an app has a progress number, which the supervisor watches.
 //!
-//! The number is odd while the app runs, and increases whenever the app does something for its client. So no worker reads a
-//! clock: the supervisor checks from time to time and records when it first saw a number. Its orders contain that number, so
-//! a late order, after progress of the app, has no effect.
+//! The progress number is odd while the app runs, and increases whenever the app does something for its client. So no worker
+//! reads a clock: the supervisor checks the numbers from time to time, and records when it first saw the current number. The
+//! supervisor's orders contain that number, so an order that arrives after progress of the app has no effect.
 
 use crate::clock::milliseconds;
 use oribi_config::RequestIdField;
@@ -14,41 +14,44 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// Bytes of method and target for which a line has room beside the number.
+/// The number of bytes of method and target for which a line has room beside the progress number.
 const TEXT_BYTES: usize = 56;
-/// The part of these bytes that is in the 64-bit words after the first.
+/// The number of these bytes that are in the line's 64-bit words after the first word.
 const TEXT_IN_WORDS: usize = 24;
 
-/// The lines that the supervisor shares with a thread that runs an app: its progress and request; orders and the deadline
-/// that the app has set for itself; the id of the request.
+/// The lines that the supervisor shares with a thread that runs an app. The first has the app's progress number, and method
+/// and target of the request. The second has orders, times, and the deadline that the app has set for itself. The third has
+/// the id of the request.
 pub type RunningLine = [SharedLine; 3];
 
-/// The deadline that an app has set for its current exchange, in milliseconds; 0 for none.
+/// The index of the word with the deadline that an app has set for its current exchange, in milliseconds; 0 for none.
 const OWN_DEADLINE: usize = 1;
-/// The start of the current exchange, in milliseconds of [`milliseconds`]; 0 if no app runs.
+/// The index of the word with the start of the current exchange, in milliseconds of [`milliseconds`]; 0 if no app runs.
 pub(super) const SINCE: usize = 2;
-/// The time at which the supervisor first saw the current number. No other process writes it.
+/// The index of the word with the time at which the supervisor first saw the current number, in milliseconds of
+/// [`milliseconds`]. Only the supervisor writes this word.
 pub(super) const FIRST_SEEN: usize = 3;
 /// The value of `OWN_DEADLINE` for an app that may take any time.
 const LIFTED: u64 = u64::MAX;
 
-/// The apps that a lane runs: at most one for each thread that shares the lane.
+/// The apps that a lane runs: at most one on each of the threads that share the lane.
 #[derive(Debug)]
 pub struct RunningApps {
     lines: &'static [RunningLine],
     exchanges: RefCell<Vec<Option<ExchangeId>>>,
-    /// The field with the ids of requests; `None` without ids.
+    /// The field that contains the ids of requests. `None` if requests have no ids.
     ids: Option<RequestIdField>,
 }
 
 impl RunningApps {
-    /// Returns `None` if apps are not watched.
+    /// Returns the apps of a lane, in these lines. `None` if apps are not watched, so that there are no lines.
     pub fn on(lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Option<Self> {
         let exchanges = RefCell::new(vec![None; lines.len()]);
         (!lines.is_empty()).then(|| Self { lines, exchanges, ids: ids.cloned() })
     }
 
-    /// Records that an app is about to be called for an exchange. `now` is a time of the monotonic clock.
+    /// Records that an app is about to be called for an exchange, and starts its deadlines. `now` is a time of the monotonic
+    /// clock.
     pub fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>, now: Duration) {
         self.enter(exchange, head);
         if let Some([_, orders, _]) = self.line(exchange) {
@@ -57,7 +60,7 @@ impl RunningApps {
         self.note_progress(exchange);
     }
 
-    /// Records that an app is about to be called; its deadlines are not kept here until the first
+    /// Records that an app is about to be called for an exchange. Its deadlines do not run here until the first
     /// [`RunningApps::note_progress`].
     pub fn enter(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
         let mut exchanges = self.exchanges.borrow_mut();
@@ -71,20 +74,21 @@ impl RunningApps {
         line[1].words[OWN_DEADLINE].store(0, Relaxed);
     }
 
-    /// Returns the mailbox in which the supervisor leaves its orders for the app of an exchange.
+    /// Returns the mailbox in which the supervisor leaves its orders for the app of an exchange. `None` if the exchange is
+    /// not recorded.
     #[inline]
     pub fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
         self.line(exchange).map(|[progress, orders, _]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
     }
 
-    /// Sets the app's own deadline, counted from now; `None` for any time.
+    /// Sets the app's own deadline, counted from now. `time` is `None` if the app may take any time.
     #[inline]
     pub fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
         self.allow(exchange, time);
         self.note_progress(exchange);
     }
 
-    /// As [`RunningApps::extend`], for an app whose deadlines are currently not kept here.
+    /// As [`RunningApps::extend`], for an app whose deadlines do not run here now: does not start them.
     pub fn allow(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(line) = self.line(exchange) {
             let milliseconds = time.map_or(LIFTED, |time| time.as_millis().clamp(1, u128::from(LIFTED - 1)) as u64);
@@ -92,13 +96,13 @@ impl RunningApps {
         }
     }
 
-    /// Records that the app did something for its client, or continues after [`RunningApps::hold`].
+    /// Records that the app did something for its client, or continues after [`RunningApps::hold`]. Restarts its deadlines.
     #[inline]
     pub fn note_progress(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| note_progress(line));
     }
 
-    /// Stops the deadline while the app must wait for its client.
+    /// Stops the deadlines while the app must wait for its client.
     #[inline]
     pub fn hold(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| rest(line));
@@ -120,17 +124,17 @@ impl RunningApps {
     }
 }
 
-/// Advances to the next odd number.
+/// Advances the progress number to the next odd number.
 fn note_progress([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Release);
 }
 
-/// Advances to the next even number, unless the number is already even.
+/// Advances the progress number to the next even number, unless it is even already.
 fn rest([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
 }
 
-/// Clears the lines of a worker that has ended, for the next worker.
+/// Clears the lines of a thread of a worker that has ended, for the next worker.
 pub(super) fn clear(line: &RunningLine) {
     line.iter().for_each(|part| part.words[0].store(0, Relaxed));
     line[1].words[SINCE].store(0, Relaxed);
@@ -148,8 +152,8 @@ fn write_text(line: &SharedLine, parts: [&[u8]; 3]) {
     }
 }
 
-/// Returns method and target of the exchange whose app runs, and its id, if requests have ids; each is cut to the available
-/// room.
+/// Returns method and target of the exchange whose app runs on a thread, and its id, if requests have ids. Each of these two
+/// texts is cut to the room in its line.
 pub fn text_of([line, _, id]: &RunningLine) -> String {
     let text = |line: &SharedLine| {
         let (bytes, more) = text_in(super::rows::words(line), super::rows::halves(line));
@@ -159,7 +163,7 @@ pub fn text_of([line, _, id]: &RunningLine) -> String {
     if id.is_empty() { request } else { format!("{request} ({id})") }
 }
 
-/// Decodes the text in a copy of a line, and whether it may have been cut.
+/// Decodes the text in a copy of a line. Returns it, and whether it may have been cut.
 pub(super) fn text_in(words: [u64; 4], halves: [u32; 8]) -> (Vec<u8>, bool) {
     let words = words.into_iter().skip(1).flat_map(u64::to_ne_bytes);
     let bytes: Vec<u8> = words.chain(halves.into_iter().flat_map(u32::to_ne_bytes)).take_while(|byte| *byte != 0).collect();
@@ -183,7 +187,7 @@ pub fn own_deadline([_, line, _]: &RunningLine) -> OwnDeadline {
     own_deadline_in(super::rows::words(line))
 }
 
-/// Decodes the deadline in a copy.
+/// Decodes the app's own deadline in a copy of the second line's words.
 pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
     match words[OWN_DEADLINE] {
         0 => OwnDeadline::None,
@@ -200,7 +204,8 @@ pub struct ProgressWatch {
 }
 
 impl ProgressWatch {
-    /// Checks the app again; returns how long the app has run without progress, at least.
+    /// Checks the app again. Returns a lower bound of the time for which the app has run without progress; zero if no app
+    /// runs.
     pub fn check(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
         match self.running {
@@ -213,7 +218,8 @@ impl ProgressWatch {
         }
     }
 
-    /// Leaves an order for the app of the last check, unless it has that order already; returns whether the order is new.
+    /// Leaves `order` for the app that the last check has seen. Returns whether the order is new: `false` if no app ran then,
+    /// or if it has that order already.
     pub fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
         let Some((number, _)) = self.running else { return false };
         let new = self.ordered & order == 0;

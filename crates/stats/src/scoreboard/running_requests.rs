@@ -1,4 +1,5 @@
-//! Lists the requests whose apps run, for display only: from untrusted copies of the lines that a supervisor watches.
+//! Lists the requests whose apps run, from untrusted copies of the lines that a supervisor watches. The lists are only
+//! displayed.
 
 use super::Scoreboard;
 use super::rows::{self, Board, Row};
@@ -9,20 +10,20 @@ use std::time::Duration;
 /// A request whose app runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningRequest {
-    /// The process id of its worker.
+    /// The process id of the worker that runs the app.
     pub pid: u32,
-    /// Method and target, and whether they were cut.
+    /// Method and target of the request, and whether they may have been cut.
     pub text: (Vec<u8>, bool),
-    /// The time since it began.
+    /// The time since the request began.
     pub age: Duration,
-    /// The time since its app was first seen without progress; `None` while it waits for its client.
+    /// The time since the app was first seen without progress. `None` while the app waits for its client.
     pub quiet: Option<Duration>,
     /// The deadline that the app has set for itself.
     pub deadline: OwnDeadline,
 }
 
 impl RunningRequest {
-    /// Decodes a thread's lines; `None` if no app runs.
+    /// Decodes copies of the first and the second line of a thread, of the worker `pid`. `None` if no app runs.
     fn of(pid: u32, first: ([u64; 4], [u32; 8]), second: [u64; 4], now: u64) -> Option<Self> {
         let (words, halves) = first;
         let since = second[SINCE];

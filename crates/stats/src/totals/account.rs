@@ -9,22 +9,23 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of words of a line.
+/// The number of 64-bit words of a line.
 const EACH: usize = 4;
 
-/// Lines of the first counters.
+/// The number of lines of the first counters.
 const COUNTER_LINES: usize = 16;
 
-/// Lines of counters that were added when the first lines were full; some are still unused. They follow the histograms, so
-/// that all older counters keep their places, where other versions of this program expect them.
+/// The number of lines of the counters that were added when the first lines were full. Some of these lines are still unused.
+/// They follow the histograms, so that all older counters keep their places, where other versions of this program expect
+/// them.
 const MORE_LINES: usize = 16;
 
 const _: () = assert!(COUNTERS <= (COUNTER_LINES + MORE_LINES) * EACH, "each counter has a place");
 
-/// Lines of an account: the first counters, the histograms, and more counters.
+/// The number of lines of an account: the first counters, the histograms, and more counters.
 pub(crate) const ACCOUNT_LINES: usize = COUNTER_LINES + TIMES_LINES + MORE_LINES;
 
-/// The counters of one process, or of several one after the other.
+/// The counters of one process, or of several processes that used the account one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     counters: &'static [SharedLine; COUNTER_LINES],
@@ -38,7 +39,7 @@ impl Account {
     /// Lines of an account.
     pub const LINES: usize = ACCOUNT_LINES;
 
-    /// The account in the first of `lines`; `None` if there are too few.
+    /// Returns the account in the first of `lines`. `None` if there are too few lines.
     pub fn first_of(lines: &'static [SharedLine]) -> Option<Self> {
         let (counters, rest) = lines.split_first_chunk()?;
         let (times, rest) = rest.split_first_chunk()?;
@@ -46,12 +47,12 @@ impl Account {
         Some(Self { counters, times, more, routes: RoutesAccount::default() })
     }
 
-    /// The account with the counters by route in these lines.
+    /// Returns the account with the counters by route in these lines.
     pub fn with_routes(self, lines: &'static [SharedLine]) -> Self {
         Self { routes: RoutesAccount::in_lines(lines), ..self }
     }
 
-    /// An account in memory that is not shared.
+    /// Returns an account in memory that is not shared.
     pub fn unshared() -> Self {
         let times = Box::leak(Box::new(array::from_fn(|_| SharedLine::default())));
         Self {
@@ -82,7 +83,7 @@ impl Account {
         word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// Returns a counter that no other thread changes, and resets it to zero.
+    /// Returns the value of a counter that no other thread changes, and resets the counter to zero.
     pub(super) fn take(&self, counter: Counter) -> u64 {
         self.word(counter).swap(0, Relaxed)
     }
@@ -93,7 +94,7 @@ impl Account {
         self.add(counter, 1);
     }
 
-    /// Raises a counter that holds a maximum.
+    /// Raises a counter that holds a maximum to `to`, unless it is higher already.
     pub fn raise(&self, counter: Counter, to: u64) {
         self.word(counter).fetch_max(to, Relaxed);
     }
@@ -105,8 +106,8 @@ impl Account {
         counts
     }
 
-    /// Counts the connections that the process neither closed nor handed over as closed. Called after it has ended, or
-    /// before the next one starts.
+    /// Counts as closed the connections that the process neither closed nor handed over. Called after the process has ended,
+    /// or before the next one starts.
     pub(crate) fn close_connections(&self) {
         let counts = self.read();
         let came = counts.of(Counter::ConnectionsAccepted).saturating_add(counts.of(Counter::ConnectionsTakenOver));
@@ -114,7 +115,7 @@ impl Account {
         self.add(Counter::ConnectionsClosed, came.saturating_sub(went));
     }
 
-    /// Decodes a copy of an account, and of its counters by route.
+    /// Decodes a copy of an account, and a copy of its counters by route.
     pub(crate) fn read_copy(lines: &[[u64; EACH]], routes: &[[u64; EACH]]) -> Counts {
         let (counters, rest) = lines.split_at(lines.len().min(COUNTER_LINES));
         let (times, more) = rest.split_at(rest.len().min(TIMES_LINES));

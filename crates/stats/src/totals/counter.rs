@@ -3,13 +3,13 @@
 use super::routes::{RouteCounts, join_routes};
 use super::times::Times;
 
-/// A counter, in the order in memory. A new one is added at the end, so that other versions of this program find the older
-/// ones at their places.
+/// A counter. The variants are in the order of the counters in memory. A new counter is added at the end, so that other
+/// versions of this program find the older counters at their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 #[expect(missing_docs, reason = "the rows of `rows` have their meanings")]
 pub enum Counter {
-    // The counters that a `Tally` changes for each request. The first eight are in two lines.
+    // The counters that a `Tally` changes for each request. The first eight of them are in two cache lines.
     Responses2xx,
     BytesReceived,
     BytesSent,
@@ -26,7 +26,7 @@ pub enum Counter {
     ConnectionsTakenOver,
     /// Idle connections closed to make room for new ones.
     ConnectionsDisplaced,
-    /// Connections of web servers that are not among `--fastcgi-clients`.
+    /// Connections of web servers whose addresses are not among `--fastcgi-clients`.
     ConnectionsRefused,
     /// How often accepting was paused because there was no room.
     AcceptingPauses,
@@ -59,7 +59,7 @@ pub enum Counter {
     GenerationsFailed,
     Upgrades,
     UpgradesFailed,
-    // Heads of requests by protocol. A `Tally` also changes these for each request; they are in one line.
+    // Heads of requests by protocol. A `Tally` also changes these for each request. They are in one line.
     RequestsHttp10,
     RequestsHttp11,
     RequestsHttp2,
@@ -149,7 +149,7 @@ const fn unit_at(index: usize) -> Unit {
     }
 }
 
-/// A copy of all counters and histograms.
+/// A copy of the values of all counters and histograms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub(super) counters: [u64; COUNTERS],
@@ -189,18 +189,18 @@ impl Counts {
         all
     }
 
-    /// Returns the sums of both; for a maximum, the larger one.
+    /// Returns the sum of both values of each counter; for a maximum, the larger value.
     #[must_use]
     pub(crate) fn and(&self, other: &Self) -> Self {
         self.with(other, |unit, one, other| if unit == Unit::Longest { one.max(other) } else { one.saturating_add(other) })
     }
 
-    /// Returns the larger value of each counter.
+    /// Returns the larger of both values of each counter.
     pub(super) fn highest(&self, other: &Self) -> Self {
         self.with(other, |_, one, other| one.max(other))
     }
 
-    /// Returns the growth since `before`; for a maximum, its current value.
+    /// Returns the growth of each counter since `before`; for a maximum, its current value.
     pub(super) fn less(&self, before: &Self) -> Self {
         self.with(before, |unit, now, before| if unit == Unit::Longest { now } else { now.saturating_sub(before) })
     }

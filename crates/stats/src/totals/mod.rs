@@ -2,15 +2,16 @@
 //! of the program.
 //!
 //! * Every process that counts has an [`Account`] in memory that its parent reads, in its own cache lines. An account is
-//!   never cleared: the next process in the same slot continues with it. So no count is lost at the end of a process, and
-//!   none is counted twice.
-//! * Events of each request are counted by an engine's `Tally`, by a plain load and store: no other thread writes that
-//!   memory. Where several lanes share a process, each counts for itself, and adds that to the account once per iteration of
-//!   its event loop.
+//!   never cleared: the next process in the same slot continues with it. So no count is lost at the end of a process, and no
+//!   event is counted twice.
+//! * An engine's `Tally` counts the events of each request, by a plain load and store, because no other thread writes that
+//!   memory. Where several lanes share a process, each lane counts in memory of its own, and adds its counts to the account
+//!   once per iteration of its event loop.
 //! * The times of requests are counted in histograms, which follow the first counters.
-//! * The first process adds the growth of all accounts to the `Totals`. Workers and molds cannot write there: the numbers in
+//! * The first process adds the growth of all accounts to the `Totals`. Workers and molds cannot write there. The numbers in
 //!   their accounts are only displayed, and a sum that has become smaller changes nothing.
-//! * A master passes the totals on to the next one, in a file in memory, to which both add while both run.
+//! * At an upgrade, the first process passes the totals on to the next one, in a file in memory. Both processes add to the
+//!   file while both run.
 
 mod account;
 mod counter;
@@ -41,12 +42,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use times::add_saturating;
 
-/// Lines of the file. A later version with more counters uses lines that are zero now.
+/// The number of lines of the file. A later version with more counters uses lines that are zero now.
 const LINES: usize = 160;
 
 const _: () = assert!(ACCOUNT_LINES < LINES, "the totals have room in it");
 
-/// The words of the first line.
+/// The indexes of words in the first line.
 const MAGIC: usize = 0;
 const VERSION: usize = 1;
 const SINCE: usize = 2;
@@ -54,7 +55,7 @@ const SINCE: usize = 2;
 /// "OribiTot".
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiTot");
 
-/// The version of the format. Another version of this program with the same number can continue with the file: existing
+/// The version of the format. A version of this program with the same number here can continue with the file: existing
 /// counters keep their places, and new ones follow.
 const PRESENT_VERSION: u64 = 2;
 
@@ -63,7 +64,7 @@ const PRESENT_VERSION: u64 = 2;
 pub struct Totals {
     header: &'static SharedLine,
     account: Account,
-    /// The file of the totals; `None` if they are private to this process.
+    /// The file with the totals. `None` if the totals are private to this process.
     file: Option<TotalsFile>,
     /// The totals by route; `None` without routes.
     routes: Option<RouteTotals>,
@@ -82,7 +83,7 @@ impl TotalsFile {
 }
 
 impl Totals {
-    /// Creates totals that are never passed on, for routes of these names.
+    /// Creates totals that are never passed on, with counters for routes of these names.
     pub fn of_this_process(routes: &[&str]) -> Self {
         Self::alone().with_routes(RouteTotals::of_this_process(routes))
     }
@@ -92,7 +93,7 @@ impl Totals {
         Self::begin(lines, None).unwrap_or_else(|| unreachable!("there are as many lines as that takes"))
     }
 
-    /// Creates totals that can be passed on.
+    /// Creates totals that can be passed on to another process.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -114,10 +115,10 @@ impl Totals {
         Some(Self { header, account: Account::first_of(lines)?, file, routes: None })
     }
 
-    /// Continues with the totals of another process.
+    /// Continues with the totals that another process has left in `file`.
     ///
     /// # Errors
-    /// This version cannot read them; the message contains the reason.
+    /// This version cannot read the totals; the message contains the reason.
     pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let file = TotalsFile::of(file).map_err(|error| error.to_string())?;
         let mut totals = Self::on(file.lines.lines(), Some(file)).ok_or("it is too short")?;
@@ -127,7 +128,7 @@ impl Totals {
             (MAGIC_NUMBER, version) => format!("it has version {version}, and this program knows version {PRESENT_VERSION}"),
             _ => "it is something else".to_owned(),
         };
-        // The previous process still uses them.
+        // The previous process still uses the lines, so they stay as they are.
         totals.leave().map_err(|error| error.to_string())?;
         Err(why)
     }
@@ -142,21 +143,21 @@ impl Totals {
         self.routes.as_ref().and_then(RouteTotals::descriptor)
     }
 
-    /// Returns the file, for a process that continues with it.
+    /// Returns the file of the totals, for a process that continues with it.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|file| file.descriptor.as_fd())
     }
 
-    /// In a child that does not continue with the totals: unmaps the file, so that this process cannot write there.
+    /// In a child that does not continue with the totals: unmaps the file, so that the child cannot write there.
     ///
     /// # Errors
-    /// The operating system refused the call; the process can then still write there.
+    /// The operating system refused the call; then the child can still write there.
     pub fn leave(&mut self) -> io::Result<()> {
         self.routes.take().map_or(Ok(()), RouteTotals::leave)?;
         self.file.take().map_or(Ok(()), |file| file.lines.leave())
     }
 
-    /// Counts an event of this process itself.
+    /// Counts an event of the first process itself.
     #[inline]
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
@@ -169,7 +170,8 @@ impl Totals {
         }
     }
 
-    /// Adds the growth of accounts beyond the numbers in `folded`.
+    /// Adds the growth of some accounts. `now` is the sum of their counters. `folded` is the highest sum so far, and is
+    /// updated.
     pub fn fold(&self, folded: &FoldedCounts, now: &Counts) {
         let growth = folded.growth(now);
         for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
@@ -191,12 +193,13 @@ impl Totals {
     }
 }
 
-/// The numbers last seen in some accounts.
+/// The highest values so far of the counters in some accounts.
 #[derive(Debug, Default)]
 pub struct FoldedCounts(RefCell<Counts>);
 
 impl FoldedCounts {
-    /// Returns by how much each sum exceeds its highest value so far. A maximum, which is not a sum, is returned unchanged.
+    /// Returns by how much each sum in `now` exceeds its highest value so far, and updates that value. A maximum, which is
+    /// not a sum, is returned unchanged.
     fn growth(&self, now: &Counts) -> Counts {
         let highest = self.0.borrow().highest(now);
         now.less(&self.0.replace(highest))

@@ -1,8 +1,9 @@
-//! The sums of the counters by route, by the names of routes, in a file in memory that is passed on to the next program.
+//! The sums of the counters by route, for each name of a route, in a file in memory that is passed on to the next program.
 //!
 //! The set of routes may change with the program. So each name has a fixed place in the file: a program finds its routes by
 //! their names, and reserves free places for new names. The counters of other routes stay where they are, for a later program
-//! that has those routes again. A program reserves its places before it serves, so no two of them do it at the same time.
+//! that has those routes again. A program reserves its places before it serves, so no two programs reserve places at the same
+//! time.
 
 use super::routes::{ROUTE_LINES, RouteAccount, RouteCounts};
 use super::times::EACH;
@@ -12,39 +13,40 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most names during the life of a server. Unused places take no memory.
+/// The most names of routes during the life of a server. Unused places take no memory.
 const PLACES: usize = 128;
 
-/// Lines of a name: its length and 1, then its bytes in words.
+/// The number of lines of a name: a word with its length plus 1, then its bytes.
 const NAME_LINES: usize = 2;
 const _: () = assert!(NAME_BYTES == (NAME_LINES * EACH - 1) * size_of::<u64>());
 
 const PLACE_LINES: usize = NAME_LINES + ROUTE_LINES;
-/// Lines of the file. The first one identifies the format.
+/// The number of lines of the file. The first line identifies the format.
 const LINES: usize = 1 + PLACES * PLACE_LINES;
 
 /// "OribiRou", the first word of the file; its version is the second.
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiRou");
-/// The version of the format. Another version of this program with the same number can continue with the file.
+/// The version of the format. A version of this program with the same number here can continue with the file.
 const PRESENT_VERSION: u64 = 1;
 
 /// The totals for the routes of this program.
 #[derive(Debug)]
 pub struct RouteTotals {
-    /// The accounts, by the number of the route; `None` for a route without a place.
+    /// The accounts, by the number of the route. `None` for a route for which there was no place.
     accounts: Vec<Option<RouteAccount>>,
-    /// The file of the totals; `None` if they are private to this process.
+    /// The file with the totals. `None` if the totals are private to this process.
     file: Option<(OwnedFd, KeptLines)>,
 }
 
 impl RouteTotals {
-    /// Creates totals for routes of these names that are never passed on; `None` without routes.
+    /// Creates totals that are never passed on, for routes of these names. `None` without routes.
     pub(crate) fn of_this_process(names: &[&str]) -> Option<Self> {
         let lines = || Vec::leak((0..1 + names.len() * PLACE_LINES).map(|_| SharedLine::default()).collect());
         (!names.is_empty()).then(|| Self { accounts: accounts(lines(), names), file: None })
     }
 
-    /// Creates totals that can be passed on. Continues with the file of the previous process, if that can be read.
+    /// Creates totals that can be passed on, for routes of these names. Continues with the file `left` of the previous
+    /// process, if there is one and this version can read it. `None` without routes.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -71,7 +73,7 @@ impl RouteTotals {
         let kept = KeptLines::of_file(&file, LINES)?;
         let lines = kept.lines();
         if [0, 1].map(|word| lines[0].words[word].load(Relaxed)) != [MAGIC_NUMBER, PRESENT_VERSION] {
-            // The previous process may still use it.
+            // The previous process may still use the file, so it stays as it is.
             kept.leave()?;
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -83,15 +85,15 @@ impl RouteTotals {
         self.file.as_ref().map(|(file, _)| file.as_fd())
     }
 
-    /// In a child: unmaps the file, so that this process cannot write there.
+    /// In a child: unmaps the file, so that the child cannot write there.
     ///
     /// # Errors
-    /// The operating system refused the call; the process can then still write there.
+    /// The operating system refused the call; then the child can still write there.
     pub(super) fn leave(self) -> io::Result<()> {
         self.file.map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds the growth of the routes' counters.
+    /// Adds the growth of the counters of each route, in the order of the routes' numbers.
     pub(super) fn add(&self, routes: &[RouteCounts]) {
         for (account, counts) in self.accounts.iter().zip(routes) {
             account.iter().for_each(|account| account.add(counts));
@@ -103,7 +105,7 @@ impl RouteTotals {
     }
 }
 
-/// Returns the accounts for these names.
+/// Returns the account for each of these names. `None` for a name for which there is no place.
 fn accounts(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAccount>> {
     let lines: &[[SharedLine; PLACE_LINES]] = lines.get(1..).unwrap_or_default().as_chunks().0;
     let find = |name: &&str| {
@@ -116,7 +118,7 @@ fn accounts(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAcc
     names.iter().map(find).collect()
 }
 
-/// Returns the account for an encoded name.
+/// Finds the place of an encoded name, or reserves a free one. Returns the account there; `None` if no place is free.
 fn find_or_take(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_LINES * EACH]) -> Option<RouteAccount> {
     let words = |account: &'static [SharedLine; PLACE_LINES]| account[..NAME_LINES].iter().flat_map(|line| &line.words);
     let own = lines.iter().find(|account| words(account).zip(name).all(|(word, value)| word.load(Relaxed) == *value));
@@ -126,7 +128,7 @@ fn find_or_take(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_L
     RouteAccount::in_lines(account.last_chunk()?)
 }
 
-/// Encodes a name: its length plus 1, so that no used place begins with zero, and its bytes.
+/// Encodes a name: its length plus 1, so that no reserved place begins with zero, and its bytes.
 fn words(name: &str) -> [u64; NAME_LINES * EACH] {
     let mut bytes = [0; NAME_BYTES];
     bytes.iter_mut().zip(name.bytes()).for_each(|(target, byte)| *target = byte);

@@ -1,7 +1,7 @@
-//! Counters of the requests of each route, in memory that the parent process reads: responses by status class, and a
-//! histogram of their times.
+//! Counters of the requests of each route, in memory that the parent process reads: the number of responses by status class,
+//! and a histogram of the times.
 //!
-//! They are separate from the other counters, because the number of routes is a setting, usually zero.
+//! These counters are separate from the other counters, because the number of routes is a setting, and usually zero.
 
 use super::times::{EACH, HISTOGRAM_LINES, Histogram, HistogramAccount, add_saturating};
 use oribi_io::process::SharedLine;
@@ -9,13 +9,13 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The classes of statuses, by their first digit.
+/// The classes of statuses, named by their first digit.
 pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Lines of the counters by class.
+/// The number of lines of the counters by class.
 const CLASS_LINES: usize = CLASSES.len().div_ceil(EACH);
 
-/// Lines of a route: a counter for each class, and the histogram of the times of all requests.
+/// The number of lines of a route: a counter for each class, and the histogram of the times of all requests.
 pub const ROUTE_LINES: usize = CLASS_LINES + HISTOGRAM_LINES;
 
 /// The counters of one route.
@@ -26,7 +26,7 @@ pub(super) struct RouteAccount {
 }
 
 impl RouteAccount {
-    /// The counters in `lines`.
+    /// Returns the counters in `lines`.
     #[inline]
     pub(super) fn in_lines(lines: &'static [SharedLine; ROUTE_LINES]) -> Option<Self> {
         let (classes, times) = lines.split_first_chunk()?;
@@ -42,7 +42,7 @@ impl RouteAccount {
         RouteCounts { classes: array::from_fn(|class| self.word(class).load(Relaxed)), times: self.times.read() }
     }
 
-    /// Adds the numbers of another account.
+    /// Adds the numbers in `counts`, a copy of another account.
     pub(super) fn add(self, counts: &RouteCounts) {
         for (class, amount) in counts.classes.iter().enumerate().filter(|(_, amount)| **amount > 0) {
             add_saturating(self.word(class), *amount);
@@ -51,18 +51,19 @@ impl RouteAccount {
     }
 }
 
-/// The counters of all routes of one process, or of several one after the other, by the number of the route. Empty by
-/// default.
+/// The counters of all routes, by the number of the route, of one process, or of several processes one after the other. Empty
+/// by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoutesAccount(&'static [[SharedLine; ROUTE_LINES]]);
 
 impl RoutesAccount {
-    /// As many routes as these lines have room for.
+    /// Returns the counters in `lines`, for as many routes as the lines have room for.
     pub(super) fn in_lines(lines: &'static [SharedLine]) -> Self {
         Self(lines.as_chunks().0)
     }
 
-    /// Counts a request. `status` is that of its response, or 0 without one. With `alone`, no other thread counts there.
+    /// Counts a request of a route, and its time. `status` is the status of its response, or 0 if there was none. `alone`:
+    /// whether no other thread counts there.
     #[inline]
     pub(super) fn count(self, route: u8, status: u16, nanoseconds: u64, alone: bool) {
         let Some(route) = self.0.get(usize::from(route)).and_then(RouteAccount::in_lines) else { return };
@@ -92,7 +93,7 @@ pub struct RouteCounts {
 }
 
 impl RouteCounts {
-    /// Decodes all routes in a copy of their lines.
+    /// Decodes the counters of all routes in a copy of their lines.
     pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Vec<Self> {
         let word = |lines: &[[u64; EACH]], class: usize| lines.get(class / EACH).map_or(0, |line| line[class % EACH]);
         let one = |lines: &[[u64; EACH]]| Self {
@@ -108,7 +109,7 @@ impl RouteCounts {
     }
 }
 
-/// Joins two lists number by number. Missing numbers are zero.
+/// Joins two lists of counters, number by number, by `join`. Missing numbers are zero.
 pub(super) fn join_routes(one: &[RouteCounts], other: &[RouteCounts], join: impl Fn(u64, u64) -> u64) -> Vec<RouteCounts> {
     let none = RouteCounts::default();
     let both = (0..one.len().max(other.len())).map(|route| (one.get(route), other.get(route)));

@@ -1,4 +1,4 @@
-//! The counters as users see them: one row each. `oribi ctl`, metrics and docs/counters.md are made from the rows.
+//! The counters as users see them: a row for each. `oribi ctl`, metrics and docs/counters.md are made from the rows.
 
 use super::counter::{COUNTERS, Counter};
 
@@ -7,13 +7,15 @@ use super::counter::{COUNTERS, Counter};
 pub struct CounterRow {
     /// The counter that the row describes.
     pub counter: Counter,
-    /// Its name in `oribi ctl status --json`. Also that of its family of metrics, unless it is a part of one.
+    /// The name in `oribi ctl status --json`. Also the name of the family of metrics, unless the counter is a part of another
+    /// family.
     pub name: &'static str,
     /// The meaning, in Markdown, without a period.
     pub meaning: &'static str,
-    /// The family of metrics of which it is a part, and its labels; `None` if it is a separate family.
+    /// The family of metrics of which the counter is a part, and the labels of that part. `None` if the counter has a family
+    /// of its own.
     pub part: Option<(Family, &'static [(&'static str, &'static str)])>,
-    /// The line of `oribi ctl status`, and the word for the counter there; `None` if only `--json` has it.
+    /// The line of `oribi ctl status` that shows the counter, and the word for it there. `None` if only `--json` shows it.
     pub title: Option<(&'static str, &'static str)>,
 }
 
@@ -37,7 +39,7 @@ impl CounterRow {
         self.part.map_or_else(|| format!("{}.", self.meaning.replace('`', "")), |(family, _)| family.help.to_owned())
     }
 
-    /// Returns the labels within the family.
+    /// Returns the labels of the counter within the family.
     pub fn labels(&self) -> &'static [(&'static str, &'static str)] {
         self.part.map_or(&[], |(_, labels)| labels)
     }
@@ -67,12 +69,13 @@ const HTTP2_CONNECTIONS_ENDED: Family = Family {
     name: "http2_connections_ended",
     help: "Connections of HTTP/2 that were ended because of the client's behaviour, by the reason.",
 };
-/// The family of limits that were exceeded. It is complete: it also contains limits with a separate family.
+/// The family of exceeded limits. It contains all limits, even those whose counters have families of their own.
 pub const LIMITS_HIT: Family =
     Family { name: "limits_hit", help: "Requests refused and connections closed by a limit, by its setting." };
 const WORKERS_ENDED: Family = Family { name: "workers_ended", help: "Workers that have ended, by the reason." };
 
-/// All counters, in the order in which users see them. Parts of a family, and words of a line, follow each other.
+/// The rows of all counters, in the order in which users see them. Parts of a family follow each other, and so do the words
+/// of a line.
 #[rustfmt::skip]
 pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
     row(Counter::Responses1xx, "responses_1xx",

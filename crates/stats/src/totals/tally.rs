@@ -21,14 +21,14 @@ const EACH_REQUEST: [Counter; 12] = [
     Counter::RequestsFastCgi,
 ];
 
-/// The counters of one lane. Only its thread changes them, with a plain load and store.
+/// The counters of one lane. Only the thread of that lane changes them, with a plain load and store.
 #[derive(Debug)]
 pub struct Tally {
-    /// The lane's account: that of its process, or a separate one if the process has several lanes.
+    /// The account in which this lane counts: the account of its process, or a separate one if the process has several lanes.
     own: Account,
-    /// The account of a process with several lanes: see [`Tally::settle`].
+    /// The account of the process, if it has several lanes: see [`Tally::settle`].
     all: Option<Account>,
-    /// Bytes that [`Tally::settle`] has moved from `own` to `all`.
+    /// The number of bytes that [`Tally::settle`] has moved from `own` to `all`.
     settled: Cell<u64>,
 }
 
@@ -39,23 +39,23 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// The tally of the only lane of a process.
+    /// Returns the tally of the only lane of a process.
     pub const fn of_only_lane(account: Account) -> Self {
         Self { own: account, all: None, settled: Cell::new(0) }
     }
 
-    /// The tally of one of several lanes.
+    /// Returns the tally of one of several lanes of a process.
     pub fn of_one_lane(account: Account) -> Self {
         Self { own: Account::unshared(), all: Some(account), settled: Cell::new(0) }
     }
 
-    /// Counts an event that does not happen for each request.
+    /// Counts an event of a kind that does not occur with each request.
     #[inline]
     pub fn count(&self, counter: Counter) {
         self.all.unwrap_or(self.own).count(counter);
     }
 
-    /// Adds an amount that does not occur with each request.
+    /// Adds an amount of a kind that does not occur with each request.
     #[inline]
     pub fn add(&self, counter: Counter, amount: u64) {
         self.all.unwrap_or(self.own).add(counter, amount);
@@ -91,7 +91,8 @@ impl Tally {
         self.own.bump(Counter::BytesSent, bytes as u64);
     }
 
-    /// Returns the bytes received and sent by this lane, perhaps with those of earlier lanes.
+    /// Returns the number of bytes that this lane has received and sent. If it is the only lane of its process, the number
+    /// includes those of earlier processes.
     #[inline]
     pub fn moved(&self) -> u64 {
         self.settled.get().wrapping_add(self.in_own())
@@ -127,7 +128,7 @@ impl Tally {
         self.own.bump(Counter::RequestsFastCgi, 1);
     }
 
-    /// Counts a request that waits for its answer.
+    /// Counts a request that has begun to wait for its answer.
     #[inline]
     pub fn queued(&self) {
         self.own.bump(Counter::RequestsQueued, 1);
@@ -153,7 +154,7 @@ impl Tally {
         self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
     }
 
-    /// Counts a request of a route that has ended. `status` is that of its response, or 0 without one.
+    /// Counts a request of a route that has ended. `status` is the status of its response, or 0 if there was none.
     #[inline]
     pub fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
         match self.all {
@@ -162,7 +163,8 @@ impl Tally {
         }
     }
 
-    /// Publishes the counts of one of several lanes, before it waits, and before an app may end the process.
+    /// Adds the counts of one of several lanes to the account of the process. Called before the lane waits, and before an app
+    /// may end the process.
     #[inline]
     pub fn settle(&self) {
         if let Some(all) = self.all {

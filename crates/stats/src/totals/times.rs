@@ -10,13 +10,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A part of the time of a request, from its last byte to the last byte of its response.
+/// A part of the time of a request. The whole time runs from the last byte of the request to the last byte of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum RequestPhase {
     /// The time from the request's last byte until a worker takes it.
     Queue,
-    /// The time during which its app runs.
+    /// The time during which the app runs.
     App,
     /// The time from the app's end until all of the response has been sent.
     Send,
@@ -39,30 +39,32 @@ impl RequestPhase {
     }
 }
 
-/// One bucket up to each bound, and one above all of them.
+/// The number of buckets: one up to each bound, and one above all bounds.
 const BUCKETS: usize = BOUNDS + 1;
 
-/// The number of words of a line.
+/// The number of 64-bit words of a line.
 pub(super) const EACH: usize = 4;
 
-/// Lines of a histogram: its buckets, and the sum of all times in nanoseconds.
+/// The number of lines of a histogram: its buckets, and the sum of all times in nanoseconds.
 pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
 
-/// Lines of the histograms of all parts.
+/// The number of lines of the histograms of all parts.
 pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * RequestPhase::ALL.len();
 
-/// The number of bits after the leading one from which the search for a bucket starts: few bounds share them.
+/// The number of bits after the leading bit of a time that choose where the search for its bucket starts. Few bounds share
+/// these bits.
 const STEP_BITS: u32 = 3;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// The first bound to compare, for each bit length of a time and for the first bits after the leading one.
+/// For each bit length of a time, and for each value of the first bits after the leading bit: the index of the first bound to
+/// compare.
 const FIRST_OF_STEP: [u8; 65 * STEPS] = {
     let mut first = [0; 65 * STEPS];
     let (mut bits, mut index) = (STEP_BITS + 1, 0);
     while bits <= 64 {
         let mut step = 0;
         while step < STEPS {
-            // The shortest time of this step.
+            // The shortest time in nanoseconds with these bits.
             let least = (STEPS as u64 + step as u64) << (bits - STEP_BITS - 1);
             while index < BOUNDS && NANOSECONDS[index] < least {
                 index += 1;
@@ -105,17 +107,17 @@ impl Sample {
     }
 }
 
-/// Adds to a word that others may change at the same time.
+/// Adds to a word that other threads may change at the same time.
 pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {
     let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount)));
 }
 
-/// A histogram of one process, or of several one after the other.
+/// A histogram of one process, or of several processes one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HistogramAccount(&'static [SharedLine; HISTOGRAM_LINES]);
 
 impl HistogramAccount {
-    /// The histogram in `lines`.
+    /// Returns the histogram in `lines`.
     pub(super) const fn in_lines(lines: &'static [SharedLine; HISTOGRAM_LINES]) -> Self {
         Self(lines)
     }
@@ -125,7 +127,7 @@ impl HistogramAccount {
         &self.0[index / EACH].words[index % EACH]
     }
 
-    /// Counts a time. With `alone`, no other thread counts there, so loads and stores suffice.
+    /// Counts a time. `alone`: whether no other thread counts there, so that plain loads and stores suffice.
     #[inline]
     pub(super) fn count(self, nanoseconds: u64, alone: bool) {
         self.count_sample(Sample::of(nanoseconds), alone);
@@ -143,7 +145,7 @@ impl HistogramAccount {
         }
     }
 
-    /// Adds the numbers of another account.
+    /// Adds the numbers in `histogram`, a copy of another account.
     pub(super) fn add(self, histogram: &Histogram) {
         for (index, amount) in histogram.numbers().enumerate().filter(|(_, amount)| *amount > 0) {
             add_saturating(self.word(index), amount);
@@ -160,7 +162,7 @@ impl HistogramAccount {
 pub(super) struct TimesAccount(&'static [SharedLine; TIMES_LINES]);
 
 impl TimesAccount {
-    /// The histograms in `lines`.
+    /// Returns the histograms in `lines`.
     pub(super) const fn in_lines(lines: &'static [SharedLine; TIMES_LINES]) -> Self {
         Self(lines)
     }
@@ -170,11 +172,11 @@ impl TimesAccount {
         HistogramAccount(&self.0.as_chunks().0[part as usize])
     }
 
-    /// Counts the nanoseconds of each part of a request: see [`HistogramAccount::count`].
+    /// Counts the time of each part of a request, in nanoseconds. `alone`: see [`HistogramAccount::count`].
     #[inline(always)]
     pub(super) fn count(self, [queue, app, send, total]: [u64; RequestPhase::ALL.len()], alone: bool) {
         let app_sample = Sample::of(app);
-        // The total equals the app's time if the request waited neither for a worker nor for its client.
+        // The total equals the app's time if the request waited for no worker and its response for no client.
         let total_sample = if total == app { app_sample } else { Sample::of(total) };
         self.of(RequestPhase::Queue).count(queue, alone);
         self.of(RequestPhase::App).count_sample(app_sample, alone);
@@ -192,7 +194,7 @@ impl TimesAccount {
         self.0.iter()
     }
 
-    /// Adds the numbers of another account.
+    /// Adds the numbers in `times`, a copy of another account.
     pub(super) fn add(self, times: &Times) {
         RequestPhase::ALL.into_iter().for_each(|part| self.of(part).add(times.of(part)));
     }
@@ -206,7 +208,7 @@ impl TimesAccount {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; BUCKETS],
-    /// Nanoseconds; 64 bits suffice for 584 years.
+    /// The sum of all times in nanoseconds; 64 bits suffice for 584 years.
     sum: u64,
 }
 
@@ -221,7 +223,7 @@ impl Histogram {
         Self { buckets: array::from_fn(&word), sum: word(BUCKETS) }
     }
 
-    /// Decodes a copy of the histogram's lines, the first ones in `lines`.
+    /// Decodes a histogram in a copy of its lines, which are the first of `lines`.
     pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
         Self::of(|index| lines.get(index / EACH).map_or(0, |line| line[index % EACH]))
     }
@@ -253,12 +255,12 @@ impl Histogram {
         self.buckets.iter().copied()
     }
 
-    /// Returns the number of times up to a bound.
+    /// Returns the number of times that are not longer than `bound`.
     pub fn up_to(&self, bound: Bound) -> u64 {
         self.buckets[..=bound.number()].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
-    /// Returns the buckets that are not empty: their bounds and counts. `None` for the bucket above all bounds.
+    /// Returns the bound and the count of each bucket that is not empty. The bound is `None` for the bucket above all bounds.
     pub fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let bounds = Bound::all().map(|bound| Some(bound.time())).chain([None]);
         bounds.zip(self.buckets).filter(|(_, count)| *count > 0)

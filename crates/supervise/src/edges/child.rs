@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU32;
 
 /// The parameters of a new edge.
 pub(in super::super) struct ForkedEdge {
-    /// Its index.
+    /// The index of the edge.
     pub(super) number: usize,
     pub(super) slot: WorkerSlot,
     /// Whether an earlier edge has used its memory.
@@ -29,18 +29,18 @@ pub(in super::super) struct ForkedEdge {
     pub(super) waker: OwnedFd,
     /// The edge's end of the socket to its parent process.
     pub(super) parent_link: ParentLink,
-    /// The source of connections of the previous server.
+    /// The source of connections that the previous server's edges hand over, if there is a previous server.
     pub(super) handed: Option<Receiver>,
     pub(super) parent: Pid,
     pub(super) heirs: Heirs,
 }
 
-/// Returns `edge`, or `edge 2` where there are several.
+/// Returns `edge`, or `edge 2` where there are several: `number` is the index of the edge, and `of` the number of edges.
 pub(super) fn name(number: usize, of: usize) -> String {
     if of > 1 { format!("edge {}", number + 1) } else { "edge".to_owned() }
 }
 
-/// The signals that are meant for the parent process: it stops the edges when they have answered everything.
+/// The signals that are meant for the parent process, which stops the edges itself. An edge ignores them.
 const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
 /// The counter of ignored signals, which is never read.
@@ -118,7 +118,7 @@ impl ForkedEdge {
     }
 }
 
-/// Makes the edge stop when its parent dies: it answers arrived requests, and ends.
+/// Makes the edge stop when its parent dies: it then answers the requests that have arrived, and ends.
 fn follow(parent: Pid) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the parent dies: {error}"))?;
@@ -133,7 +133,7 @@ fn take_over_signals(
     parent_signals: &mut signals::Signals,
     heirs: Heirs,
 ) -> io::Result<Vec<Watch>> {
-    // No process may be left to kill an edge whose requests are never answered.
+    // The parent may be dead, so this timer ends an edge whose requests are never answered.
     let graceful = settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: WorkerCommand::Drain as u32 };

@@ -1,5 +1,5 @@
-//! Monitors the event loops of edges, for the service manager's watchdog. A loop runs no app, so nothing may block it; one that
-//! is stuck serves no client, and only another process can notice it.
+//! Monitors the event loops of edges, for the service manager's watchdog. A loop runs no app, so nothing may block it. A stuck
+//! loop serves no client, and only another process can notice that.
 
 use super::{Edges, EdgesPhase};
 use oribi_stats::scoreboard::WorkerState;
@@ -36,8 +36,8 @@ impl LoopMonitor {
 }
 
 impl Edges<'_> {
-    /// Whether no edge is missing, and each loop has had an iteration since the last call. Also wakes each edge, because an
-    /// idle loop sleeps, so that it has an iteration until the next call.
+    /// Whether no edge is missing, and each loop has had an iteration since the last call. Also wakes each edge, so that even
+    /// an idle loop has an iteration until the next call.
     pub(in super::super) fn are_all_live(&mut self) -> bool {
         if !self.are_all_there() {
             return false;

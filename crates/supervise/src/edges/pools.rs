@@ -1,7 +1,7 @@
 //! Creates the memory that edges share with workers, and passes it to a mold.
 //!
-//! `ORIBI_POOLS=1060,110000,24,64,262144:5,6,7,8,...;...` describes the memory of each edge: the numbers of its shape, then
-//! those of its descriptors.
+//! `ORIBI_POOLS=1060,110000,24,64,262144:5,6,7,8,...;...` describes the memory of each edge: the numbers of its shape, then,
+//! after the colon, its descriptors.
 
 use super::super::scaling;
 use oribi_config::Settings;
@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 /// The variable by which a master passes the memory to its mold.
 pub(in super::super) const POOLS: &str = "ORIBI_POOLS";
 
-/// Creates the memory of all edges, for workers with that many `lanes` each.
+/// Creates the memory of all edges, for workers with `lanes` lanes each.
 ///
 /// # Errors
 /// The system refuses.
@@ -67,7 +67,7 @@ pub(in super::super) fn inherit(value: &str) -> Result<Vec<Memory>, String> {
     Ok(pools)
 }
 
-/// Hides the descriptors from programs that the app starts.
+/// Hides the descriptors of the memory that `value` describes from programs that the app starts.
 pub(in super::super) fn claim_all(value: &str) {
     for number in parse(value).unwrap_or_default().into_iter().flat_map(|(_, numbers)| numbers) {
         // The later take-over reports errors.

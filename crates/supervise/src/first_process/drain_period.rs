@@ -19,7 +19,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Begins the drain period, after which the server stops; without one it stops now.
+    /// Begins the drain period, after which the server stops. Without a drain period the server stops now.
     pub(super) fn begin_to_drain(&mut self, now: Instant) {
         let server = &mut self.server;
         let delay = server.settings.timeouts.shutdown_delay;

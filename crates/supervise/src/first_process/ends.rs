@@ -10,7 +10,8 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 impl<W: Workforce> FirstProcess<'_, W> {
     /// Collects and records the ends of children.
     pub(super) fn reap(&mut self) {
-        // Process 1 inherits all orphans of the system, and a first process that can be upgraded those of this server.
+        // Process 1 inherits all orphans of the system. A first process that can be upgraded inherits the orphans of this
+        // server.
         if rustix::process::getpid().is_init() || self.server.succession.is_possible() {
             while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
                 self.ended(pid, status);

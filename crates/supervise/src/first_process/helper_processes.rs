@@ -9,8 +9,8 @@ use super::FirstProcess;
 use std::time::{Duration, Instant};
 
 impl<W: Workforce> FirstProcess<'_, W> {
-    /// While serving: starts the certifier, if one is wanted and missing. Not before the app serves: until then there may be no
-    /// process to answer an authority's challenge.
+    /// While serving: starts the certifier, if certificates are ordered and it is missing. Not before the app serves: until
+    /// then there may be no process to answer an authority's challenge.
     pub(super) fn keep_certifier(&mut self) {
         if !self.workforce.has_served() {
             return;
@@ -28,8 +28,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         self.server.certifier.take().into_iter().for_each(Certifier::end);
     }
 
-    /// Starts the exporter, if one is wanted and missing. It is needed in all phases, because processes that finish still send
-    /// spans.
+    /// Starts the exporter, if spans are exported and it is missing. It is needed in all phases, because processes that finish
+    /// still send spans.
     pub(super) fn keep_exporter(&mut self) {
         let runtime = self.server.runtime;
         let exporter = self.server.exporter.as_mut();

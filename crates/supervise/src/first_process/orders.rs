@@ -27,7 +27,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Returns the connections of clients by state: those of edges, or of workers if there are none.
+    /// Returns the connections of clients by state: the connections of edges, or of workers if there are no edges.
     fn connections(&self) -> Connections {
         let gauges = |row: Row| row.gauges;
         match &self.server.edges {
@@ -36,7 +36,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Returns the progress of an order that only a serving server carries out.
+    /// Returns the progress of an order that only a serving server carries out: a pending order fails when the server stops.
     fn while_serving(&self, progress: Progress) -> Progress {
         match progress {
             Progress::Pending if self.server.phase != Phase::Serving => Progress::Failed(STOPPING.to_owned()),

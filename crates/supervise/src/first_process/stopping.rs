@@ -7,8 +7,8 @@ use super::FirstProcess;
 use std::time::Instant;
 
 impl<W: Workforce> FirstProcess<'_, W> {
-    /// Begins to stop: the edges first, if there are any. A workforce that would not answer their waiting requests stops at
-    /// once.
+    /// Begins to stop: the edges first, if there are any. If the workforce would not answer the waiting requests of the edges,
+    /// it stops at the same time.
     pub(super) fn stop(&mut self) {
         let Self { server, workforce, .. } = self;
         if server.is_stopping() {
@@ -28,7 +28,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Begins a slow stop, if the settings have a spawn interval and the workforce can; returns whether it has begun.
+    /// Begins a slow stop, if the settings have a spawn interval and the workforce can stop slowly. Returns whether it has
+    /// begun.
     pub(super) fn leave_slowly(&mut self) -> bool {
         let wanted = !self.server.settings.spawn_interval.is_zero();
         wanted && self.workforce.leave_slowly(&mut self.server)

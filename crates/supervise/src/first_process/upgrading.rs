@@ -22,16 +22,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use std::time::{Duration, Instant};
 
-/// The time that a new server has to end after it was given up, beyond that for running requests.
+/// The time that a new server has to end after it was given up, beyond the time for running requests.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The state of a server with regard to an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
-    /// A part of it does not serve yet.
+    /// A part of the server does not serve yet.
     Starts,
     Serves,
-    /// It stops, or is in its drain period.
+    /// The server stops, or is in its drain period.
     Ends,
 }
 
@@ -46,8 +46,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Starts a new server from the program's file. It takes over as soon as it serves; if it cannot, the log says why, and
-    /// this one continues.
+    /// Starts a new server from the program's file. The new server takes over as soon as it serves; if it cannot, the log says
+    /// why, and this server continues.
     ///
     /// # Errors
     /// No new server was started; the message says why.
@@ -66,7 +66,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         Ok(())
     }
 
-    /// Sets the number of workers that was set in the previous server, unless the configuration has changed.
+    /// Sets the number of workers that was set while the previous server served, unless the configured number has changed
+    /// since.
     pub(super) fn keep_scale(&mut self) {
         let Some(scaled) = self.server.succession.scaled.take() else { return };
         let (configured, Scaled { configured: before, wanted }) = (self.server.settings.workers.max(1), scaled);
@@ -125,8 +126,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Finishes everything here, because the new server serves. Connections may go to its `edges`. Without any, it takes no
-    /// connections, or has no edges.
+    /// Finishes everything here, because the new server serves. `edges` are the destinations for connections. If there are
+    /// none, the new server takes no connections of this version, or has no edges.
     fn yield_to(&mut self, edges: &[Sender]) {
         let server = &mut self.server;
         let Some(pid) = server.succession.yield_to_successor() else { return };
@@ -160,7 +161,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         self.server.set_title("handing over");
     }
 
-    /// Takes over from the previous server as soon as this one serves, and records its end.
+    /// Takes over from the previous server as soon as this one serves. Afterwards records the end of the previous server.
     fn take_over_when_ready(&mut self) {
         let condition = self.condition();
         let server = &mut self.server;
@@ -188,7 +189,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             self.workforce.own_listeners();
         }
         if server.succession.guardian.is_none() {
-            // From now on the server is known by the id of this process.
+            // Without a guardian, other programs know the server by the id of this process from now on.
             match server.settings.pid_file.as_deref().map(PidFile::write).transpose() {
                 Ok(file) => server.pid_file = file,
                 Err(message) => log::error!("{message}"),
@@ -214,7 +215,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Records the end of a process; returns `false` if it was not another server.
+    /// Records the end of a process. Returns `false` if the process was not another server.
     pub(super) fn note_end_of_server(&mut self, pid: Pid, status: WaitStatus) -> bool {
         let server = &mut self.server;
         match server.succession.note_end(pid, status) {
@@ -231,8 +232,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Returns the exit status for the process, when everything of this server has ended. The guardian of a server waits for
-    /// the last one.
+    /// Returns the exit status for the process, when everything of this server has ended. A guardian waits until the last
+    /// server has ended, and returns the exit status of that server.
     pub(super) fn conclude(&mut self, status: i32) -> i32 {
         self.server.succession.wait_for_dismissed();
         if !self.server.succession.has_yielded() {
@@ -241,20 +242,20 @@ impl<W: Workforce> FirstProcess<'_, W> {
         metrics::finish(self);
         let server = &mut self.server;
         if server.succession.watched_masters.is_none() {
-            // If this process has collected the exit status of the next server, it must pass it on: the guardian learns it in
-            // no other way.
+            // If this process has collected the exit status of the next server, it must end with that status: the guardian
+            // learns it in no other way.
             return server.succession.ended.unwrap_or(0);
         }
         Title { role: "guardian", generation: None, state: "" }.show(server.settings, server.runtime);
         server.listeners.clear();
         (server.edges, server.metrics) = (None, None);
-        // This shows the new server that nothing is left here.
+        // Closing this socket shows the new server that nothing is left here.
         server.succession.after = None;
         let succession = &mut server.succession;
         let Some(watched_masters) = &mut succession.watched_masters else { return 0 };
         loop {
             server.signals.rearm();
-            // Otherwise a log that was rotated away would occupy the disk as long as this process has it open.
+            // If the log was rotated away, its old file would occupy the disk as long as this process has it open.
             if watched_masters.pass_signals_on()
                 && let Err(error) = oribi_log::reopen_error_log(server.settings)
             {
@@ -266,7 +267,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             if let Some(status) = succession.ended {
                 return status;
             }
-            // Only a signal that must be handled can interrupt it.
+            // Only a signal that must be handled can interrupt this wait.
             let arrival = server.signals.arrival();
             let mut polled: Vec<_> =
                 arrival.map(|arrival| PollFd::from_borrowed_fd(arrival, PollFlags::IN)).into_iter().collect();

@@ -11,7 +11,7 @@ use oribi_admin::control::Control;
 use oribi_admin::metrics::Metrics;
 use std::time::{Duration, Instant};
 
-/// The interval at which process 1, which inherits all orphans, collects them. Nothing depends on a shorter one.
+/// The interval at which process 1 collects the orphans that it inherits. Nothing depends on a shorter interval.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
 impl<W: Workforce> FirstProcess<'_, W> {

@@ -1,5 +1,5 @@
-//! Changes the number of workers: the first process sends it to the generations, and the serving one reports when it has that
-//! many.
+//! Changes the number of workers: the first process sends the target number to the generations, and the serving generation
+//! reports when it has that many workers.
 
 use super::super::scaling::{self, WorkerCountChange};
 use super::super::server::Server;
@@ -21,11 +21,13 @@ impl Molds<'_> {
         scaling::most_with(self.settings, capacity, self.lanes)
     }
 
-    /// Sets the target number of workers of each generation; returns a number for [`Molds::change_progress`].
+    /// Sets the target number of workers of each generation. Returns the number that identifies this change, for
+    /// [`Molds::change_progress`].
     pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
         self.wanted = scaling::check(self.settings, workers, self.most(server))?;
         self.change.sent_to = None;
-        // During a rolling reload, the generations change their numbers until the new one has that many.
+        // During a rolling reload the generations get other target numbers, until the new generation has as many workers as
+        // wanted.
         if self.rolling.is_none() {
             self.generations.iter_mut().for_each(|generation| generation.scale(self.wanted));
         }
@@ -57,7 +59,7 @@ impl Molds<'_> {
         }
     }
 
-    /// Returns the progress of that change.
+    /// Returns the progress of the change that `number` identifies.
     pub(super) fn change_progress(&self, number: u64) -> Progress {
         self.change.last.progress(number, self.wanted)
     }

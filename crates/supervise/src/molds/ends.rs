@@ -8,9 +8,9 @@ use rustix::process::{Pid, WaitStatus};
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Records that a mold has ended. Ignores other processes, which are orphans of molds or of apps.
+    /// Records that a mold has ended. Ignores all other processes: they are orphans of molds or of apps.
     pub(super) fn mold_ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
-        // Its last message may have been that it is ready.
+        // The last message of the mold may report that it is ready.
         self.listen_to_molds(server);
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
@@ -67,8 +67,8 @@ impl Molds<'_> {
     }
 }
 
-/// Whether the end of a stopping mold means that requests were cut off. Not if a signal has killed it after the edges have
-/// ended: then no client waits for its workers.
+/// Whether the end of a stopping mold means that requests were cut off. If there were edges, a mold that a signal has killed
+/// does not count: the edges have ended before, so no client waits for its workers.
 fn cuts_off(edges: bool, status: WaitStatus) -> bool {
     status.exit_status() != Some(0) && !(edges && status.terminating_signal().is_some())
 }

@@ -22,39 +22,40 @@ use std::time::{Duration, Instant};
 
 /// A generation whose mold has not been waited for yet.
 pub(super) struct Generation {
-    /// Its number, counted from 1.
+    /// The number of the generation, counted from 1.
     pub(super) number: u64,
     pub(super) pid: Pid,
     pub(super) link: Link,
     pub(super) started_at: Instant,
-    /// Whether it has loaded the app.
+    /// Whether the mold has loaded the app.
     pub(super) loaded: bool,
-    /// Whether it was killed because it took too long to load the app.
+    /// Whether the mold was killed because it took too long to load the app.
     pub(super) late: bool,
-    /// Whether its workers accept connections.
+    /// Whether the workers accept connections.
     pub(super) ready: bool,
-    /// Whether it has as many workers as the last order has set.
+    /// Whether the generation has reported that it has as many workers as the last order has set.
     pub(super) settled: bool,
-    /// The number of orders to change the number of workers, which is the number of the last one.
+    /// The number of orders to change the number of workers so far. It identifies the last order.
     scaled: u32,
-    /// Whether some of its workers cannot start.
+    /// Whether some of the workers cannot start.
     pub(super) incomplete: bool,
-    /// The reason why it cannot serve, if it has sent one.
+    /// The reason why the generation cannot serve, if the mold has sent it.
     pub(super) failure: Option<String>,
-    /// Whether its mold got a signal to end, and waits until another generation takes over.
+    /// Whether the mold got a signal to end, and waits until another generation takes over.
     pub(super) termination_requested: bool,
-    /// The time when it is killed if it has not finished. `None` while it is not leaving.
+    /// The time when the mold is killed if it has not ended. `None` while the generation is not leaving.
     pub(super) end_by: Option<Instant>,
-    /// The scoreboard that its mold and workers write, in shared memory.
+    /// The scoreboard to which the mold and its workers write, in shared memory.
     pub(super) board: Board,
-    /// Its counters that have been added to the totals.
+    /// The counters of the generation that have been added to the totals.
     pub(super) counted: FoldedCounts,
-    /// Its app metrics that have been added to the totals.
+    /// The app metrics of the generation that have been added to the totals.
     pub(super) counted_metrics: app_metrics::FoldedMetrics,
 }
 
 impl Generation {
-    /// Runs `mold`, which inherits a socket to this process and `listeners`, or `pools` in their place if there are edges.
+    /// Runs the command `mold`. The mold inherits a socket to this process and `listeners`; if there are edges, it inherits
+    /// `pools` instead of the listeners.
     pub(super) fn start(
         number: u64,
         mold: &mut Command,
@@ -86,7 +87,7 @@ impl Generation {
             Some(spans) => mold.env(SPANS, spans.as_fd().as_raw_fd().to_string()),
             None => mold.env_remove(SPANS),
         };
-        // They also serve metrics themselves.
+        // Edges also serve metrics themselves.
         let metrics_requests = MetricsClient::of_process().filter(|_| pools.is_empty());
         match &metrics_requests {
             Some(metrics_requests) => mold.env(METRICS_REQUESTS, metrics_requests.as_fd().as_raw_fd().to_string()),
@@ -127,7 +128,7 @@ impl Generation {
         })
     }
 
-    /// Announces to its mold whether the server is about to end.
+    /// Announces to the mold whether the server is about to end.
     pub(super) fn announce_drain_state(&self, drain_state: DrainState) {
         match drain_state {
             DrainState::Serving => {}
@@ -136,15 +137,15 @@ impl Generation {
         }
     }
 
-    /// Adds its counters since the last call to `totals`. Behind edges, the sums of its workers are left out, because edges
-    /// count the same events.
+    /// Adds to `totals` the counters of this generation since the last call. `own_connections`: whether workers have
+    /// connections. If not, the sums of the workers are left out, because edges count the same events.
     pub(super) fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
         totals.add(&self.counted, &self.board.counts(own_connections));
         totals.add_app_metrics(&self.counted_metrics, &self.board);
     }
 
-    /// Adds its last counters, after its mold has ended. If a signal killed the mold, each worker that was left counts as
-    /// failed.
+    /// Adds the last counters of this generation to `totals`, after its mold has ended with `status`. If a signal killed the
+    /// mold, each worker that was left counts as failed.
     pub(super) fn add_last_counts(&self, totals: &ServerTotals, own_connections: bool, status: WaitStatus) {
         self.add_counts(totals, own_connections);
         if status.exit_status().is_none() {
@@ -152,15 +153,15 @@ impl Generation {
         }
     }
 
-    /// Whether it is not leaving.
+    /// Whether the generation is not leaving.
     pub(super) fn stays(&self) -> bool {
         self.end_by.is_none()
     }
 
-    /// Reads its messages; returns whether its workers have begun to accept connections since the last call.
+    /// Reads the messages of the mold. Returns whether its workers have begun to accept connections since the last call.
     pub(super) fn has_become_ready(&mut self) -> bool {
         let before = self.ready;
-        // The system also reports the end of the mold, with the reason.
+        // The end of the socket is ignored: the system also reports the end of the mold, with the reason.
         loop {
             match self.link.receive() {
                 Received::Message(Message::Loaded) => self.loaded = true,
@@ -184,14 +185,15 @@ impl Generation {
         self.ready && !before
     }
 
-    /// Sends it the target number of workers.
+    /// Sends the mold the target number of workers.
     pub(super) fn scale(&mut self, workers: usize) {
         self.scaled = self.scaled.wrapping_add(1);
         (self.settled, self.incomplete) = (false, false);
         self.link.scale(u32::try_from(workers).unwrap_or(u32::MAX), self.scaled);
     }
 
-    /// Commands it to stop because the whole server does, and sends the time left.
+    /// Commands the mold to stop because the whole server stops, and sends the time left. Does nothing if the generation is
+    /// leaving.
     pub(super) fn stop(&self, left: Duration) {
         if !self.stays() {
             return self.retire();
@@ -200,13 +202,13 @@ impl Generation {
         self.wake_if_loading();
     }
 
-    /// Commands it to finish running requests.
+    /// Commands the mold to finish running requests.
     pub(super) fn retire(&self) {
         self.link.send(Message::Retire);
         self.wake_if_loading();
     }
 
-    /// Commands it to finish, and sets the time when it is killed otherwise.
+    /// Commands the mold to finish. It is killed if it has not ended after `patience`.
     pub(super) fn leave(&mut self, patience: Duration) {
         self.end_by = Some(Instant::now() + patience);
         self.retire();
@@ -214,15 +216,15 @@ impl Generation {
 
     fn wake_if_loading(&self) {
         if !self.ready {
-            // It may still be loading the app, and then it reads no messages.
+            // The mold may still be loading the app, and then reads no messages.
             let _ = kill_process(self.pid, Signal::TERM);
         }
     }
 
-    /// Kills it, and again at `next` if it still exists then.
+    /// Kills the mold. It is killed again at `next` if it still exists then.
     pub(super) fn end(&mut self, next: Instant) {
         log::error!("the mold of generation {} (pid {}) does not stop and is killed", self.number, self.pid);
-        // It has not been waited for, so its process id cannot belong to another process.
+        // The mold has not been waited for, so its process id cannot belong to another process.
         let _ = kill_process(self.pid, Signal::KILL);
         self.end_by = Some(next);
     }

@@ -14,7 +14,7 @@ use std::io;
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Loads the app again; returns the number of the new generation. The current one serves until the new one is ready.
+    /// Loads the app again; returns the number of the new generation. The current generation serves until the new one is ready.
     pub(super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
         self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
@@ -59,7 +59,7 @@ impl Molds<'_> {
             fresh.push(generation.number);
             server.totals.count(Counter::GenerationsLoaded);
             if generation.end_by.is_some() {
-                // It was commanded to stop while it could not read messages.
+                // The mold could not read the command to stop while it was loading the app.
                 generation.retire();
             } else if self.served {
                 newest = Some(generation.number);
@@ -88,7 +88,7 @@ impl Molds<'_> {
         }
     }
 
-    /// Starts a mold if none serves or loads, and the pause after failures is over.
+    /// Starts a mold if no mold serves or loads the app, and no pause after a failure is in progress.
     pub(super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
         if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
             return;

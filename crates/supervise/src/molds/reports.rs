@@ -25,7 +25,8 @@ pub(super) fn of_workers(generation: &Generation) -> impl Iterator<Item = Proces
 }
 
 impl Molds<'_> {
-    /// Returns the progress of a reload, or of the later one that has replaced it.
+    /// Returns the progress of the reload that has started generation `number`. If later reloads have replaced it, returns the
+    /// progress of the first of these that was not given up.
     pub(super) fn progress_of_reload(&self, number: u64) -> Progress {
         let (number, outcome) = (number..=self.started)
             .filter_map(|number| Some((number, self.reloads.outcome(number)?)))

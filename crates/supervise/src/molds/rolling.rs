@@ -1,5 +1,6 @@
-//! A rolling reload: one worker of the new generation starts, one of the current generation ends, and so on, so that there is
-//! never more than one extra worker. The first process sends the numbers; a mold reports when it has reached its target.
+//! A rolling reload: one worker of the new generation starts, then one worker of the current generation ends, and so on, so
+//! that there is never more than one extra worker. The first process sends target numbers of workers; each mold reports when it
+//! has reached its number.
 
 use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
@@ -10,9 +11,9 @@ use oribi_stats::totals::Counter;
 /// A rolling reload in progress.
 #[derive(Debug)]
 pub(super) struct Rolling {
-    /// The new generation.
+    /// The number of the new generation.
     number: u64,
-    /// The generation that it replaces.
+    /// The number of the generation that the new one replaces.
     present: u64,
     /// The number of workers of the new generation that take requests.
     up: usize,
@@ -25,8 +26,9 @@ impl Molds<'_> {
         self.settings.life.reload_mode == ReloadMode::Rolling && self.wanted > 1 && !own_sockets
     }
 
-    /// Begins a rolling reload if a generation, `present`, still serves and reloads roll; returns whether it has begun. Called
-    /// when the first worker of generation `number` takes requests.
+    /// Begins a rolling reload from generation `present` to generation `number`. Called when the first worker of generation
+    /// `number` takes requests. Returns `false`, and does nothing, if reloads do not roll, or if `present` is `None` because no
+    /// earlier generation serves.
     pub(super) fn begin_rolling(&mut self, server: &Server<'_>, number: u64, present: Option<u64>) -> bool {
         let Some(present) = present.filter(|_| self.rolls(server)) else { return false };
         for generation in &mut self.generations {
@@ -50,7 +52,7 @@ impl Molds<'_> {
         if !stays(number) || self.generations.iter().any(|one| one.number == number && one.incomplete) {
             return self.give_up_rolling(server);
         }
-        // If the current generation has died, the new one takes all the work.
+        // If the current generation has died, the new generation takes all the work.
         let grown = has_settled(number);
         let up = if grown { up + 1 } else { up };
         if !stays(present) || up >= self.wanted {
@@ -66,7 +68,7 @@ impl Molds<'_> {
         self.generations.iter_mut().for_each(|generation| generation.settled = false);
     }
 
-    /// Gives up, because the new generation cannot get all its workers.
+    /// Gives up the rolling reload, because the new generation cannot get all its workers.
     fn give_up_rolling(&mut self, server: &mut Server<'_>) {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
         let failure = self.generations.iter().find(|one| one.number == number).and_then(|one| one.failure.clone());
@@ -77,7 +79,8 @@ impl Molds<'_> {
         self.roll_back(ReloadOutcome::Failed(why));
     }
 
-    /// Ends a rolling reload, if one is in progress: the new generation leaves, and the current one gets its workers back.
+    /// Ends a rolling reload with this outcome, if one is in progress: the new generation leaves, and the current generation
+    /// gets its workers back.
     pub(super) fn roll_back(&mut self, outcome: ReloadOutcome) {
         let Some(Rolling { number, present, .. }) = self.rolling.take() else { return };
         let patience = self.patience();
@@ -86,7 +89,7 @@ impl Molds<'_> {
         self.reloads.end(number, outcome);
     }
 
-    /// Sends one generation its target number of workers.
+    /// Sends generation `number` its target number of workers.
     fn scale_one(&mut self, number: u64, workers: usize) {
         self.generations.iter_mut().filter(|one| one.number == number).for_each(|one| one.scale(workers));
     }

@@ -25,7 +25,7 @@ impl Molds<'_> {
         server.phase = Phase::Stopping { deadline: now + left + MOLD_GRACE, cut: false };
     }
 
-    /// Kills leaving molds that take too long. The system signals the death to their workers, which then finish.
+    /// Kills leaving molds that take too long. The system then sends their workers a signal, and the workers finish.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for generation in &mut self.generations {

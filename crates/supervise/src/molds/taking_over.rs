@@ -6,7 +6,7 @@ use super::Molds;
 use oribi_stats::totals::Counter;
 
 impl Molds<'_> {
-    /// Makes generation `number` serve alone: all earlier ones finish.
+    /// Makes generation `number` serve alone: all earlier generations finish.
     pub(super) fn take_over(&mut self, server: &mut Server<'_>, number: u64) {
         let patience = self.patience();
         for generation in self.generations.iter_mut().filter(|generation| generation.number < number && generation.stays()) {
@@ -23,7 +23,7 @@ impl Molds<'_> {
         server.notifier.ready(&format!("serving, generation {number}"));
     }
 
-    /// Gives up generations of which some workers cannot start, if another one serves.
+    /// Gives up generations of which some workers cannot start, if another generation serves.
     pub(super) fn give_up_incomplete(&mut self, server: &mut Server<'_>) {
         let patience = self.patience();
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
@@ -41,7 +41,7 @@ impl Molds<'_> {
         }
     }
 
-    /// Makes this server fail if it is replacing another one and not all of its workers can start.
+    /// Makes this server fail if it is to replace the previous server and not all of its workers can start.
     fn leave_it_to_server_before(&mut self, server: &mut Server<'_>) {
         if server.phase != Phase::Serving || !server.succession.is_not_ready() {
             return;

@@ -13,8 +13,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Reads the environment by `variable` for process `own`: the time in microseconds after which the service manager acts.
-    /// `None` if the service manager does not watch this process.
+    /// Reads the time after which the service manager restarts process `own` without a report, in microseconds. `variable`
+    /// returns the value of a variable of the environment. `None` if the service manager does not watch this process.
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>, own: u32, now: Instant) -> Option<Self> {
         let watched = variable("WATCHDOG_PID").is_none_or(|pid| pid.trim() == own.to_string());
         let time = variable("WATCHDOG_USEC")?.trim().parse().ok().map(Duration::from_micros).filter(|time| !time.is_zero())?;
@@ -22,7 +22,7 @@ impl Watchdog {
         watched.then(|| Self { interval: (time / 2).min(LONGEST), next: now })
     }
 
-    /// Whether it is time for a report. The next one is then due after the interval.
+    /// Whether a report is due. If so, the next report is due after the interval.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let due = now >= self.next;
         if due {

@@ -24,12 +24,13 @@ use oribi_stats::totals::Totals;
 use std::time::Instant;
 
 impl<'a> Server<'a> {
-    /// Opens or inherits everything for the first process of a server. A worker of this server has `lanes` threads that take
-    /// requests by themselves. `is_program`: the process can be executed again for an upgrade, and it has no children but those
-    /// of the server.
+    /// Opens or inherits everything for the first process of a server. `lanes`: the number of threads of each worker that take
+    /// requests by themselves. `is_program`: whether the process can be executed again for an upgrade, and has no children but
+    /// those of the server.
     ///
     /// # Errors
-    /// A part cannot be opened; the message says which, and why. The files of sockets that were created before are removed.
+    /// A part cannot be opened; the message says which, and why. The files of sockets that were created before the error are
+    /// removed.
     pub(in super::super) fn open(
         settings: &'a Settings,
         runtime: Option<&'a dyn Runtime>,
@@ -97,10 +98,10 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Makes the server of a mold, which inherits `listeners`, or `pools` instead of these if there are edges.
+    /// Creates the server of a mold, which has inherited `listeners`, or `pools` if there are edges.
     ///
     /// # Errors
-    /// Signals cannot be watched, or the user of the workers does not exist.
+    /// Signals cannot be watched, or the workers cannot run as the user of the settings.
     pub(in super::super) fn of_mold(
         settings: &'a Settings,
         runtime: &'a dyn Runtime,

@@ -1,5 +1,5 @@
-//! The guardian: the first process of a server after an upgrade. Other programs know the server by its id, so it passes signals
-//! on to the current master, and ends with the exit status of the last one.
+//! The guardian: the first process of a server after an upgrade. Other programs know the server by the id of that process. So
+//! it passes signals on to the current master, and ends with the exit status of the last master.
 
 use super::super::signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,11 +9,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_ki
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The signals that are meant for the server.
+/// The signals that the guardian passes on to the server.
 const PASSED_ON: [Signal; 8] =
     [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
-/// A later master's end of the socket to its guardian.
+/// A later master's end of the socket to the guardian.
 #[derive(Debug)]
 pub(in super::super) struct GuardianLink {
     socket: OwnedFd,
@@ -39,7 +39,7 @@ impl GuardianLink {
         self.guardian.unsigned_abs()
     }
 
-    /// Whether the guardian is this process.
+    /// Whether the guardian is `process`.
     pub(super) fn is(&self, process: i32) -> bool {
         self.guardian == process
     }
@@ -51,7 +51,7 @@ impl GuardianLink {
     }
 
     /// Makes this master stop when the guardian dies. Must be called when the previous master has ended, because only then is
-    /// the guardian the parent. Returns `false` if it has died already.
+    /// the guardian the parent of this process. Returns `false` if the guardian has died already.
     pub(in super::super) fn follow(&self) -> bool {
         let outcome = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
         if let Err(error) = outcome {
@@ -61,11 +61,11 @@ impl GuardianLink {
     }
 }
 
-/// A master that has reported.
+/// A master that has reported to the guardian.
 #[derive(Debug)]
 struct Master {
     pid: Pid,
-    /// Readable when it has ended. `None` on systems without pidfds, or if it has ended already.
+    /// A pidfd, readable when the master has ended. `None` on systems without pidfds, or if the master had ended before.
     process: Option<OwnedFd>,
 }
 
@@ -74,7 +74,7 @@ impl Master {
         Self { pid, process: pidfd_open(pid, PidfdFlags::empty()).ok() }
     }
 
-    /// Whether it has ended, even if another process has collected its status.
+    /// Whether the master has ended, even if another process has collected its exit status.
     fn has_ended(&self) -> bool {
         match &self.process {
             Some(process) => {
@@ -86,7 +86,7 @@ impl Master {
     }
 }
 
-/// The processes that a guardian watches: the current master, and previous ones that still finish.
+/// The masters that a guardian watches: the current one, and previous ones that still finish.
 #[derive(Debug)]
 pub(in super::super) struct WatchedMasters {
     present: Master,
@@ -97,7 +97,7 @@ pub(in super::super) struct WatchedMasters {
     status: Option<i32>,
 }
 
-/// Creates the socket between this process, as guardian, and later masters.
+/// Creates the socket between this process, as guardian, and later masters. Returns the guardian's end and the masters' end.
 ///
 /// # Errors
 /// The system refuses.
@@ -111,7 +111,7 @@ impl WatchedMasters {
         Self { present: Master::of(pid), finishing: Vec::new(), reports, status: None }
     }
 
-    /// Reads reports, and updates the current master.
+    /// Reads the reports of new masters, and updates the current master.
     fn receive_reports(&mut self) {
         let mut bytes = [0; 4];
         while matches!(recv(&self.reports, &mut bytes, RecvFlags::DONTWAIT), Ok((4, _))) {
@@ -133,13 +133,14 @@ impl WatchedMasters {
         if self.present.pid == pid {
             self.status = Some(status);
         } else if present_ended && self.finishing.len() < finishing {
-            // The previous master was its parent, has waited for it, and has ended with its status.
+            // The process was the parent of the current master, has waited for it, and has ended with the same exit status.
             self.status = self.status.or(Some(status));
         }
         self.status.filter(|_| present_ended && self.finishing.iter().all(Master::has_ended))
     }
 
-    /// Passes on the signals that have arrived. Returns whether one of them was to reopen logs.
+    /// Passes on the signals that have arrived: to the current master, or to the previous ones if it has ended. Returns whether
+    /// one of the signals was to reopen logs.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         self.receive_reports();
         if !self.present.has_ended() {
@@ -150,7 +151,7 @@ impl WatchedMasters {
     }
 }
 
-/// Passes the signals that have arrived on to `masters`. Returns whether one of them was to reopen logs.
+/// Passes the signals that have arrived on to `masters`. Returns whether one of the signals was to reopen logs.
 pub(in super::super) fn pass_signals_on(masters: &[Pid]) -> bool {
     let mut reopen = false;
     for signal in PASSED_ON {

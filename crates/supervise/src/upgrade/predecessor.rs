@@ -1,4 +1,4 @@
-//! The old server, in the new one, until it has ended.
+//! The old server, as the new server sees it, until the old one has ended.
 
 use super::super::inheritance::{
     APP_METRICS, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
@@ -15,20 +15,20 @@ use oribi_stats::totals::{RouteTotals, Totals};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An old server that serves, or finishes.
+/// An old server that serves, or that still finishes its requests.
 #[derive(Debug)]
 pub(in super::super) struct Predecessor {
     link: OwnedFd,
     pid: i32,
     /// Whether each listener was lent to the old server.
     lent: Vec<bool>,
-    /// Whether it has been notified that this server serves.
+    /// Whether the old server has been notified that this server serves.
     notified: bool,
 }
 
 impl Predecessor {
-    /// Returns the old server that has started this process, and its listeners, which count as lent as long as that server
-    /// needs them. `None` if this process was not started by a server.
+    /// Returns the old server that has started this process, and the listeners of that server. They count as lent until this
+    /// server takes over. `None` if no server has started this process.
     ///
     /// # Errors
     /// A listener is unusable.
@@ -41,7 +41,7 @@ impl Predecessor {
         Ok(Some((Self { link, pid, lent, notified: false }, listeners)))
     }
 
-    /// Returns the id of the process that has started this one.
+    /// Returns the id of the old server's process, which has started this one.
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
@@ -51,8 +51,9 @@ impl Predecessor {
         !self.notified
     }
 
-    /// Reports to the guardian and to the old server that this one serves, and names the destinations of connections to the
-    /// latter. The listeners belong to this server from now on.
+    /// Reports to the guardian, if there is one, and to the old server that this server serves, and sends the old server the
+    /// destinations of its connections, `edges`. From now on the listeners belong to this server, unless they were lent to the
+    /// old server.
     pub(in super::super) fn take_over(
         &mut self,
         edges: &[Sender],
@@ -60,8 +61,8 @@ impl Predecessor {
         guardian: Option<&GuardianLink>,
     ) {
         self.notified = true;
-        // The old server may end as soon as it is notified. A guardian that does not know this one by then would take that
-        // for the end of the whole server.
+        // The old server may end as soon as it is notified. If the guardian did not know this process by then, it would take
+        // that end for the end of the whole server.
         guardian.iter().for_each(|guardian| guardian.report());
         for (listener, lent) in listeners.iter_mut().zip(&self.lent) {
             listener.lent = *lent;
@@ -73,14 +74,14 @@ impl Predecessor {
         }
     }
 
-    /// Whether it has ended, or, if it is the `guardian`, finished all its requests.
+    /// Whether the old server has ended. If it is the `guardian`, whether it has finished all its requests.
     pub(in super::super) fn has_ended(&self, guardian: Option<&GuardianLink>) -> bool {
         let is_parent = || rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.pid);
-        // A process that ends closes its descriptors first, and is still a parent for a moment.
+        // A process that ends closes its descriptors first, so it may still be the parent for a moment.
         matches!(receive(&self.link), Received::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
     }
 
-    /// Returns the descriptor that is readable when it has ended.
+    /// Returns the descriptor that is readable when the old server has ended.
     pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
@@ -92,8 +93,8 @@ pub(in super::super) fn guardian() -> Option<GuardianLink> {
     Some(GuardianLink::new(socket, process))
 }
 
-/// Creates the metrics of a server with these listeners. `None` if they are off. While a new server does not serve, the old one
-/// answers.
+/// Creates the metrics of a server with these listeners. `None` if metrics are off. The old server answers requests for metrics
+/// until this server serves. `is_first`: whether there is no old server.
 ///
 /// # Errors
 /// The metrics address cannot be opened.
@@ -108,7 +109,8 @@ pub(in super::super) fn metrics(
     Metrics::of_server_before(settings, inherit_metrics(), file_of_predecessor(HISTORY))
 }
 
-/// Returns the totals of the server, and those by route: continues those of the previous server, if this one can read them.
+/// Returns the totals of the server, and those by route. They continue the totals of the old server, if this server can read
+/// them; otherwise they begin at zero.
 ///
 /// # Errors
 /// The system has no memory to share.
@@ -117,7 +119,7 @@ pub(in super::super) fn totals(settings: &Settings, is_first: bool) -> io::Resul
     Ok(totals_of_all(is_first)?.with_routes(RouteTotals::in_file(&settings.route_names(), left)?))
 }
 
-/// Returns a file in memory that the previous server has left.
+/// Returns the file in memory that the old server has left and that this variable names. `None` if there is no such file.
 fn file_of_predecessor(variable: &str) -> Option<OwnedFd> {
     environment::variable(variable).and_then(|number| adopt(number.parse().ok()?).ok())
 }
@@ -132,14 +134,14 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
     Totals::in_file()
 }
 
-/// Returns the totals of app metrics, if `settings` enable metrics: continues those of the previous server, if it has passed
-/// them on and this one can read them.
+/// Returns the totals of app metrics. They continue the totals of the old server, if it has passed them on and this server can
+/// read them. `None` if `settings` disable metrics.
 ///
 /// # Errors
 /// The system has no memory to share.
 pub(in super::super) fn app_metrics(settings: &Settings, is_first: bool) -> io::Result<Option<AppMetricTotals>> {
     let number = if is_first { None } else { environment::variable(APP_METRICS).and_then(|number| number.parse().ok()) };
-    // The file is adopted even if metrics are off, so that it is closed.
+    // The file is adopted even if metrics are off, so that its descriptor is closed.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
     if !settings.serves_metrics() {
         return Ok(None);
@@ -152,7 +154,7 @@ pub(in super::super) fn app_metrics(settings: &Settings, is_first: bool) -> io::
     AppMetricTotals::begin().map(Some)
 }
 
-/// Adopts the totals of the previous server. `None` if it has passed none on. The error says why they cannot be read.
+/// Takes over the totals of the old server. `None` if it has passed none on. The error says why they cannot be read.
 fn totals_of_predecessor() -> Option<Result<Totals, String>> {
     let number = environment::variable(TOTALS)?.parse().ok()?;
     Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))

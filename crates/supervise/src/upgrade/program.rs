@@ -1,4 +1,4 @@
-//! The program of this process, to be started again from the file that is then at its path.
+//! The program of this process, which an upgrade starts again from the file that is then at its path.
 
 use super::super::detach::started_in;
 use super::super::inheritance::OWN;
@@ -17,7 +17,8 @@ pub(in super::super) struct Program {
     name: OsString,
     arguments: Vec<OsString>,
     directory: Directory,
-    /// The original environment, because an app may have changed it. Without our own variables, which are for this process.
+    /// The original environment, because an app may have changed the current one. Without the server's own variables, which
+    /// were meant for this process only.
     environment: Vec<(OsString, OsString)>,
     /// The file of this process, which may have been replaced or removed since.
     file: Option<PathBuf>,
@@ -34,8 +35,8 @@ impl Program {
         Self { name, arguments: arguments.collect(), directory, environment, file }
     }
 
-    /// Returns the command to run it again. The file is looked up as the first time: a name with a slash is a path, which may
-    /// lead over a link to another version by now; others are looked up in PATH.
+    /// Returns the command that runs the program again. The file is looked up as at the first start: a name with a slash is a
+    /// path, in which a link may lead to another version now; other names are looked up in PATH.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(self.file());
         command.arg0(&self.name).args(&self.arguments);

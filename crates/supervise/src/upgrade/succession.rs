@@ -1,4 +1,4 @@
-//! The predecessor and the successor of a server process.
+//! The servers before and after a server process.
 
 use super::super::scaled::Scaled;
 use super::super::server_totals::{ADDS_EVERY, ServerTotals};
@@ -18,36 +18,36 @@ const LOOK_FOR_EDGES: Duration = Duration::from_millis(5);
 
 /// The servers before and after this one.
 pub(in super::super) struct Succession {
-    /// The program. `None` if this server cannot be started again.
+    /// The program to start for an upgrade. `None` if this server cannot be started again.
     program: Option<Program>,
     /// The previous server, until it has ended.
     pub(in super::super) before: Option<Predecessor>,
-    /// The first process of this server, if that is another one.
+    /// The socket to the first process of this server, the guardian, if that is another process.
     pub(in super::super) guardian: Option<GuardianLink>,
     /// The next server, from its start until it serves or is given up.
     pub(in super::super) successor: Option<Successor>,
-    /// The socket on which later servers report to this process, if it becomes the guardian.
+    /// The socket on which later masters report to this process, if this process becomes the guardian.
     reports: Option<OwnedFd>,
-    /// Intended successors that were given up and must end.
+    /// New servers that were given up before they served, and that must end.
     dismissed: Vec<Dismissed>,
     /// The outcome of the last upgrade.
     pub(in super::super) outcome: Progress,
-    /// The server that serves instead of this one, and the socket by which it notices the end of this one.
+    /// The server that serves instead of this one, with the socket by which that server notices the end of this one.
     pub(in super::super) after: Option<Successor>,
     pub(in super::super) watched_masters: Option<WatchedMasters>,
-    /// The exit status of the server, if its guardian, this process, has no master left to watch; in another process that of
-    /// the server that serves instead of this one, if that has ended.
+    /// If this process is the guardian: the exit status of the server, when no master is left to watch. In another process: the
+    /// exit status of the server that serves instead of this one, if that server has ended.
     pub(in super::super) ended: Option<i32>,
-    /// The number of workers that the previous server has left, until it is set here.
+    /// The number of workers that was set while the previous server served, until this server has taken it over.
     pub(in super::super) scaled: Option<Scaled>,
 }
 
 impl Succession {
-    /// Returns the succession of this process, whose `program` can be started again, and the listeners of the previous
-    /// server, if there was one.
+    /// Returns the succession of this process, whose `program` can be started again, and the listeners of the previous server,
+    /// if there was one.
     ///
     /// # Errors
-    /// Such a listener is unusable.
+    /// A listener of the previous server is unusable.
     pub(in super::super) fn of_process() -> Result<(Self, Option<Vec<Listener>>), String> {
         let (before, listeners) = Predecessor::of_environment()?.unzip();
         let guardian = if before.is_some() { predecessor::guardian() } else { None };
@@ -72,19 +72,19 @@ impl Succession {
         }
     }
 
-    /// Whether this process can start a successor. If so, it waits for all its children, and for those of processes below it
-    /// that have died.
+    /// Whether this process can start a successor. If so, it waits for all its children, and also for descendants whose parents
+    /// have died.
     pub(in super::super) fn is_possible(&self) -> bool {
         self.program.is_some()
     }
 
-    /// In a process that has just been forked: closes the sockets to other servers, by which these notice the end of this
-    /// one.
+    /// In a process that has just been forked: closes the sockets to other servers. These servers notice the end of this server
+    /// by the end of its sockets.
     pub(in super::super) fn close(&mut self) {
         *self = Self::none();
     }
 
-    /// Whether the previous server still serves.
+    /// Whether the previous server still serves, so that this server has not taken over.
     pub(in super::super) fn is_not_ready(&self) -> bool {
         self.before.as_ref().is_some_and(Predecessor::serves)
     }
@@ -110,7 +110,7 @@ impl Succession {
         before.into_iter().chain(self.successor.as_ref().map(Successor::descriptor))
     }
 
-    /// Returns the longest time that the server may sleep. `None` without a deadline. `served`: whether its app serves.
+    /// Returns the longest time that this process may sleep. `None` without a deadline. `served`: whether the app has served.
     pub(in super::super) fn patience(&self, served: bool, now: Instant) -> Option<Duration> {
         if served && self.is_not_ready() {
             return Some(LOOK_FOR_EDGES);
@@ -138,10 +138,10 @@ impl Succession {
         if let Some(successor) = &self.successor {
             return Err(format!("an upgrade is under way already (pid {})", successor.pid));
         }
-        // Only a service manager follows the id of the main process.
+        // No guardian is needed if a service manager follows the id of the main process.
         let own = if self.guardian.is_none() && !has_manager { guardian::socket().map(Some) } else { Ok(None) };
         let started = own.and_then(|own| {
-            // Later servers become children of the guardian when the previous one has ended.
+            // Later servers become children of the guardian when the server that has started them has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
             let successor = Successor::start(program, listeners, link, totals, metrics, (limit, scaled))?;
@@ -153,14 +153,15 @@ impl Succession {
         Ok(pid)
     }
 
-    /// Gives up the new server, which has not taken over.
+    /// Gives up the new server, which has not taken over, for the reason `why`. It is killed if it has not ended after
+    /// `patience`.
     pub(in super::super) fn dismiss(&mut self, why: String, patience: Duration) {
         self.reports = None;
         self.dismissed.extend(self.successor.take().map(|successor| successor.dismiss(patience)));
         self.outcome = Progress::Failed(why);
     }
 
-    /// Kills given-up servers that have not ended by themselves.
+    /// Kills given-up servers that have not ended in time.
     pub(in super::super) fn end_dismissed(&mut self, now: Instant) {
         self.dismissed.iter_mut().for_each(|dismissed| dismissed.end_if_late(now));
     }
@@ -172,7 +173,7 @@ impl Succession {
         }
     }
 
-    /// Records that the new server serves; returns its process id.
+    /// Records that the new server serves; returns its process id. `None` if there is no new server.
     pub(in super::super) fn yield_to_successor(&mut self) -> Option<Pid> {
         let after = self.successor.take()?;
         let pid = after.pid;
@@ -181,15 +182,15 @@ impl Succession {
         if self.watched_masters.is_none()
             && let Err(error) = rustix::process::set_child_subreaper(None)
         {
-            // This process may take longer to finish than that server takes to be replaced by yet another one. That one must
-            // then become the child of the guardian, which waits for it and whose death it follows.
+            // The new server may be replaced by yet another server before this process has finished. That third server must
+            // then become the child of the guardian, which waits for it, and whose death it follows.
             log::error!("cannot make the first process the parent of later servers: {}", std::io::Error::from(error));
         }
         self.outcome = Progress::Done(format!("the new server has taken over (pid {pid})"));
         Some(pid)
     }
 
-    /// Records the end of a process.
+    /// Records the end of process `pid`; returns the relation of that process to this server.
     pub(in super::super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> EndedProcess {
         if self.successor.take_if(|successor| successor.pid == pid).is_some() {
             self.reports = None;
@@ -207,7 +208,7 @@ impl Succession {
         if known { EndedProcess::Other } else { EndedProcess::Stranger }
     }
 
-    /// Passes signals on if another server serves. Returns `false` if they are for this one.
+    /// If another server serves, passes on the signals that have arrived. Returns `false` if the signals are for this process.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         match (&mut self.watched_masters, &self.after) {
             // The other server has ended.

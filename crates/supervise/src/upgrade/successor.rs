@@ -1,4 +1,4 @@
-//! The new server, in the old one, until it serves.
+//! The new server, as the old server sees it, until the new one serves.
 
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The interval at which this process, at its own end, checks for the end of another server.
+/// The interval at which this process, before it ends, checks for the end of a given-up server.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A new server that does not serve yet.
@@ -28,24 +28,25 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(in super::super) struct Successor {
     pub(in super::super) pid: Pid,
     link: OwnedFd,
-    /// The destinations of connections.
+    /// The destinations of connections that the new server has named so far.
     edges: Vec<Sender>,
     late_at: Instant,
 }
 
-/// The progress of its start.
+/// The progress of the start of a new server.
 #[derive(Debug)]
 pub(in super::super) enum SuccessorProgress {
     Loading,
-    /// It serves. Connections may go to these edges. Without any, its version takes no connections, or it has no edges.
+    /// The new server serves. Connections may go to these edges. If there are none, the new server takes no connections of this
+    /// version, or has no edges.
     Serves(Vec<Sender>),
-    /// It takes too long.
+    /// The new server takes too long.
     Late,
 }
 
 impl Successor {
-    /// Starts `program`, which inherits the listeners and the number of workers that was set, and has `limit` to load its app
-    /// and to serve.
+    /// Starts `program`, which inherits the listeners, the counters, and the number of workers that was set. The new server has
+    /// the time `limit` to load its app and to serve.
     ///
     /// # Errors
     /// The system refuses, or the program does not exist.
@@ -61,7 +62,7 @@ impl Successor {
         let mut command = program.command();
         command.env(UPGRADE, format!("{}:{}", given.as_raw_fd(), std::process::id()));
         command.env(LISTENERS, describe(listeners));
-        // Clients can resume their TLS sessions with this server at the new one.
+        // Clients of this server can resume their TLS sessions at the new server.
         let vault = Vault::fill(listeners)?;
         if let Some(vault) = &vault {
             command.env(VAULT, vault.as_raw_fd().to_string());
@@ -104,33 +105,33 @@ impl Successor {
         Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + limit })
     }
 
-    /// Returns its progress, after its messages since the last call.
+    /// Returns the progress of the start, after the messages since the last call.
     pub(in super::super) fn progress(&mut self, now: Instant) -> SuccessorProgress {
         loop {
             match receive(&self.link) {
                 Received::Edge(edge) => self.edges.push(edge),
                 Received::Ready => return SuccessorProgress::Serves(std::mem::take(&mut self.edges)),
                 Received::Unknown => {}
-                // The system reports its end.
+                // If the new process has ended, the system reports that.
                 Received::Nothing | Received::End if now >= self.late_at => return SuccessorProgress::Late,
                 Received::Nothing | Received::End => return SuccessorProgress::Loading,
             }
         }
     }
 
-    /// Returns the time when it has taken too long.
+    /// Returns the time from which the start of the new server takes too long.
     pub(in super::super) fn late_at(&self) -> Instant {
         self.late_at
     }
 
-    /// Returns the descriptor that is readable when it has sent a message.
+    /// Returns the descriptor that is readable when the new server has sent a message.
     pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
 
-    /// Sends it TERM. It is killed after `patience`.
+    /// Sends the new server TERM. It is killed if it has not ended after `patience`.
     pub(super) fn dismiss(self, patience: Duration) -> Dismissed {
-        // If it serves after all by now, or is about to, it finishes its requests.
+        // If the new server has just begun to serve, it finishes its requests.
         let _ = kill_process(self.pid, Signal::TERM);
         Dismissed { pid: self.pid, end_at: Instant::now() + patience, ended: false }
     }
@@ -145,21 +146,21 @@ pub(in super::super) struct Dismissed {
 }
 
 impl Dismissed {
-    /// Returns the time when it is killed.
+    /// Returns the time when the server is killed.
     pub(super) fn end_at(&self) -> Instant {
         self.end_at
     }
 
-    /// Kills it if it is late.
+    /// Kills the server if it has not ended in time.
     pub(super) fn end_if_late(&mut self, now: Instant) {
         if now >= self.end_at && !std::mem::replace(&mut self.ended, true) {
             log::warn!("the server that was given up (pid {}) has not ended and is killed", self.pid);
-            // It has not been waited for, so its process id cannot belong to another process.
+            // The server has not been waited for, so its process id cannot belong to another process.
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the server, and kills it if that takes too long.
     pub(super) fn wait(mut self) {
         while matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None) | Err(Errno::INTR)) {
             self.end_if_late(Instant::now());

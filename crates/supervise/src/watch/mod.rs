@@ -1,7 +1,7 @@
 //! Watches the files of an app, to reload it when one of them changes, for development.
 //!
-//! It uses the kernel's inotify directly, and reads it in the event loop of the process. A crate for this would start a
-//! thread, and the processes that fork edges and workers must not have any.
+//! This process uses the kernel's inotify directly, and reads it in its event loop. A crate for this would start a thread, and
+//! the processes that fork edges and workers must not have other threads.
 
 mod names;
 
@@ -18,11 +18,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The time without changes before the app is loaded: an editor writes a file in several steps, and a checkout writes many
+/// The time without changes after which the app is loaded: an editor writes a file in several steps, and a checkout writes many
 /// files.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// The time after which the app is loaded in spite of further changes.
+/// The time after the first change after which the app is loaded in spite of further changes.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// The depth to which folders are watched: deeper ones hardly belong to an app, and a loop of mounts ends there.
@@ -33,11 +33,11 @@ const DEPTH: usize = 32;
 struct Folder {
     path: PathBuf,
     depth: usize,
-    /// The only file in it that counts, without anything below. `None` if everything counts.
+    /// The name of the only file in the folder that counts. `None` if everything in the folder and below it counts.
     only: Option<OsString>,
 }
 
-/// A change for which the app has not been loaded.
+/// A change since the last load of the app.
 #[derive(Debug)]
 struct PendingChange {
     path: PathBuf,
@@ -69,7 +69,7 @@ pub(super) fn begin(settings: &Settings) -> Option<Watch> {
     watch.ok()
 }
 
-/// Whether to load the app because of a change, which is logged.
+/// Whether the app must be loaded because of a change. Logs that change.
 pub(super) fn look(watch: Option<&mut Watch>) -> bool {
     let changed = watch.and_then(|watch| watch.take_change(Instant::now()));
     if let Some(path) = &changed {
@@ -92,7 +92,7 @@ impl Watch {
             let Ok(real) = real else { continue };
             match (real.is_dir(), path.parent(), path.file_name()) {
                 (true, ..) => watch.add(real, 0),
-                // Editors replace a file by a new one, so its folder is watched.
+                // Editors replace a file by a new file, so the folder is watched instead of the file.
                 (false, Some(parent), Some(name)) => {
                     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
                     watch.add_one(Folder { path: parent.to_owned(), depth: DEPTH, only: Some(name.to_owned()) });
@@ -108,15 +108,15 @@ impl Watch {
         self.inotify.as_fd()
     }
 
-    /// Returns the changed file when changes have stopped. Must be called whenever the descriptor is readable, and after
-    /// [`Watch::wait`].
+    /// Returns the first changed file when no further changes have followed for some time. Must be called whenever the
+    /// descriptor is readable, and when the time of [`Watch::wait`] has passed.
     pub(super) fn take_change(&mut self, now: Instant) -> Option<PathBuf> {
         self.read(now);
         let due = |change: &mut PendingChange| now >= change.last + QUIET || now >= change.first + LONGEST;
         self.change.take_if(due).map(|change| change.path)
     }
 
-    /// Returns the time until the app must be loaded. `None` without a change.
+    /// Returns the time until [`Watch::take_change`] returns the change. `None` without a change.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let change = self.change.as_ref()?;
         Some((change.last + QUIET).min(change.first + LONGEST).saturating_duration_since(now))
@@ -167,7 +167,7 @@ impl Watch {
         } else if !names::is_ignored_folder(name) && folder.only.is_none() {
             let depth = folder.depth + 1;
             if events.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
-                // Files may have been created in it before it was watched.
+                // Files may have been created in the folder before it was watched.
                 self.add(path.clone(), depth);
             }
             self.changed(path, now);
@@ -196,13 +196,13 @@ impl Watch {
         }
     }
 
-    /// Watches a single folder. Returns whether more can be watched.
+    /// Watches a single folder. Returns whether the system permits more watches.
     fn add_one(&mut self, folder: Folder) -> bool {
         let changes = WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::CREATE | WatchFlags::DELETE;
         let events = changes | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
         match inotify::add_watch(&self.inotify, &folder.path, events) {
             Ok(number) => {
-                // A folder of which only one file counts may be below one that counts as a whole.
+                // The same folder may be watched as a whole and for a single file. Then it counts as a whole.
                 if folder.only.is_none() || !self.folders.contains_key(&number) {
                     self.folders.insert(number, folder);
                 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 const FOLDERS: [&str; 10] =
     ["log", "logs", "tmp", "temp", "cache", "coverage", "node_modules", "storage", "cover_db", "__pycache__"];
 
-/// The suffixes of the names of such files: backups of editors, logs, and databases with their journals.
+/// The suffixes of the names of files that are ignored: backups of editors, logs, and databases with their journals.
 const ENDS: [&str; 17] = [
     "~", ".swp", ".swo", ".swx", ".tmp", ".temp", ".bak", ".orig", ".log", ".pid", ".sock", ".db", ".sqlite", ".sqlite3",
     "-journal", "-wal", "-shm",
@@ -18,7 +18,7 @@ pub(super) fn is_ignored_folder(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".") || FOLDERS.iter().any(|folder| name == *folder)
 }
 
-/// Whether a file is ignored. Vim writes `4913` to test its permissions, and `#name#` belongs to Emacs.
+/// Whether a file is ignored. Vim writes a file `4913` to test its permissions, and files `#name#` belong to Emacs.
 pub(super) fn is_ignored_file(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     // `.env` is read by many apps.

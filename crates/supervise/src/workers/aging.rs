@@ -1,5 +1,5 @@
-//! Requests the replacement of workers that are old or use much memory, by the same flag that workers set after their number of
-//! requests.
+//! Requests the replacement of workers that are old or use much memory: sets the state by which a worker also asks for it after
+//! its number of requests.
 
 use super::super::member::Member;
 use super::super::memory_use::{proportional, resident, resident_of_its_own};
@@ -9,14 +9,14 @@ use oribi_stats::totals::Counter;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The interval at which the memory of each worker is checked. For a worker below its limit this reads one small file.
+/// The interval at which the memory of each worker is checked. For a worker below its limit, the check reads one small file.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The ratio of the pause after an exact measurement of a worker to its duration, so that measuring takes 2 % of a processor.
-/// The pause ends early if the worker has grown so much that it may have reached its limit.
+/// After an exact measurement of a worker, the next one waits for this many times the duration of the measurement. So measuring
+/// takes 2 % of a processor. The pause ends early if the worker has grown so much that it may have reached its limit.
 const PAUSE_FACTOR: u32 = 50;
 
-/// The longest such pause: shared pages may have become a worker's own without any growth.
+/// The longest pause after an exact measurement: shared pages may become a worker's own although the worker does not grow.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Returns the age at which a worker is due, drawn between three quarters of `most` and `most`.
@@ -65,8 +65,9 @@ impl Workers<'_> {
     }
 }
 
-/// Returns the memory of a worker, exactly if it may be more than `limit`. `None` if the worker has ended. Sets `estimates`
-/// when the system refuses exact numbers.
+/// Returns the memory use of a worker in bytes. The number is exact, or is that of the last exact measurement, if the worker
+/// may use more than `limit`. `None` if the worker has ended. Sets `estimates` when the system refuses exact numbers; then the
+/// number is estimated.
 fn measure(member: &mut Member, limit: u64, now: Instant, estimates: &mut bool) -> Option<u64> {
     let process = member.pid.as_raw_nonzero().get().unsigned_abs();
     member.next_measurement = now + LOOK;

@@ -7,8 +7,9 @@ use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
 
 impl Workers<'_> {
-    /// Counts the end of a worker that was last in this `state`. An end that was not requested is a failure, even if a
-    /// replacement had been requested before. Only stuck apps have their own counter.
+    /// Counts the end of a worker whose last state was `state`. `failed`: whether no process has requested the end. Such an end
+    /// counts as a failure, even if the replacement of the worker had been requested before. Only the end because of a stuck
+    /// app has its own counter.
     pub(super) fn count_end(&self, server: &Server<'_>, member: &Member, state: WorkerState, failed: bool) {
         let stops = matches!(server.phase, Phase::Leaving { .. } | Phase::Stopping { .. } | Phase::Failed);
         let cause = match member.cause {
@@ -26,7 +27,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Returns the counter for the worker with this index, which is about to retire.
+    /// Returns the counter for the end of the worker with this index, which is about to retire.
     pub(super) fn cause_of_retirement(&self, index: usize) -> Counter {
         let member = &self.members[index];
         match member.cause {

@@ -9,8 +9,8 @@ use oribi_stats::totals::Counter;
 use std::time::Instant;
 
 impl Workers<'_> {
-    /// Handles the request of an edge about a process, if it is one of these workers. A worker that is killed is replaced. If
-    /// an app is stuck, the requests of the worker's other threads may finish.
+    /// Handles the request of an edge about a process, if the process is one of these workers. A killed worker is replaced. If
+    /// an app is stuck, the requests of the worker's other threads may finish first.
     pub(super) fn handle_edge_request(&mut self, WorkerRequest { process, reason }: WorkerRequest) {
         let is_it = |member: &&mut Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
         let Some(member) = self.members.iter_mut().find(is_it) else {

@@ -25,7 +25,8 @@ impl Workers<'_> {
         }
     }
 
-    /// Records that a worker has ended, and decides whether and when another one starts. `status` is `None` if it is lost.
+    /// Records that a worker has ended, and decides whether and when another one starts. `status` is `None` if the exit status
+    /// is lost.
     pub(super) fn worker_ended(&mut self, server: &mut Server<'_>, index: usize, status: Option<WaitStatus>) {
         let member = self.members.remove(index);
         let given_up = member.was_replaced_before_ready();
@@ -74,8 +75,8 @@ impl Workers<'_> {
                 return;
             }
         }
-        // After `started` the replacement is already due. An outdated starter does not delay the newer workers that were
-        // requested.
+        // If the worker had `started`, its replacement is due already. If a replacement of all workers was requested while this
+        // worker was starting, its end does not delay the newer workers.
         if started || member.outdated && self.replacing {
             return;
         }
@@ -91,8 +92,8 @@ impl Workers<'_> {
         }
     }
 
-    /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that kills its worker does not
-    /// make others wait.
+    /// Requests the replacement of a worker that had served, without a pause: a request that kills its worker must not make
+    /// other requests wait.
     fn replace_at_once(&mut self, server: &Server<'_>, now: Instant) {
         let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         if serves && self.has_too_few() && self.pace.lost(now) {

@@ -1,6 +1,6 @@
-//! Finds workers whose app has executed another program (exec). Only the process that forked them can notice that: the pipe
-//! that belongs to the worker's program has no reader, and the process still exists. The clients of the worker get an error at
-//! once, another worker is started, and the program may run until `--graceful-timeout`, as any replaced worker.
+//! Finds workers whose app has executed another program (exec). Only the process that forked the worker can notice that: the
+//! pipe to the worker's program has lost its reader, but the process still exists. The clients of the worker get an error at
+//! once, another worker is started, and the other program may run until `--graceful-timeout`, as any replaced worker.
 
 use super::super::member::Member;
 use super::super::server::Server;
@@ -35,13 +35,13 @@ impl Workers<'_> {
     }
 }
 
-/// Whether the pipe to the worker has lost its reader: its program or its process has ended.
+/// Whether the pipe to the worker has lost its reader, because the worker's program or process has ended.
 fn has_left(member: &Member) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(member.waker.as_fd(), PollFlags::empty())];
     poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Whether the process has memory. A process that ends releases its memory before its descriptors.
+/// Whether the process still has memory. A process that ends releases its memory before it closes its descriptors.
 fn is_there(process: u32) -> bool {
     let size = std::fs::read_to_string(format!("/proc/{process}/statm"));
     size.is_ok_and(|size| size.split(' ').next().is_some_and(|pages| pages != "0"))

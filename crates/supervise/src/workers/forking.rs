@@ -56,7 +56,7 @@ impl Workers<'_> {
         }
     }
 
-    /// In a new worker: closes the descriptors of its parent, and runs the worker.
+    /// In a new worker: closes the descriptors that only the parent may have, and runs the worker.
     fn become_worker(
         &mut self,
         server: &mut Server<'_>,

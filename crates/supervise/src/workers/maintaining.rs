@@ -16,7 +16,7 @@ use std::time::Instant;
 /// The number of workers of each kind.
 #[derive(Debug, Default)]
 struct WorkerCounts {
-    /// Workers that need no replacement now.
+    /// Workers that stay, or whose replacement must not start yet.
     staying: usize,
     /// Workers that take requests.
     accepting: usize,
@@ -27,7 +27,7 @@ struct WorkerCounts {
 }
 
 impl Workers<'_> {
-    /// Sets the target number of workers; returns the number of this change.
+    /// Sets the target number of workers; returns the number that identifies this change.
     pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
         let workers = scaling::check(self.settings, workers, self.most(server))?;
         let number = self.change.begin();
@@ -50,9 +50,9 @@ impl Workers<'_> {
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
         let end_by = Instant::now() + self.settings.timeouts.graceful;
         for member in &mut self.members {
-            // The end of workers that could not serve does not predict the fate of the new ones.
+            // Workers that end because they could not serve do not predict the fate of the new workers.
             member.outdated = member.serving().is_some() || member.slot.state() == WorkerState::Starting;
-            // It began to start before the replacement was requested, and others serve.
+            // This worker began to start before the replacement was requested, and other workers serve. So it is not needed.
             if whole && self.served && member.serving() == Some(WorkerState::Starting) {
                 member.retire(end_by);
             }
@@ -67,7 +67,7 @@ impl Workers<'_> {
         log::info!("replacing the workers{how}");
     }
 
-    /// Starts missing workers, and retires replaced and surplus ones.
+    /// Starts missing workers, and retires workers that are replaced or surplus.
     pub(super) fn maintain_number(&mut self, server: &mut Server<'_>) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
@@ -100,8 +100,8 @@ impl Workers<'_> {
             self.pace.is_complete();
         }
         if self.replaces_whole() && counts.fresh < self.wanted {
-            // If one replacement follows another before that is complete, more outdated workers may accept than are wanted.
-            // The excess ones retire at once.
+            // If another replacement is requested before the last one is complete, more outdated workers may accept than are
+            // wanted. The excess workers retire at once.
             while counts.accepting - counts.fresh > self.wanted
                 && let Some(index) = self.dispensable()
             {
@@ -125,7 +125,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Reports to the waiting client or master that the target number is reached.
+    /// Reports to the client or master that waits for it that the target number is reached, if it is.
     fn report_if_settled(&mut self, counts: &WorkerCounts) {
         let as_many = !counts.changing && counts.accepting == self.wanted;
         if as_many {
@@ -143,7 +143,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Reports to the waiting master or client that a worker cannot start.
+    /// Reports to the client or master that waits for the target number that a worker cannot start.
     pub(super) fn report_shortage(&mut self, why: &str) {
         self.change.fail(why);
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
@@ -171,8 +171,8 @@ impl Workers<'_> {
     /// Counts the workers.
     fn counts(&self) -> WorkerCounts {
         let old_first = self.settings.life.replace_order == ReplaceOrder::OldFirst;
-        // One outdated worker at a time is replaced: the next one follows when the replacement of this one accepts and this one
-        // has its command to retire.
+        // The outdated workers are replaced one after the other: this one first. The next one follows when the replacement of
+        // this one accepts, and this one has its command to retire.
         let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
         let mut counts = WorkerCounts::default();
         for (index, member) in self.members.iter().enumerate() {
@@ -187,12 +187,12 @@ impl Workers<'_> {
                     counts.accepting += 1;
                     counts.fresh += usize::from(!member.outdated);
                 }
-                // Its replacement starts now or, with the order "old first", when this one has ended.
+                // The replacement of this worker starts now. With the order "old first", it starts when this worker has ended.
                 Some(WorkerState::Retiring) => {
                     counts.staying += usize::from(old_first && stays);
                     counts.accepting += 1;
                 }
-                // The decision about others is made when it has ended.
+                // If the worker could not serve, [`Self::worker_ended`] decides whether another one starts.
                 None if member.has_given_up() || member.late => counts.staying += usize::from(stays),
                 None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
                     counts.staying += 1;
@@ -204,8 +204,8 @@ impl Workers<'_> {
         counts
     }
 
-    /// Returns the index of the worker to retire next with the order "old first": one that has asked for it, else an outdated
-    /// one.
+    /// Returns the index of the worker to retire next with the order "old first": a worker that has asked for its replacement,
+    /// or else an outdated one. `None` if there is neither.
     fn due(&self) -> Option<usize> {
         let asking = self.members.iter().position(|member| member.serving() == Some(WorkerState::Retiring));
         let rolls = self.replacing && !self.replaces_whole();
@@ -237,14 +237,15 @@ impl Workers<'_> {
         Shard { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
     }
 
-    /// Whether another worker accepts connections in this worker's shard.
+    /// Whether another worker accepts connections in the shard of this worker.
     fn is_covered(&self, member: &Member) -> bool {
         let same = |other: &&Member| other.shard == member.shard && other.pid != member.pid;
         self.members.iter().filter(same).any(Member::accepts)
     }
 
-    /// Returns the index of the worker to retire when too many accept: one that has asked for it, else an outdated one, else
-    /// the newest. Its shard must have another accepting worker.
+    /// Returns the index of the worker to retire when too many accept: a worker that has asked for its replacement, or else an
+    /// outdated one, or else the newest. Only workers whose shards have another accepting worker may retire. `None` if there is
+    /// no such worker.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
         let covered = |member: &Member, state| member.serving() == Some(state) && self.is_covered(member);
@@ -255,7 +256,7 @@ impl Workers<'_> {
             .or_else(|| members.clone().rposition(ready))
     }
 
-    /// Kills workers that take too long to finish.
+    /// Kills workers that have not finished in time.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {

@@ -13,8 +13,8 @@ use oribi_stats::totals::Counter;
 use std::time::{Duration, Instant};
 
 impl Workers<'_> {
-    /// Reports once that connections are accepted: to the app, and to the master or, without a master, to the service manager
-    /// and in the log.
+    /// Reports, only once, that workers accept connections: to the app; to the master, if there is one; otherwise to the
+    /// service manager and in the log.
     pub(super) fn report_start(&mut self, server: &mut Server<'_>) {
         if self.announced {
             return;
@@ -29,7 +29,7 @@ impl Workers<'_> {
         if !self.served {
             return;
         }
-        // The workers of the previous generation or server retire after this report, so all workers here must serve by then.
+        // After this report, the workers of the previous generation or server retire. So all workers here must serve before it.
         if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || server.succession.is_not_ready()) {
             return;
         }
@@ -47,10 +47,10 @@ impl Workers<'_> {
         self.announced = true;
     }
 
-    /// Handles the end of a worker that could not serve, for this reason. Returns `true` if no other worker must be started,
-    /// because others would fail as well: at the very start the server fails, and a replacement is given up, so that the
-    /// current workers stay. An `outdated` worker was started before the replacement was requested, and does not predict its
-    /// result.
+    /// Handles the end of a worker that could not serve, for the reason `why`. Returns `true` if no other worker must be
+    /// started, because it would fail as well: if no worker has served so far, the server fails; if all workers are being
+    /// replaced, the replacement is given up, and the current workers stay. `outdated`: whether the worker was started before
+    /// the replacement was requested. Such a worker does not predict the result of the replacement.
     pub(super) fn start_has_failed(&mut self, server: &mut Server<'_>, outdated: bool, why: &str) -> bool {
         if !self.served {
             self.failed_starts += 1;
@@ -78,7 +78,7 @@ impl Workers<'_> {
             self.failed_starts += 1;
             if self.failed_starts >= self.wanted {
                 self.failed_starts = 0;
-                // The master knows whether another generation serves.
+                // The master knows whether another generation serves, and decides.
                 master.send_failure(why);
                 master.send(Message::Incomplete);
             }
@@ -89,7 +89,7 @@ impl Workers<'_> {
             return false;
         }
         self.failed_starts += 1;
-        // If a new worker serves, the others may succeed at a second try.
+        // If a new worker serves, the other new workers may succeed at a second try.
         let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
         let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
         if gives_up {
@@ -108,12 +108,12 @@ impl Workers<'_> {
         self.replacement_failure = Some(format!("a new worker could not serve, so the current workers stay: {why}"));
     }
 
-    /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting master or client. Missing
-    /// workers are started later, unless the server or a replacement is given up.
+    /// Handles the refusal of the system to fork a worker, and reports the reason to the client or master that waits for the
+    /// worker. Missing workers are started later, unless the server fails or the replacement is given up.
     pub(super) fn fork_has_failed(&mut self, server: &mut Server<'_>, why: &str) {
         self.report_shortage(why);
         match &self.master {
-            // The master knows whether another generation or another server serves.
+            // The master knows whether another generation or another server serves, and decides.
             Some(master) if !self.announced => {
                 master.send_failure(why);
                 master.send(Message::Incomplete);
@@ -154,7 +154,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Returns the time until the next worker has taken too long to start.
+    /// Returns the time until a starting worker has taken too long. `None` if no worker is starting.
     pub(super) fn next_late_starter(&self, now: Instant) -> Option<Duration> {
         let starting = self.members.iter().filter(|member| starts(member));
         starting.map(|member| (member.started_at + self.settings.life.boot_timeout).saturating_duration_since(now)).min()

@@ -9,8 +9,8 @@ use oribi_listen::{Shard, is_any_lent};
 use oribi_stats::scoreboard::{DrainState, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
-/// The time that workers have to end properly even if the edges before them have used up `--graceful-timeout`: they have no
-/// requests left, but exit handlers to run.
+/// The time that workers have to end properly even if the edges have used up `--graceful-timeout`: the workers have no requests
+/// left, but exit handlers to run.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// The state of the last phase, in which all workers finish.
@@ -18,9 +18,9 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 pub(super) struct FinalPhase {
     /// `Drain` if no other process will accept connections after this one, else `Retire`.
     command: WorkerCommand,
-    /// The listeners, which must not lose clients in their queues.
+    /// The last phase of the listeners, which must not lose the clients in their queues.
     closing: Closing,
-    /// The time when workers that are still starting are killed. `None` if clients wait for the end of their start.
+    /// The time when workers that are still starting are killed. `None` if clients wait until such a worker has started.
     starters: Option<Instant>,
 }
 
@@ -32,10 +32,10 @@ impl FinalPhase {
 }
 
 impl Workers<'_> {
-    /// Begins to stop the workers. A stop with `Retire` may later become one with `Drain`. If there were edges in this
-    /// process, they have ended.
+    /// Begins to stop the workers by `command`: `Retire` or `Drain`. If they stop by `Retire` already, they may later get
+    /// `Drain`; all other calls while they stop do nothing. Edges of this process must have ended.
     pub(in super::super) fn stop_workers(&mut self, server: &mut Server<'_>, command: WorkerCommand) {
-        // Clients that wait at a lent listener wait for the next server.
+        // The next server accepts the clients that wait at a lent listener.
         let lent = is_any_lent(&server.listeners);
         let command = if lent { WorkerCommand::Retire } else { command };
         let final_phase = match (server.phase, self.final_phase.take()) {
@@ -63,8 +63,8 @@ impl Workers<'_> {
     fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> FinalPhase {
         let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
         let deadline = server.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
-        // Starting workers have no requests. If others answer the waiting clients, they are not needed, and their load of the
-        // app may take forever.
+        // Starting workers have no requests. If other workers answer the waiting clients, starting workers are not needed, and
+        // their load of the app may take forever.
         let needed = self.served && !server.has_edges() && !self.members.iter().any(Member::accepts);
         let starters = (!needed).then_some(now + LAST_MOMENT);
         server.phase = Phase::Stopping { deadline, cut: false };
@@ -75,8 +75,9 @@ impl Workers<'_> {
     }
 
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
-    /// the next server warms up while this one still does most of the work. Workers with sockets of their own stop together:
-    /// no process would accept at those of workers that have left, and no parent program has a copy of them.
+    /// the next server warms up while this one still does most of the work. Workers with sockets of their own stop together
+    /// instead, because no process would accept at the sockets of a worker that has left: the parent program has no copy of
+    /// these sockets.
     pub(super) fn begin_to_leave(&self, server: &mut Server<'_>) {
         if server.phase != Phase::Serving {
             return;
@@ -88,8 +89,8 @@ impl Workers<'_> {
         }
     }
 
-    /// While leaving: commands the next worker to finish when its time has come. Returns whether at most one is left, with
-    /// which the server stops.
+    /// While leaving: commands the next worker to finish when its time has come. Returns whether at most one worker is left, so
+    /// that the server must stop with that worker.
     pub(super) fn next_leaves(&mut self, server: &mut Server<'_>) -> bool {
         let Phase::Leaving { next } = server.phase else { return false };
         if self.workers_have_sockets(server) {
@@ -147,7 +148,8 @@ impl Workers<'_> {
         }
     }
 
-    /// While stopping: kills workers that take too long. Returns whether all have ended, and no client waits.
+    /// While stopping: kills workers that take too long, and starts a last worker if clients are left. Returns whether all
+    /// workers have ended and no client waits.
     pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
         self.end_starters();
         let (Phase::Stopping { deadline, .. }, Some(final_phase)) = (server.phase, &mut self.final_phase) else { return false };
@@ -167,9 +169,9 @@ impl Workers<'_> {
             NextStep::Nothing => return true,
             NextStep::ForkOneMore(command) => command,
         };
-        // Clients wait until it has started, so it must not be killed before.
+        // Clients wait until this worker has started, so it must not be killed before.
         final_phase.starters = None;
-        // It takes the sockets of all shards.
+        // This worker takes the sockets of all shards.
         match self.start_worker(server, command, Shard::ONLY) {
             Ok(()) => false,
             Err(error) => {

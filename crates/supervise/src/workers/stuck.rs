@@ -1,7 +1,7 @@
-//! Enforces the deadlines of apps: makes apps that take too long log a backtrace, then interrupts them, and then stops their
-//! workers.
+//! Enforces the deadlines of apps: makes an app that takes too long log a backtrace, then interrupts the app, and then stops
+//! its worker.
 //!
-//! The reaction of an interrupted app depends on its language; C code that never returns does not react at all. Then the
+//! The reaction of an interrupted app depends on its language. C code that never returns does not react at all. Then the
 //! process must end; its other threads get a moment to finish their requests.
 
 use super::super::server::Server;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// The bounds of the interval at which apps are checked; it is a tenth of the shortest deadline.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// Returns the deadlines of an app that may have set its own.
+/// Returns the deadlines of an app: `deadlines`, unless the app has set its `own`.
 fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
     match own {
         OwnDeadline::None => deadlines,
@@ -27,7 +27,7 @@ fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
 }
 
 impl Workers<'_> {
-    /// Returns the interval of checks.
+    /// Returns the interval at which apps are checked.
     pub(super) fn look_for_stuck(&self) -> Duration {
         (AppDeadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
     }
@@ -44,8 +44,8 @@ impl Workers<'_> {
                 continue;
             }
             if member.stuck > 0 {
-                // If only the connections of stuck threads are left, there is no reason to wait. Behind an edge, a worker has
-                // no connections to count.
+                // If only stuck threads have connections, no request can finish, so the worker need not wait. Behind an edge
+                // this is unknown, because a worker has no connections.
                 if !has_edges && member.slot.connections.load(Relaxed) as usize <= member.stuck {
                     member.end();
                 }

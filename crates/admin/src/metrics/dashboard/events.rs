@@ -1,8 +1,8 @@
 //! The viewers of the dashboard: each has a connection with server-sent events (as HTML defines them).
 //!
-//! At most one event waits for a viewer. A slow viewer skips events, and one that reads nothing for a while is disconnected;
-//! its browser reconnects. The newest viewer always finds room, as among the clients for metrics, which have their own
-//! limit.
+//! At most one event waits for a viewer. A slow viewer skips events. A viewer that reads nothing for a while is disconnected;
+//! its browser reconnects. A new viewer always finds room: it displaces the oldest one. Viewers do not count among the
+//! clients for metrics, which have a limit of their own.
 
 use crate::attended::{self, Attended, Next};
 use crate::outgoing::Outgoing;
@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The most viewers, because each needs a descriptor. A further one displaces the oldest.
+/// The most viewers at a time, because each needs a descriptor. A further viewer displaces the oldest.
 const WATCHERS: usize = 16;
 /// The time that a viewer may take for an event.
 const PATIENCE: Duration = Duration::from_secs(10);

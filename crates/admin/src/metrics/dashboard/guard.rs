@@ -1,10 +1,10 @@
 //! Protects the dashboard from pages of other origins that the viewer's browser loads.
 //!
-//! The metrics address may be reachable for a browser on the same machine or in the same network, and so for every page in
-//! that browser. Such a page cannot read the responses of another origin. But its own name may suddenly resolve to the
-//! address of this server (DNS rebinding); the browser then treats this server as the page's own origin, though Host still
-//! has the page's name. So the dashboard is only served under an IP address, `localhost` or a configured name, none of which
-//! such a page can have.
+//! A browser on the same machine or in the same network may reach the metrics address, and so may every page in that browser.
+//! Such a page cannot read the responses of another origin. But the page's own name may suddenly resolve to the address of
+//! this server (DNS rebinding). The browser then treats this server as the page's own origin, though the field Host still has
+//! the page's name. So the dashboard is served only under an IP address, `localhost` or a configured name: a foreign page can
+//! have none of these.
 
 use oribi_config::{ListenAddress, SocketAddress};
 use oribi_message::{KnownField, RequestHead};
@@ -19,14 +19,14 @@ pub(in super::super) struct Guard {
 /// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Stranger {
-    /// Host is not a name of the server.
+    /// The field Host is not a name of the dashboard.
     Host,
-    /// Origin is that of another page.
+    /// The field Origin is that of another page.
     Origin,
 }
 
 impl Guard {
-    /// Creates the guard of a dashboard with these names at `address`, whose own host name is also accepted.
+    /// Creates the guard of a dashboard with these names at `address`. The host name of `address` is also accepted.
     pub(in super::super) fn new(names: &[String], address: &ListenAddress) -> Self {
         let own = match &address.socket {
             SocketAddress::Tcp { host, .. } if !host.is_empty() => Some(host),
@@ -37,7 +37,8 @@ impl Guard {
 
     /// Checks whether a request may see the dashboard.
     pub(in super::super) fn admit(&self, head: &RequestHead<'_>) -> Result<(), Stranger> {
-        // Browsers always send Host. An absolute target, which browsers send to proxies, does not replace it here.
+        // Browsers always send Host. They send an absolute target only to proxies, so its authority must be accepted in
+        // addition to Host.
         let values = |wanted| head.fields().filter(move |(known, ..)| *known == Some(wanted)).map(|(_, _, value)| value);
         let hosts = values(KnownField::Host).chain(head.authority());
         if !hosts.clone().all(|host| self.knows(host)) {
@@ -50,7 +51,7 @@ impl Guard {
         if values(KnownField::Origin).all(is_own) { Ok(()) } else { Err(Stranger::Origin) }
     }
 
-    /// Whether the dashboard has this name, which may be followed by a port.
+    /// Whether the dashboard has the name in `authority`, where a port may follow the name.
     fn knows(&self, authority: &[u8]) -> bool {
         let Ok(authority) = std::str::from_utf8(authority) else { return false };
         if let Some(rest) = authority.strip_prefix('[') {

@@ -1,7 +1,7 @@
 //! The history of the last hour, in memory of a fixed size: a fine track for a few minutes, and a coarse one for the whole
 //! hour.
 //!
-//! A point holds the growth of counters since the previous point, and the highest levels in between. When a track is full,
+//! A point holds the growth of counters since the previous point, and the highest levels since then. When a track is full,
 //! its oldest point makes room for the newest.
 
 use super::json::{Array, Object};
@@ -40,15 +40,15 @@ const GROWN: [(Counter, &str); 22] = [
     (Counter::EndedByStop, "ended_stop"),
 ];
 
-/// The names of the levels, in their order in [`Levels`].
+/// The names of the levels, in the order of [`Levels`].
 pub(super) const LEVELS: [&str; 8] = ["connections", "queue", "oldest", "running", "threads", "ready", "wanted", "memory"];
 
 /// The value of a level that could not be read.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// The levels at one moment: connections of clients; requests in the queue; the wait of the oldest of them in milliseconds;
-/// requests that workers have; ready threads and ready workers; the target number of workers; the memory of all workers in
-/// bytes.
+/// The levels at one moment: connections of clients; requests in the queue; the wait of the oldest request in the queue, in
+/// milliseconds; requests that workers are running; ready threads and ready workers; the target number of workers; the memory
+/// of all workers in bytes.
 pub(super) type Levels = [u64; LEVELS.len()];
 
 /// The state at one moment.
@@ -65,7 +65,7 @@ impl Reading {
     }
 }
 
-/// The number of words of a point that is passed on.
+/// The number of 64-bit words that encode a point for the next program.
 pub(super) const WORDS: usize = 2 + GROWN.len() + LEVELS.len();
 
 /// The changes from one moment to the next.
@@ -80,7 +80,7 @@ struct Point {
 }
 
 impl Point {
-    /// Formats the numbers in the order of [`fields`].
+    /// Formats the numbers of the point as a JSON array, in the order of [`fields`].
     fn array(&self) -> String {
         let levels = self.levels.iter().map(|level| if *level == UNKNOWN { "null".to_owned() } else { level.to_string() });
         Array::of([self.at, self.span].iter().chain(&self.grown).map(u64::to_string).chain(levels))
@@ -98,7 +98,7 @@ impl Point {
     }
 }
 
-/// Returns the names of the numbers of a point.
+/// Returns the names of the numbers of a point, as a JSON array.
 fn fields() -> String {
     let grown = GROWN.iter().map(|(_, name)| *name);
     Array::of(["at", "span"].into_iter().chain(grown).chain(LEVELS).map(|name| format!("\"{name}\"")))
@@ -110,12 +110,12 @@ struct Track {
     most: usize,
     every: Duration,
     points: VecDeque<Point>,
-    /// The counters at the last point, and its time; `None` if there was none.
+    /// The counters at the last point, and the time of that point; `None` if there was none.
     before: Option<([u64; GROWN.len()], Instant)>,
     /// The highest levels since the last point.
     highest: Option<Levels>,
     due: Option<Instant>,
-    /// The time of the first reading; points before it are inherited.
+    /// The time of this process's first reading. Points before it are inherited.
     own_from: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ impl Track {
         Self { most, every, points, before: None, highest: None, due: None, own_from: None }
     }
 
-    /// Adds a reading; returns the point that it completes.
+    /// Adds a reading. Returns the point that the reading completes, if it completes one.
     fn note(&mut self, reading: &Reading, now: Instant, at: u64) -> Option<&Point> {
         self.own_from.get_or_insert(at);
         let highest = self.highest.get_or_insert(reading.levels);
@@ -136,7 +136,7 @@ impl Track {
         if self.due.is_some_and(|due| now < due) {
             return None;
         }
-        // A process that slept for long does not catch up.
+        // A process that slept for long does not make up for the missing points.
         let next = self.due.map(|due| due + self.every).filter(|next| *next > now);
         self.due = Some(next.unwrap_or(now + self.every));
         let levels = self.highest.take().unwrap_or(reading.levels);
@@ -155,7 +155,8 @@ impl Track {
         Array::of(self.points.iter().map(Point::array))
     }
 
-    /// Replaces inherited points by those of the previous program, before the track's own points.
+    /// Replaces the inherited points by those of the previous program in `words`. Only points from before the track's own
+    /// points are taken.
     fn inherit(&mut self, words: &[u64]) {
         let own_from = self.own_from.unwrap_or(u64::MAX);
         self.points.retain(|point| point.at >= own_from);
@@ -191,7 +192,8 @@ impl History {
         self.fine.due
     }
 
-    /// Whether the next reading completes a coarse point, for which the more costly levels are read even without viewers.
+    /// Whether the next reading completes a coarse point. For such a point, the levels that are costly to read are read even
+    /// without viewers.
     pub(super) fn is_thorough(&self, now: Instant) -> bool {
         self.coarse.due.is_none_or(|due| now >= due)
     }
@@ -203,12 +205,12 @@ impl History {
         Completed { fine, coarse: self.coarse.note(reading, now, at).map(Point::array) }
     }
 
-    /// Returns the points of both tracks, for the next program.
+    /// Returns the encoded points of both tracks, for the next program.
     pub(super) fn words(&self) -> [Vec<u64>; 2] {
         [&self.fine, &self.coarse].map(|track| track.points.iter().flat_map(Point::words).collect())
     }
 
-    /// Continues with the points of the previous program.
+    /// Takes over the encoded points of the previous program.
     pub(super) fn inherit(&mut self, words: [&[u64]; 2]) {
         for (track, words) in [&mut self.fine, &mut self.coarse].into_iter().zip(words) {
             track.inherit(words);

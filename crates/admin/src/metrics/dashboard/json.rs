@@ -25,7 +25,7 @@ impl Object {
         self.raw(name, text)
     }
 
-    /// Adds a time in seconds, to the millisecond.
+    /// Adds a time in seconds, with three decimal places.
     pub(super) fn seconds(self, name: &str, time: std::time::Duration) -> Self {
         self.raw(name, format_args!("{:.3}", time.as_secs_f64()))
     }

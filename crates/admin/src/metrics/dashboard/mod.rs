@@ -1,9 +1,9 @@
 //! The dashboard: a page at the metrics address that shows the state of the server, and its history of an hour.
 //!
-//! With `--dashboard` the first process takes a sample every two seconds, the same one as for metrics, and keeps it in
-//! [`History`], whose size is fixed. A page that is opened gets the history as an event, and then the new samples. It sends
-//! no further requests, and the process never waits for a viewer. The costly numbers are only read while there are viewers,
-//! or rarely.
+//! With `--dashboard` the first process takes a sample every two seconds, of the same kind as for metrics, and keeps it in
+//! [`History`], whose size is fixed. When a page is opened, it gets the history as an event, and then each new sample. The
+//! page sends no further requests, and the process never waits for a viewer. Costly numbers are read only while there are
+//! viewers, and otherwise rarely.
 
 mod events;
 mod guard;
@@ -35,27 +35,27 @@ pub(super) struct Dashboard {
     shows: DashboardShows,
     history: History,
     watchers: Watchers,
-    /// Viewers that have connected since the last sample, and the heads of their responses.
+    /// The viewers that have connected since the last sample: the socket, and the head of the response.
     newcomers: Vec<(OwnedFd, Vec<u8>)>,
-    /// The file with the history for the next program; `None` if the operating system refused it.
+    /// The file to which the history is written for the next program; `None` if the operating system refused it.
     bequest: Option<Bequest>,
-    /// The file with the history of the previous program; `None` if there is none, or if it has been read completely.
+    /// The file with the history of the previous program; `None` if there is none, or after the whole history has been read.
     inheritance: Option<Inheritance>,
 }
 
 /// The data that a dashboard needs now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// A sample of the server's state.
+    /// Whether a sample of the server's state is needed.
     pub(super) sample: bool,
-    /// Also the memory use of workers at this moment.
+    /// Whether the memory use of workers must be measured for the sample.
     pub(super) memory: bool,
-    /// Also the requests in the server.
+    /// Whether the requests in the server must be listed as well.
     pub(super) requests: bool,
 }
 
 impl Dashboard {
-    /// Creates the dashboard of these settings at the metrics address, and its guard; `None` if it is off.
+    /// Creates the dashboard of these settings at the metrics address, and its guard; `None` if the dashboard is off.
     pub(super) fn of(settings: &oribi_config::Dashboard, address: &ListenAddress) -> Option<(Self, Guard)> {
         if settings.shows == DashboardShows::Nothing {
             return None;
@@ -77,13 +77,13 @@ impl Dashboard {
         self.inheritance = Some(Inheritance::of(file));
     }
 
-    /// Writes the history; returns its file, for a program that is about to follow.
+    /// Writes the history so far to the file for the next program, which is about to start. Returns that file.
     pub(super) fn left(&self) -> Option<BorrowedFd<'_>> {
         self.bequeath(false);
         self.bequest.as_ref().map(Bequest::descriptor)
     }
 
-    /// Writes the history for the next program. With `whole`, the history is final.
+    /// Writes the history to the file for the next program. `whole`: whether the history is final.
     pub(super) fn bequeath(&self, whole: bool) {
         if let Some(Err(error)) = self.bequest.as_ref().map(|bequest| bequest.write(&self.history, whole)) {
             log::warn!("cannot pass the dashboard's history on to the next program: {error}");
@@ -94,7 +94,7 @@ impl Dashboard {
         self.watchers.polled()
     }
 
-    /// Returns the time of the next work to do.
+    /// Returns the time of the next sample or of the earliest deadline of a viewer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.history.due().into_iter().chain(self.watchers.next_deadline()).min()
     }
@@ -109,7 +109,7 @@ impl Dashboard {
         Wanted { sample, memory: sample && (is_watched || self.history.is_thorough(now)), requests: sample && is_watched }
     }
 
-    /// Adds a sample to the history, and sends it to all viewers.
+    /// Adds a sample to the history, and sends it to all viewers. Viewers that are new also get the history.
     pub(super) fn note(
         &mut self,
         sample: &Sample,

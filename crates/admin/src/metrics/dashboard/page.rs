@@ -1,7 +1,7 @@
 //! The page: one document with its own style and script, which loads nothing else.
 //!
-//! Its Content Security Policy (level 3) forbids a browser to run or load anything else, even if text is injected into the
-//! page. The nonce identifies the page's own style and script, and is different for each response.
+//! The Content Security Policy (level 3) of the page forbids a browser to run or load anything else, even if text is injected
+//! into the page. A nonce, which differs for each response, identifies the page's own style and script.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write as _;

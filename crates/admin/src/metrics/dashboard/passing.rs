@@ -1,8 +1,8 @@
 //! Passes the history on to the next program of an upgrade.
 //!
-//! The file in memory is created with the dashboard. The history is written there when another program is started, and once
-//! more when that one serves; then it is final. The next program reads it when it takes over, and again when it is final. It
-//! does not trust the file, and ignores one of another format.
+//! The file in memory is created together with the dashboard. The history is written to the file when the next program is
+//! started, and once more when that program serves; then the history is final. The next program reads the file when it takes
+//! over, and again until the history is final. It does not trust the file, and ignores a file of another format.
 
 use super::history::{History, WORDS};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 /// "OribiHis" plus the number of words of a point, so that versions with different points ignore each other's files.
 const MAGIC: u64 = u64::from_be_bytes(*b"OribiHis") + WORDS as u64;
 
-/// The words of the head: the format, whether the history is final, and the number of points of both tracks.
+/// The number of 64-bit words of the head: the format, whether the history is final, and the number of points of both tracks.
 const HEAD: usize = 4;
 
 /// The most bytes read.
@@ -25,6 +25,8 @@ const MOST: usize = 256 << 10;
 pub(super) struct Bequest(File);
 
 impl Bequest {
+    /// Creates the file.
+    ///
     /// # Errors
     /// The operating system refused a call.
     pub(super) fn new() -> io::Result<Self> {
@@ -35,7 +37,7 @@ impl Bequest {
         self.0.as_fd()
     }
 
-    /// Writes a history. With `whole`, the history is final.
+    /// Writes `history` to the file. `whole`: whether the history is final.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -60,7 +62,8 @@ impl Inheritance {
         Self(File::from(file))
     }
 
-    /// Inserts its points before those of a history. Returns whether these are all points; if not, more may follow later.
+    /// Inserts the points in the file before those of `history`. Returns whether the file need not be read again, because its
+    /// history is final or unusable. Otherwise more points may follow.
     pub(super) fn read(&self, history: &mut History) -> bool {
         let mut bytes = vec![0; MOST];
         let Ok(size) = self.0.read_at(&mut bytes, 0) else { return true };
@@ -110,7 +113,7 @@ mod tests {
         bequest.write(&history(0..70), true).expect("there is memory");
         assert!(file.read(&mut next));
         assert_eq!(next.times(), [(2..80).step_by(2).filter(|at| *at != 70).collect::<Vec<_>>(), vec![16, 30, 46, 60]]);
-        // This history also passes on its inherited points.
+        // This history also passes on the points that it has inherited.
         let further = Bequest::new().expect("a file in memory");
         further.write(&next, true).expect("there is memory");
         let mut last = History::new();

@@ -1,5 +1,5 @@
-//! The current state for the dashboard: JSON without paths, names and addresses, unless the settings permit them for
-//! requests.
+//! The current state for the dashboard, as JSON. It contains no paths, names and addresses, except for those of requests if
+//! the settings permit them.
 
 use super::super::families::Sample;
 use super::history::{Completed, LEVELS, Levels, UNKNOWN, milliseconds};
@@ -14,7 +14,7 @@ const PROCESSES: usize = 200;
 /// The most requests listed.
 const REQUESTS: usize = 50;
 
-/// Returns the levels of a sample.
+/// Returns the levels of a sample, for the history.
 pub(super) fn levels(sample: &Sample) -> Levels {
     let Sample { report, processes, traffic, memory, .. } = sample;
     let is_worker = |process: &&ProcessReport| process.kind == "worker";
@@ -34,7 +34,7 @@ fn whole(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX - 1)
 }
 
-/// Returns the data of an event: the current state, and the completed points.
+/// Returns the data of an event as JSON: the current state, and the points of the history that the sample has completed.
 pub(super) fn object(
     sample: &Sample,
     requests: &Result<Requests, String>,
