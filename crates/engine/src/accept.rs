@@ -1,6 +1,6 @@
-//! Accepts new connections, makes room for them, and pauses when there is none.
+//! Accepts new connections, makes room for them, and pauses when there is no room.
 //!
-//! The `policy` decides which of the lanes that share a listener takes a connection; `line` carries that out.
+//! `policy` decides which of the lanes that share a listener takes a connection; `sharing` carries out the decision.
 
 mod acceptance;
 mod accepting;
@@ -26,20 +26,20 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The number of connections that a lane accepts for one event if no other lane shares its listener. After a single one, it
-/// would have to wait again for the next. Lanes that share a listener accept one each: the next may be for a slow app, and
-/// another lane is awake for it.
+/// The number of connections that a lane accepts for one event if no other lane shares its listener. After a single connection,
+/// the lane would have to wait again for the next. A lane that shares its listener accepts only one connection: the next may
+/// bring a request for a slow app, and another lane is awake to take it.
 const ACCEPTS_PER_EVENT: usize = 4;
 
-/// The number of events reported together for which a lane under load accepts one more connection. Otherwise the queue of
-/// the listener would overflow while a worker is busy with its connections.
+/// If the backend reports many events together, the lane accepts one connection for each group of this many events. With fewer,
+/// the queue of the listener would overflow while the lane is busy with its connections.
 const EVENTS_PER_ACCEPT: usize = 8;
 
 /// The length of a pause of accepting when descriptors have run out and no connection can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Decides whether to receive from a new connection at once: that costs a call if nothing has arrived yet, and saves one if
-/// the request has.
+/// Decides whether to receive from a new connection at once. That costs a system call if nothing has arrived yet, and saves one
+/// if the request has arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EarlyReceive {
     /// The number of connections in a row on which nothing had arrived.
@@ -74,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
                 return;
             }
             if self.is_full() {
-                // Room is made only for clients that are known to wait, and the next event reports one.
+                // The lane makes room only for a client that is known to wait. The next event will report such a client.
                 return;
             }
             if shared && self.situation().rejoins_last() {
@@ -86,9 +86,10 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Accepts connections before the lane asks for them, if the host is `prompt`: such a lane is never busy for long.
+    /// Makes the backend accept connections before the lane asks for them, if the host is `prompt`. A lane with another host
+    /// may be busy for long, and the accepted connections would wait.
     pub fn accept_ahead(&mut self, prompt: bool) {
-        // This lane may replace one that was killed.
+        // This lane may replace a lane that was killed.
         self.backend.be_cautious();
         for socket_number in 0..self.acceptance.listen_sockets.len() {
             let most = if self.shares(socket_number) { 1 } else { ACCEPTS_PER_EVENT };
@@ -103,9 +104,10 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Takes one connection; `false` if there is none, or no room.
+    /// Takes one connection, or closes an idle one to free a descriptor for it. Returns `false` if no connection waits, or if
+    /// there is no room.
     fn accept_one(&mut self, socket_number: usize) -> bool {
-        // A connection that turns out to have a request is not closed.
+        // A call makes no room if the idle connection turns out to have a request.
         while self.is_full() {
             if !self.close_oldest_idle(Counter::LimitConnections) {
                 self.pause_accepting("the limit of connections is reached", Counter::LimitConnections);
@@ -174,9 +176,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Receives from a new connection: usually the first request has already arrived. Then this lane is about to be busy and
-    /// accepts no other client, which would wait for that request. (The requests of a web server are lost when it
-    /// disconnects; only the backend can report that.)
+    /// Receives from a new connection: usually the first request has already arrived. In that case this lane is about to be
+    /// busy, and accepts no other client, which would have to wait for that request.
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
@@ -184,8 +185,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Receives before the backend watches the connection. A client has usually sent its request before it is accepted, and
-    /// if that is its only one, the backend has nothing to report. `false` if the connection must be opened.
+    /// Receives from a new connection before the backend watches it. Usually the request has already arrived, and if it is the
+    /// client's only request, the backend has nothing to report. Returns `false` if the backend must watch the connection. (It
+    /// always watches the connection of a web server, because it must report that the web server has disconnected.)
     fn answers_unopened(&mut self, index: u32) -> bool {
         let token = self.connections.token(index);
         let line = &mut self.connections[index].line;
@@ -201,7 +203,7 @@ impl<B: Backend> Engine<'_, B> {
         matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
     }
 
-    /// Makes the backend watch a connection, if it does not yet.
+    /// Makes the backend watch a connection, unless the backend watches it already.
     #[inline]
     pub(super) fn open(&mut self, index: u32) -> Still {
         if self.connections[index].line.opened { Still::Open } else { self.open_line(index) }
@@ -233,8 +235,8 @@ impl<B: Backend> Engine<'_, B> {
         known
     }
 
-    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false` if no connection is
-    /// idle. `limit` is the counter of the limit that leaves no room.
+    /// Makes room by closing the connection that has been idle longest, unless a request has arrived on it. Returns `false` if
+    /// no connection is idle. `limit` is the counter of the limit that has been reached.
     fn close_oldest_idle(&mut self, limit: Counter) -> bool {
         let before = self.connections.len();
         if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
@@ -302,7 +304,7 @@ impl<B: Backend> Engine<'_, B> {
         self.acceptance.accepting = Accepting::Never;
         // The lane is no longer idle, so other lanes no longer leave clients to it, even if it stood aside.
         self.count_as_idle(false);
-        // Accepted connections are answered even beyond the limit: no other process can take them.
+        // Connections that the backend has already accepted are answered even beyond the limit: no other process can take them.
         for socket_number in 0..self.acceptance.listen_sockets.len() {
             let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
             while let Accepted::Connection(socket, peer) = self.backend.take_accepted(socket_number, socket) {

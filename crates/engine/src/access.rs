@@ -52,8 +52,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Writes the log line when a host has returned: of a response that is finished and has been sent on this connection, or
-    /// whose client has disconnected (`None`).
+    /// Writes the log line of an exchange whose host has returned. `answered` is the outcome of the finished response and the
+    /// number of its connection. It is `None` if the client has disconnected, or if the app has hijacked the socket.
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
         let taken = answered.is_none() && self.was_taken(exchange.id);
         if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
@@ -71,7 +71,7 @@ impl<B: Backend> Engine<'_, B> {
         self.write_line(&Subject::of(exchange), &outcome, ending);
     }
 
-    /// The data of a request for a line that is written later; `None` without a line.
+    /// The data of a request for a log line or a span that follows later; `None` if neither will follow.
     #[inline]
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
         if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
@@ -130,7 +130,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts a request that was refused before it reached a host, and writes its line.
+    /// Counts a request that was refused before it reached a host, and writes its log line.
     pub(super) fn record_refusal(&mut self, remote: &Remote, id: Option<&RequestId>, refusal: Refusal, ending: Ending) {
         let status = refusal.status();
         self.count_refusal(refusal);
@@ -200,13 +200,13 @@ pub(super) struct Subject<'r> {
     pub(super) remote: &'r Remote,
     /// The other end of the connection, if the client is not the peer.
     pub(super) peer: Option<&'r Remote>,
-    /// Its head, and the number of its listener.
+    /// The head of the request and the number of its listener; `None` if the head is not available.
     pub(super) request: Option<(RequestHead<'r>, u16)>,
     /// The number of earlier requests on its connection, if known.
     earlier: Option<u32>,
     /// The id of a request whose head is not available.
     id: Option<&'r RequestId>,
-    /// The process of the app, if it is not this process.
+    /// The pid of the worker that runs the app, if it is known and not this process.
     pub(super) worker: Option<u32>,
     /// Whether the client sent the request over https.
     pub(super) https: bool,

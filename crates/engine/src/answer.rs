@@ -23,8 +23,7 @@ pub(super) struct Answer {
     pub(super) finished: bool,
     /// Bytes of content that were, or will be, sent to the client.
     pub(super) sent: u64,
-    /// Whether a lane has the request, together with its buffers. Otherwise its host has returned the request, and answers
-    /// later.
+    /// Whether a lane has the request and its buffers. Otherwise the host has returned the request, and answers later.
     lent: bool,
     /// The data of a returned request for its line of the access log, if there is a log.
     pub(super) draft: Option<Box<Draft>>,
@@ -55,7 +54,7 @@ pub(super) struct Draft {
     /// The other end of the connection, if it is not the client.
     pub(super) peer: Option<Remote>,
     pub(super) earlier: u32,
-    /// The process of the worker that has the request, if it is known and not this process.
+    /// The pid of the worker that has the request, if it is known and not this process.
     pub(super) worker: Option<u32>,
     /// Whether the client sent the request over https.
     pub(super) https: bool,
@@ -124,7 +123,7 @@ pub struct Lost {
     pub exchange: ExchangeId,
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
-    /// Whether its host has not returned, and has the data for the log line.
+    /// Whether the host has not returned yet. Then the host has the data for the log line.
     pub(super) lent: bool,
 }
 
@@ -155,7 +154,7 @@ impl Answer {
         Counted { timings: self.timings, status: self.status, route: self.route }
     }
 
-    /// The data of its log line, if its host has returned and there is a log.
+    /// Takes the data of the log line, if the host has returned and there is a log.
     pub(super) fn late_line(&mut self) -> Option<LateLine> {
         Some(LateLine { draft: self.draft.take()?, outcome: self.outcome() })
     }

@@ -1,7 +1,8 @@
-//! Applies Forwarded and X-Forwarded-* of trusted proxies, and removes those of everyone else (`--strip-forwarded`).
+//! Applies Forwarded and X-Forwarded-* of trusted proxies, and removes these fields of other peers (`--strip-forwarded`).
 //!
-//! The client's address replaces the peer's, and Host refers to the bytes of the forwarded host in the same head, so nothing
-//! is copied. A connection is trusted, or not, from its beginning. Workers behind an edge get the result.
+//! The forwarded address of the client replaces the address of the peer. The field Host then refers to the bytes of the
+//! forwarded host in the same head, so nothing is copied. Whether a connection is trusted is decided at its beginning. Workers
+//! behind an edge get requests to which the fields have already been applied.
 
 use super::Engine;
 use super::exchange::Received;

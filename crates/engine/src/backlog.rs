@@ -1,9 +1,9 @@
 //! Keeps responses that wait for slow clients: in memory, in a file, or with their apps.
 //!
-//! While its app still writes, a response that reaches its bound in memory moves to the spool, so that the app continues
-//! even if the client is slow. A finished one stays in memory as long as all responses of the process together are within
-//! their bound. Beyond the bounds of the spool, and while the disk refuses writes, responses stay in memory, and their apps
-//! wait for the clients.
+//! While its app still writes, a response that reaches its bound in memory moves to the spool, so that the app continues even
+//! if the client is slow. A finished response stays in memory as long as all responses of the process together are within their
+//! bound. Beyond the bounds of the spool, and while the disk refuses writes, responses stay in memory, and their apps wait for
+//! the clients.
 //!
 //! A response that the socket takes at once never gets here.
 
@@ -22,20 +22,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Fewer bytes than this stay in memory even if responses hold too much, because they would take more room in the file.
+/// An output of at most this many bytes stays in memory even if responses hold too much memory, because it would take more room
+/// in the file.
 const LEAST: u64 = 4 << 10;
 
 /// The most bytes of a response that may wait before its app waits, while responses hold too much memory.
 const WHILE_SHORT: usize = 16 << 10;
 
-/// After this many bytes in the spool, an app that keeps writing checks for events of clients, because its own may have
-/// disconnected.
+/// After apps have written this many bytes to the spool, the lane checks for events of clients, because the client of an app
+/// that keeps writing may have disconnected.
 const LOOK_AFTER: u64 = 1 << 20;
 
 /// The length of a pause after the disk has refused a write.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The shortest time between two log lines about that.
+/// The shortest time between two log lines about refused writes.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// Responses that wait for their clients: in memory or in the spool.
@@ -43,11 +44,12 @@ const LOGGED_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Backlog {
     bounds: Bounds,
     directory: PathBuf,
-    /// The spool, kept alive by its blocks in use: without any, its descriptor and its room on the disk are free again.
+    /// The spool. Only the responses that have blocks in it keep it alive: without any, its descriptor and its room on the disk
+    /// are free again.
     spool: Weak<Spool>,
     /// Bytes moved to the spool since the last check for events of clients.
     unseen: u64,
-    /// The end of the pause of the disk.
+    /// The end of the pause after the disk has refused a write.
     pause: Duration,
     /// The time of the last log line about a refusal.
     logged: Option<Duration>,
@@ -77,8 +79,8 @@ impl Backlog {
         if self.bounds.are_exceeded() { most.min(WHILE_SHORT) } else { most }
     }
 
-    /// Counts an output that its socket has not taken, and moves it to the spool if it is too large. `ends` if no app waits
-    /// to append.
+    /// Counts the memory of an output that its socket has not taken, and moves the output to the spool if it is too large.
+    /// `ends` says that no app waits to append to it.
     fn keep(&mut self, output: &mut Output, ends: bool, now: Duration, tally: &Tally) {
         output.look_at_files();
         if !output.share.counts() {
@@ -92,7 +94,7 @@ impl Backlog {
         }
     }
 
-    /// The bytes in memory beyond which an output moves to the spool: fewer if a part of it is already there.
+    /// The bytes in memory beyond which an output moves to the spool: fewer if a part of the output is already there.
     fn most_before_moving(&self, output: &Output) -> usize {
         let most = self.bounds.in_memory as usize;
         if output.spooled() > 0 { most.min(SEGMENT_BYTES) } else { most }
@@ -156,8 +158,8 @@ impl<B: Backend> Engine<'_, B> {
         self.backlog.most()
     }
 
-    /// Whether apps have written so much to the spool that the lane should check for events of clients. Resets this to
-    /// `false`.
+    /// Whether apps have written so much to the spool that the lane should check for events of clients. A `true` is returned
+    /// only once.
     #[inline]
     pub(super) fn is_due_to_look(&mut self) -> bool {
         let is_due = self.backlog.unseen >= LOOK_AFTER;
@@ -174,7 +176,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut connections[index];
         let ends = match &connection.state {
             State::Answering(answering) => answering.answer.finished,
-            // Streams of HTTP/2 wait by themselves; web servers read everything that apps write.
+            // Content of HTTP/2 waits in its streams (see `hold_stream`). All content for a web server waits here.
             State::Carrying(carrier) => carrier.speaks_http2(),
             _ => true,
         };

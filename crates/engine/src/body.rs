@@ -2,7 +2,8 @@
 
 use oribi_host::Piece;
 
-/// See [`Body::can_be_gathered`]. (The kernel's limit is 1024 slices, which framing also needs.)
+/// The most parts of content that are sent from their place: see [`Body::can_be_gathered`]. (The kernel sends at most 1024
+/// slices in a call, and framing also needs some of them.)
 const GATHERED_PARTS: usize = 16;
 
 /// The content of a response, or a piece of it.
@@ -26,8 +27,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Whether it can be sent from its place, together with its framing: it is in memory, in few parts. Content in many
-    /// parts mostly has small parts, and is copied.
+    /// Whether the content can be sent from its place, together with its framing: it is in memory, in few parts. Content in
+    /// many parts mostly has small parts, and is copied.
     pub(super) fn can_be_gathered(&self) -> bool {
         match self {
             Self::Parts(parts) => parts.len() <= GATHERED_PARTS,
@@ -90,7 +91,7 @@ fn slice(piece: Piece<'_>, start: u64, count: u64) -> Piece<'_> {
     }
 }
 
-/// The position of content between the bytes of framing in an output: after the first `position` bytes.
+/// Content between the bytes of framing in an output: `size` bytes after the first `position` bytes of framing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub(super) position: usize,

@@ -16,7 +16,7 @@ const SLOW_CLIENTS: u64 = 4 << 20;
 /// The sums of all engines of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// Bytes that responses hold in memory, counted once a socket has not taken all of one.
+    /// Bytes that responses hold in memory. A response counts as soon as its socket has not taken all of it.
     pub(super) memory: Sum,
     /// Bytes of responses in files.
     pub(super) spooled: Sum,
@@ -33,8 +33,9 @@ impl Budget {
         &BUDGET
     }
 
-    /// Whether sockets must not get pages of files in memory: if the control group has a limit, and clients are slow. The
-    /// queues of hundreds of sockets can exceed the limit, and the kernel kills workers for it.
+    /// Whether pages of files in memory must not get into the queues of sockets. This is so if the control group has a memory
+    /// limit (`group`), and clients are slow: the queues of hundreds of sockets can exceed the limit, and then the kernel kills
+    /// workers.
     pub(super) fn spares_sockets(&self, group: Option<u64>) -> bool {
         group.is_some() && self.spooled.bytes() >= SLOW_CLIENTS
     }
@@ -52,7 +53,7 @@ impl Sum {
     }
 }
 
-/// A part of a sum, which is subtracted when the share is dropped.
+/// A part of a sum. Dropping the share subtracts it from the sum.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     sum: Option<&'static Sum>,
@@ -65,7 +66,7 @@ impl Share {
         Self { sum: Some(sum), bytes: 0 }
     }
 
-    /// Its size in bytes.
+    /// The size of the share in bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -78,12 +79,12 @@ impl Share {
     /// A share of no sum.
     pub(super) const NONE: Self = Self { sum: None, bytes: 0 };
 
-    /// Whether it belongs to a sum.
+    /// Whether the share belongs to a sum.
     pub(super) const fn counts(&self) -> bool {
         self.sum.is_some()
     }
 
-    /// Sets its size, without a bound for the sum.
+    /// Sets the size of the share, without a bound for the sum.
     pub(super) fn set(&mut self, bytes: u64) {
         let Some(Sum(sum)) = self.sum else { return };
         if bytes >= self.bytes {
@@ -94,7 +95,7 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// Enlarges it by `bytes`; `false` if the sum would exceed `most`, and then nothing changed.
+    /// Enlarges the share by `bytes`. Returns `false`, and changes nothing, if the sum would exceed `most`.
     pub(super) fn grow(&mut self, bytes: u64, most: u64) -> bool {
         let Some(Sum(sum)) = self.sum else { return false };
         let grown = |before: u64| before.checked_add(bytes).filter(|after| *after <= most);
@@ -105,7 +106,7 @@ impl Share {
         grows
     }
 
-    /// Reduces it by `bytes`.
+    /// Reduces the share by `bytes`.
     pub(super) fn shrink(&mut self, bytes: u64) {
         self.set(self.bytes.saturating_sub(bytes));
     }
@@ -121,7 +122,7 @@ impl Drop for Share {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) budget: &'static Budget,
-    /// Bytes of one response in memory before its app waits, or the rest goes to a file.
+    /// Bytes of one response in memory; beyond them, bytes go to a file, or the app waits.
     pub(super) in_memory: u64,
     /// Bytes of one response in files; 0 to write no response to a file.
     pub(super) spooled: u64,

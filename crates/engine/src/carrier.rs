@@ -67,7 +67,7 @@ impl Carrier {
         }
     }
 
-    /// Whether the client may still be reading answers, and sending window updates for them.
+    /// Whether the client may still be reading answers, and sending window updates for these answers.
     pub(super) fn makes_room(&self) -> bool {
         match &self.multiplexer {
             Multiplexer::FastCgi(_) => false,
@@ -75,7 +75,7 @@ impl Carrier {
         }
     }
 
-    /// The number of requests that it carries.
+    /// The number of requests that the connection carries.
     pub(super) fn carries(&self) -> usize {
         self.streams.len()
     }
@@ -101,7 +101,7 @@ impl Carrier {
         }
     }
 
-    /// The position of a request; it is usually the oldest.
+    /// The position of a request in `streams`. Usually the request is the oldest.
     #[inline]
     fn place(&self, id: u32) -> Option<usize> {
         if self.streams.front().is_some_and(|(first, _)| *first == id) {

@@ -78,7 +78,7 @@ pub(super) struct Answering {
     pub(super) early: Option<Box<EarlyBytes>>,
 }
 
-/// Bytes in two boxes, because few connections have any: a reference to one is half as large as a reference to bytes.
+/// Bytes behind two boxes, because few connections have any: a box of this type is half as large as a box of bytes.
 #[derive(Debug)]
 pub(super) struct EarlyBytes(pub(super) Box<[u8]>);
 
@@ -88,8 +88,8 @@ pub(super) struct Outlook {
     /// The fate of the connection after the response is sent; decided when the response is finished.
     pub(super) fate: Fate,
     pub(super) departure: Departure,
-    /// Whether the client may still be sending bytes that will not be read: bytes after a close that it did not announce
-    /// itself, or the CR LF that old clients send after the content of a POST (RFC 9112, section 2.2).
+    /// Whether the client may still be sending bytes that will not be read: bytes after a close that the client did not
+    /// announce itself, or the CR LF that old clients send after the content of a POST (RFC 9112, section 2.2).
     pub(super) sends_on: bool,
     /// Whether the host has a descriptor of the socket.
     pub(super) taken: bool,
@@ -108,7 +108,7 @@ impl Outlook {
     }
 }
 
-/// The time at which a response that is finished before its host has returned is sent.
+/// The time at which a response is sent that is finished before its host has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
     /// The response is sent as soon as it is written.
@@ -160,7 +160,7 @@ impl<S> BufferedSocket<S> {
         self.output.as_ref().map_or(0, |output| output.waiting())
     }
 
-    /// Bytes of output that wait to be sent, except those of files.
+    /// Bytes of output that wait to be sent, in memory and in the spool, without those of files that apps send.
     #[inline]
     pub(super) fn framed(&self) -> usize {
         self.output.as_ref().map_or(0, |output| output.waiting().saturating_add(output.spooled() as usize))

@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-/// Pieces for a file are collected up to this size: a client may send content in chunks of one byte, and each write costs
-/// the same.
+/// Pieces for a file are collected up to this size: a client may send content in chunks of one byte, and a write of one byte
+/// costs as much as a large one.
 const GATHERED_BYTES: usize = 16 << 10;
 
 /// Content smaller than this is not moved from memory to a separate file.
@@ -39,7 +39,7 @@ pub(super) enum StoredContent {
 pub(super) struct FileContent {
     file: CountedFile,
     gathered: Vec<u8>,
-    /// The number of bytes, including the collected ones.
+    /// The number of bytes of the content, including the collected ones.
     size: u64,
     /// Whether the file is in memory, because the disk refused it.
     in_memory: bool,
@@ -97,12 +97,12 @@ impl StoredContent {
         self.add_here(piece, bounds)
     }
 
-    /// Whether it is in memory, and would exceed the bound there with `more` bytes.
+    /// Whether the content is in memory, and would exceed the bound there with `more` bytes.
     pub(super) fn outgrows_memory(&self, more: usize, bounds: &ContentBounds<'_>) -> bool {
         matches!(self, Self::Memory { filled, .. } if *filled + more > bounds.in_memory)
     }
 
-    /// Moves it from memory to a file; `more` bytes will follow.
+    /// Moves the content from memory to a file; `more` bytes will follow.
     pub(super) fn move_to_file(&mut self, more: usize, bounds: &ContentBounds<'_>) -> io::Result<()> {
         if let Self::Memory { bytes, filled, .. } = self {
             let mut moved = FileContent::new((*filled + more) as u64, bounds)?;
@@ -112,30 +112,30 @@ impl StoredContent {
         Ok(())
     }
 
-    /// The number of its counted bytes in memory that could be in a file instead. Less than a page is not worth a file.
+    /// The number of counted bytes in memory that could be in a file instead. Content of less than a page is not worth a file.
     pub(super) fn movable(&self) -> u64 {
         match self {
             Self::None | Self::Inline { .. } => 0,
             Self::Memory { filled, .. } if *filled < LEAST_MOVED => 0,
             Self::Memory { memory, filled, .. } => memory.bytes().min(*filled as u64),
-            // The disk has already refused it.
+            // The disk has already refused this content.
             Self::File(content) if content.in_memory => 0,
             Self::File(content) => content.memory.bytes(),
         }
     }
 
-    /// Moves its bytes from memory to its file, or to a new one.
+    /// Moves the bytes of the content from memory to its file, or to a new file.
     pub(super) fn leave_memory(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         self.move_to_file(0, bounds)?;
         self.complete(bounds)
     }
 
-    /// Whether it has a file.
+    /// Whether the content has a file.
     pub(super) const fn has_file(&self) -> bool {
         matches!(self, Self::File(_))
     }
 
-    /// Adds a piece to the others, without a check of its bound.
+    /// Adds a piece in the place where the content is, without a check of its bound in memory.
     pub(super) fn add_here(&mut self, piece: &[u8], bounds: &ContentBounds<'_>) -> io::Result<()> {
         match self {
             // Requests without content get no pieces.
@@ -154,7 +154,8 @@ impl StoredContent {
         Ok(())
     }
 
-    /// Counts its memory and `more` bytes: its buffer, or the head that waits with it.
+    /// Counts the memory of the content. For inline content, `more` is the size of its buffer; otherwise, it is the size of the
+    /// head that waits with the content.
     pub(super) fn count(&mut self, more: usize, bounds: &ContentBounds<'_>) {
         let (memory, size) = match self {
             Self::Inline { memory, .. } => (memory, more),
@@ -167,7 +168,8 @@ impl StoredContent {
         memory.set(size as u64);
     }
 
-    /// Passes the content to the app: its memory no longer counts as a client's. A file counts until it is closed.
+    /// Notes that the app gets the content, so that the memory of the content no longer counts. A file counts until it is
+    /// closed.
     #[inline]
     pub(super) fn pass_on(&mut self) {
         if !self.is_none() {
@@ -184,7 +186,7 @@ impl StoredContent {
         }
     }
 
-    /// Its memory and files, as far as they have been counted.
+    /// The memory and the files of the content, as far as they have been counted.
     pub(super) fn held(&self) -> Held {
         match self {
             Self::None => Held::default(),
@@ -214,7 +216,7 @@ impl StoredContent {
         self.size() == 0
     }
 
-    /// Writes the bytes that are still missing in its file.
+    /// Writes the bytes that are still missing in the file of the content.
     #[inline]
     pub(super) fn complete(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         if let Self::File(content) = self { content.complete(bounds) } else { Ok(()) }
@@ -262,8 +264,8 @@ impl FileContent {
         })
     }
 
-    /// Calls `act`. If the disk refuses, and the content with `more` bytes is small, moves it to memory and calls `act`
-    /// again.
+    /// Calls `act`. If the disk refuses, and the content with `more` bytes is small, moves the content to memory and calls
+    /// `act` again.
     fn try_or_in_memory(
         &mut self,
         more: usize,

@@ -1,4 +1,4 @@
-//! Bounds for the request content that a process holds until its apps have it: memory, and open files.
+//! Bounds for the request content that a process holds until its apps get the content: memory, and open files.
 //!
 //! Most content is complete when its head has been read, and is not counted. All other content has a [`Share`] of each sum
 //! as long as it is held. [`uploads`](super::uploads) enforces the bounds.
@@ -12,17 +12,17 @@ use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
-/// Content may have this fraction of the descriptors that a process may open: connections and files of responses need the
+/// Content may have one in this many of the descriptors that a process may open: connections and files of responses need the
 /// rest.
 const PART_OF_DESCRIPTORS: u64 = 4;
 
-/// The unfinished requests of one connection may have this fraction of the memory.
+/// The unfinished requests of one connection may have one in this many bytes of the memory.
 const PART_OF_MEMORY: u64 = 8;
 
 /// The most files of the unfinished requests of one connection.
 const FILES_OF_CONNECTION: u64 = 16;
 
-/// The rate, in bytes a second, at which content does not age: its client counts as a new one.
+/// The rate, in bytes a second, at which content must arrive so that it does not become late: see [`Held::weight`].
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
 /// The sums of all engines of a process.
@@ -85,7 +85,7 @@ impl<'a> ContentBounds<'a> {
         (self.budget.memory.bytes() > self.memory_total).then_some(Excess::Memory)
     }
 
-    /// Whether too much is still in memory while content is being moved to files: some room must remain, so that not every
+    /// Whether content that is being moved to files must go on moving: until an eighth of the memory is free, so that not every
     /// new piece has to move others.
     pub(super) fn is_memory_short(&self) -> bool {
         self.budget.memory.bytes() > self.memory_total - self.memory_total / PART_OF_MEMORY
@@ -131,8 +131,8 @@ impl Held {
         self.files += other.files;
     }
 
-    /// The burden that content is for others: its size multiplied by the milliseconds by which it is late. Its reception
-    /// began `age` ago, and `received` bytes have arrived.
+    /// The burden of content for other requests: the memory or the number of files that it holds, whichever is exceeded,
+    /// multiplied by the milliseconds by which it is late. Its reception began `age` ago, and `received` bytes have arrived.
     pub(super) fn weight(self, excess: Excess, age: Duration, received: u64) -> u128 {
         let amount = match excess {
             Excess::Memory => self.memory,
@@ -143,7 +143,7 @@ impl Held {
     }
 }
 
-/// A file with content, which counts as long as it is open.
+/// A file with content. It counts in a sum of files as long as it is open.
 #[derive(Debug)]
 pub struct CountedFile {
     file: File,

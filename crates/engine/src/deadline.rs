@@ -50,7 +50,7 @@ pub(super) struct Deadlines {
     lists: [List; KINDS],
     /// The number of deadlines of each kind.
     counts: [u32; KINDS],
-    /// No deadline expires before this time. It is recomputed only once it has passed, so most checks only compare two
+    /// No deadline expires before this time. The time is recomputed only once it has passed, so most checks only compare two
     /// times.
     quiet_until: Duration,
 }
@@ -67,7 +67,7 @@ impl Deadlines {
         self
     }
 
-    /// Shortens a kind to `lasts`. Running deadlines of that kind expire after that time from `now` on, unless they expire
+    /// Shortens a kind to `lasts`. Running deadlines of that kind expire at `now` plus `lasts`, unless they would have expired
     /// earlier.
     pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration, now: Duration) {
         let list = &mut self.lists[kind as usize];
@@ -80,19 +80,19 @@ impl Deadlines {
         let mut index = list.first;
         while index != NONE {
             let link = &mut self.links[index as usize];
-            // Its start is moved so that it expires at the earlier of its old end and `now` plus the new length.
+            // The start moves so that the deadline expires at the earlier of its old end and `now` plus the new length.
             link.since = (link.since.time() + sooner).min(now).into();
             index = link.next;
         }
     }
 
-    /// Starts a deadline; it replaces the running one.
+    /// Starts a deadline, which replaces the running deadline of the connection.
     pub(super) fn set(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.set_here(index, kind, now);
     }
 
-    /// Like [`Deadlines::set`], inlined for the one place that every request passes, where a call would cost as much as the
-    /// work.
+    /// Like [`Deadlines::set`], inlined for the one place that every request passes: there, a call would cost as much as the
+    /// work itself.
     #[inline(always)]
     pub(super) fn set_here(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.clear(index);
@@ -117,7 +117,7 @@ impl Deadlines {
         let since = (now + left.min(lasts)).saturating_sub(lasts);
         self.quiet_until = Duration::ZERO;
         self.set(index, kind, now);
-        // Its position is before the deadlines that began later.
+        // The position of this deadline is before those that began later.
         let mut next = index;
         let mut previous = self.links[index as usize].previous;
         while previous != NONE && self.links[previous as usize].since.time() > since {
@@ -210,7 +210,7 @@ impl Deadlines {
         self.lists.iter().filter_map(ends).min()
     }
 
-    /// Whether a deadline has expired. All deadlines set later start at this time or later.
+    /// Whether a deadline has expired at `now`. No deadline that is set after this call may start before `now`.
     #[inline]
     pub(super) fn has_expired(&mut self, now: Duration) -> bool {
         now >= self.quiet_until && self.look_for_expired(now)

@@ -29,7 +29,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Waits once, at most for `most` and until the engine has something to do.
+    /// Waits once until the engine has something to do, but at most for `most` (`None`: without this limit).
     ///
     /// # Errors
     /// The backend can no longer wait.
@@ -65,7 +65,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Also ends waits when `doorbell`, an eventfd, is written to.
     ///
     /// # Errors
-    /// As `Backend::watch_doorbell`.
+    /// The backend cannot watch the doorbell.
     pub fn watch_news(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
         self.backend.watch_doorbell(doorbell)
     }
@@ -75,8 +75,8 @@ impl<B: Backend> Engine<'_, B> {
         self.observing.lost.get_or_insert_default();
     }
 
-    /// Returns an exchange whose client disconnected before the answer, or whose response was cut off.
-    /// [`Engine::conclude_lost`] follows.
+    /// Returns an exchange whose client disconnected before the answer, or whose response was cut off. The caller then passes
+    /// it to [`Engine::conclude_lost`].
     #[inline]
     pub fn take_lost(&mut self) -> Option<Lost> {
         self.observing.lost.as_mut()?.pop()
@@ -92,7 +92,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Whether the client has ended its side of the connection. It may still wait for its answer.
+    /// Whether the client has ended its side of the connection, or the connection has ended. A client that has only ended its
+    /// side may still wait for its answer.
     #[must_use]
     pub fn client_has_ended(&self, exchange: ExchangeId) -> bool {
         let Name { place, serial } = exchange.into();
@@ -107,8 +108,8 @@ impl<B: Backend> Engine<'_, B> {
         self.connections.get(index).is_none_or(|connection| connection.line.ended)
     }
 
-    /// Ends the connection of an exchange that has it for itself, without sending anything. An exchange of a web server is
-    /// abandoned.
+    /// Ends the connection of an exchange of HTTP/1, without sending anything. An exchange of HTTP/2 or FastCGI is abandoned,
+    /// because its connection may carry others.
     pub fn hang_up(&mut self, exchange: ExchangeId) {
         let Name { place, serial } = exchange.into();
         match place {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// A complete request, taken out of the engine. Return it with `Engine::give_back`.
 ///
-/// Boxed, because it is larger than it looks and is passed on several times; the engine reuses the box.
+/// The data is in a box, because it is large and passed on several times; the engine reuses the box.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) id: ExchangeId,
@@ -44,23 +44,24 @@ pub(super) struct Received {
     pub(super) listener: u16,
     /// The number of earlier requests on its connection.
     pub(super) earlier: u32,
-    /// The variables from a web server, in whose memory the head is then; or those of an encrypted connection.
+    /// The variables from a web server, whose memory then also holds the head; or the variables that describe an encrypted
+    /// connection.
     pub(super) variables: Option<Box<Variables>>,
     /// The bytes of a head that did not arrive as text (HTTP/2), or to which a field was added; otherwise empty.
     pub(super) text: Vec<u8>,
-    /// Its id, until it is lent; `None` without ids.
+    /// The id of the request, until the request is lent; `None` if requests have no ids.
     pub(super) id: Option<Box<RequestId>>,
 }
 
 impl Received {
-    /// Whether the client sent it over https, as far as its head has been read. (`forwarded` also covers this server's own
-    /// connection; the variables may still be those of another connection.)
+    /// Whether the client sent the request over https, as far as its head has been read. (`forwarded` also says it for this
+    /// server's own connection. Variables that are `own` may be left over from another connection.)
     #[inline]
     pub(super) fn is_https(&self) -> bool {
         self.forwarded.https || self.variables.as_ref().is_some_and(|variables| !variables.own && variables.say_https())
     }
 
-    /// The memory and files of its content and of the data for a filter, and the number of bytes that have arrived.
+    /// The memory and files of the content and of the data for a filter, and the number of bytes of both that have arrived.
     pub(super) fn held(&self) -> (Held, u64) {
         let (mut held, mut size) = (self.content.held(), self.content.size());
         if let Some(variables) = &self.variables {
@@ -70,12 +71,12 @@ impl Received {
         (held, size)
     }
 
-    /// The number of these bytes that could be in files instead of memory.
+    /// The number of bytes of content and data that could be in files instead of memory.
     pub(super) fn movable(&self) -> u64 {
         self.content.movable() + self.variables.as_ref().map_or(0, |variables| variables.data.movable())
     }
 
-    /// The number of files needed to move them.
+    /// The number of new files needed to move those bytes.
     pub(super) fn files_to_move(&self) -> u64 {
         let one = |content: &StoredContent| u64::from(content.movable() > 0 && !content.has_file());
         one(&self.content) + self.variables.as_ref().map_or(0, |variables| one(&variables.data))
@@ -108,7 +109,7 @@ impl Exchange {
         self.id
     }
 
-    /// The time at which it was complete, in nanoseconds on the backend's clock.
+    /// The time at which the request was complete, in nanoseconds on the backend's clock.
     #[inline]
     pub fn complete_at(&self) -> u64 {
         self.received.complete_at.since(Timestamp::ZERO)

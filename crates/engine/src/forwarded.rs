@@ -1,9 +1,9 @@
-//! Reads the fields in which proxies describe a client (RFC 7239, and X-Forwarded-For and similar fields), as far as they
-//! are trusted.
+//! Reads the fields in which proxies describe a client (RFC 7239, and X-Forwarded-For and similar fields), as far as these
+//! fields are trusted.
 //!
-//! Each proxy appends its value at the right. So the search for the client begins at the right: it is the first address that
-//! does not belong to a trusted proxy. Scheme, host and port are those written by the proxy next to that client. Values to
-//! the left were sent by the client, and are ignored.
+//! Each proxy appends its value at the right. So the search begins at the right, and the client is the first address that does
+//! not belong to a trusted proxy. Scheme, host and port are those that the proxy next to that client has written. Values to the
+//! left were sent by the client, and are ignored.
 
 use super::remote::Remote;
 use core::net::IpAddr;
@@ -72,8 +72,9 @@ impl ForwardedInfo {
         }
     }
 
-    /// Reads X-Forwarded-For and similar fields. The same proxy writes the same position, counted from the right, in each of
-    /// them; a proxy that replaces the value instead of appending one wrote the only value.
+    /// Reads X-Forwarded-For and similar fields. Counted from the right, the values at one position of these fields are from
+    /// the same proxy. A field with fewer values is from a proxy that replaces the value instead of appending one: its leftmost
+    /// value counts.
     fn of_each(head: RequestHead<'_>, proxies: &Proxies) -> Self {
         let trusted = proxies.fields;
         let mut info = Self::default();
@@ -120,15 +121,17 @@ impl ForwardedInfo {
         info
     }
 
-    /// Notes the client that a trusted proxy names. Returns whether that is also a trusted proxy, which names its own
-    /// client. A name that is not an address, such as `unknown`, is ignored; then the proxy counts as the client.
+    /// Notes the client that a trusted proxy names. Returns whether that client is itself a trusted proxy, whose client the
+    /// next value names. A name that is not an address, such as `unknown`, is `None` and ignored: the proxy counts as the
+    /// client.
     fn goes_on_behind(&mut self, client: Option<Node>, proxies: &Proxies) -> bool {
         let Some(client) = client else { return false };
         self.client = Some(client);
         proxies.trust(Some(client.address))
     }
 
-    /// Whether both agree. Ports of clients may be missing, because many proxies do not add them.
+    /// Whether both name the same address of the client, scheme and host. Ports of clients are not compared, because many
+    /// proxies do not add them.
     fn agrees(&self, other: &Self, head: RequestHead<'_>) -> bool {
         let address = |info: &Self| -> Option<IpAddr> { info.client.map(|client| client.address) };
         let host = |info: &Self| info.host.map(|host| host.value.of(head.bytes()).to_ascii_lowercase());
@@ -158,7 +161,7 @@ fn is_secure(scheme: &[u8]) -> Option<bool> {
     if is(["https", "wss"]) { Some(true) } else { is(["http", "ws"]).then_some(false) }
 }
 
-/// The span of a host in the head, if Host may have this value, and it is not empty.
+/// The span of a host in the head; `None` if it is empty or no valid value of the field Host.
 fn authority(host: &[u8], head: RequestHead<'_>) -> Option<Span> {
     let place = place(host, head);
     (!matches!(host, [] | [b':', ..]) && is_authority(head.bytes(), place)).then_some(place)

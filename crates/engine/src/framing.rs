@@ -17,7 +17,7 @@ pub(super) enum Framing<'e> {
     Http2(Http2<'e>),
 }
 
-/// The content of one stream is not framed further while more bytes than this wait for the socket. So streams share a
+/// No more content of a stream is framed while this many bytes of its connection wait for the socket. So streams share a
 /// connection frame by frame, independently of their amounts of content.
 pub(super) const FRAMED_BYTES: usize = 64 << 10;
 
@@ -39,7 +39,7 @@ pub(super) struct Terms<'e> {
     pub(super) size: Option<u64>,
     /// Whether the connection may serve another request (HTTP).
     pub(super) persist: bool,
-    /// The fields of the server (HTTP; a web server in front adds its own), and prepared fields.
+    /// The fields of the server (not for FastCGI, because a web server adds its own), and prepared fields.
     pub(super) preset: h1::Preset<'e>,
 }
 
@@ -60,18 +60,18 @@ pub(super) trait Frame {
     /// Whether all of the announced content has been written.
     fn is_complete(&self) -> bool;
 
-    /// Writes the head, or nothing if it is invalid.
+    /// Writes the head, or nothing if the head is invalid.
     ///
     /// # Errors
     /// The reason why the head is invalid.
     fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str>;
 
-    /// Writes the framing before up to `size` bytes of content, and returns the number of bytes that may follow it; 0 to
-    /// drop the rest.
+    /// Writes the framing before up to `size` bytes of content, and returns the number of bytes that must follow it. After 0,
+    /// no more content can be framed: the caller passes the rest to [`Frame::postpone`].
     fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64;
 
-    /// Takes content that cannot be framed yet: the next `left` bytes of `rest`. Returns the number of them that the response
-    /// includes.
+    /// Takes content that cannot be framed yet: the next `left` bytes of `rest`. Returns the number of these bytes that the
+    /// response includes: `left`, or 0 if it drops them.
     fn postpone(&mut self, _left: u64, _rest: &mut Rest<'_>) -> u64 {
         0
     }
@@ -82,17 +82,17 @@ pub(super) trait Frame {
     /// Writes the end of the response.
     fn end(&mut self, out: &mut Vec<u8>) -> End;
 
-    /// Writes the end of the response with trailers, which have been checked. A response that cannot contain trailers drops
-    /// them.
+    /// Writes the end of the response with trailers, which have been checked. They are dropped if the response cannot contain
+    /// trailers.
     fn end_with(&mut self, _trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
         self.end(out)
     }
 
-    /// Writes a whole response. Its content, `size` bytes, is in `parts`; returns the number of them that the response
-    /// includes.
+    /// Writes a whole response. Its content, `size` bytes, is in `parts`. Returns the number of bytes of content that the
+    /// response includes, and the fate of the connection.
     ///
     /// # Errors
-    /// As [`Frame::head`].
+    /// The reason why the head is invalid.
     #[inline(always)]
     fn whole(
         &mut self,

@@ -1,7 +1,7 @@
 //! Reads the PROXY header, which a proxy on the level of TCP sends before the bytes of its client.
 //!
-//! It is read once, before everything else on a connection. Bytes after it are the client's, and stay in the buffer. Even on
-//! an encrypted connection, the header arrives in clear text: the handshake follows it.
+//! The header is read once, before everything else on a connection. Bytes after the header are the client's, and stay in the
+//! buffer. Even on an encrypted connection, the header arrives in clear text: the handshake follows it.
 
 use super::Engine;
 use super::connection::{Connection, Reading, State};
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Reads the header from the received bytes, and then the request after it.
+    /// Reads the header from the received bytes, and then the request after the header.
     pub(super) fn read_greeting(&mut self, index: u32) -> Still {
         let Connection { input, listener, remote, .. } = &mut self.connections[index];
         let ProxyProtocol::Required(versions) = self.listeners[usize::from(*listener)].proxy_protocol else {
@@ -88,7 +88,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Whether a peer may name its client in a PROXY header. Only peers with trusted fields may; if none are configured,
+    /// Whether a peer may name its client in a PROXY header. Only trusted proxies may; if no trusted proxies are configured,
     /// every peer may.
     pub(super) fn may_greet(&self, peer: Peer) -> bool {
         let proxies = &self.settings.proxies;

@@ -1,7 +1,7 @@
-//! Hands connections over to an engine in another process, and takes over connections from others.
+//! Hands connections over to an engine in another process, and takes over connections from such an engine.
 //!
-//! A connection can move between two requests: then its only state is its socket, the received bytes of its next request,
-//! and the few facts of a [`Record`]. During a request, it stays.
+//! A connection can move between two requests: then its only state is its socket, the received bytes of its next request, and
+//! the few facts of a [`Record`]. During a request, a connection stays.
 
 use super::accept::Accepting;
 use super::connection::{Connection, Reading, State};
@@ -27,8 +27,8 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.hands_over = true;
         if self.listeners.iter().any(|listener| listener.tls.is_some()) {
-            // An encrypted connection cannot be handed over, because only this process has its keys. So it ends after its
-            // next response.
+            // An encrypted connection cannot be handed over, because only this process has its keys. So such a connection ends
+            // after its next response.
             self.part();
             self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING, self.backend.now());
         } else {
@@ -36,8 +36,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Passes the connections that are between two requests to `give`, one after the other, until it fails. That connection
-    /// and the rest stay.
+    /// Passes the connections that are between two requests to `give`, one after the other, until `give` fails. The connection
+    /// with which it fails, and all later ones, stay in this engine.
     ///
     /// # Errors
     /// The first error of `give`.
@@ -80,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
         waits && moves && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2
     }
 
-    /// Forgets a connection without ending it.
+    /// Removes a connection from the engine without ending it; `None` if the backend cannot give it away.
     fn release(&mut self, index: u32) -> Option<(Record, OwnedFd)> {
         // On failure, some of its bytes have not been sent yet.
         let (descriptor, received) = self.backend.give_away(&mut self.connections[index].line.socket).ok()?;
@@ -109,8 +109,8 @@ impl<B: Backend> Engine<'_, B> {
         Some((record, descriptor))
     }
 
-    /// Continues a connection that another engine has handed over. `false` if it is lost, because the operating system
-    /// refuses or this server has no listener for its protocol.
+    /// Continues a connection that another engine has handed over. Returns `false` if the connection is lost, because the
+    /// operating system refuses it or this server has no listener for its protocol.
     pub fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
         let adopted = self.adopt(record, descriptor);
         if adopted {
@@ -120,8 +120,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
-        // A PROXY header that has not arrived yet is read here, if the listener is still the same. No connection from
-        // another process is encrypted.
+        // A connection whose PROXY header has not arrived yet needs a listener that reads this header. No connection from
+        // another process is encrypted, so that listener must be without TLS.
         let speaks = |listener: &&oribi_listen::Listener| {
             let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
             listener.protocol == record.protocol && (record.greeted || greets)

@@ -5,8 +5,8 @@ use oribi_message::Span;
 /// Size of a pooled buffer: nearly every head fits, with the content of a form after it.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// Buffers that are kept for the next receiving connections, 8 MiB; more are freed. An edge that napped has received the
-/// requests of hundreds of connections before it hands over the first, and all buffers are returned together.
+/// The most buffers that are kept for the next receiving connections (8 MiB); more are freed. An edge under load may receive
+/// the requests of hundreds of connections before it queues the first, and then all their buffers return together.
 const POOLED: usize = 512;
 
 /// Unused buffers. The last one given back is used first, because it is most likely in the cache.
@@ -25,12 +25,12 @@ impl Pool {
     }
 }
 
-/// The received bytes of a connection: the head of the current request, which is kept until its exchange is over, and unread
-/// bytes. An empty input owns no memory.
+/// The received bytes of a connection: unread bytes, and the head of the current request, which is kept until the exchange is
+/// over. An empty input owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    // Like a span: no head exceeds 1 GiB, and no buffer has room for 4 GiB.
+    // These are `u32`, as in a span: no head exceeds 1 GiB, and no buffer has room for 4 GiB.
     start: u32,
     end: u32,
     /// The span of the current request's head.

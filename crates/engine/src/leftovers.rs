@@ -1,9 +1,9 @@
 //! Gives memory back to the operating system when a burst of traffic is over.
 //!
 //! Freed memory stays with the allocator, and pools keep buffers for the next requests. That is right while requests arrive,
-//! and wrong for the hours after. An app's own memory for large content also stays in the same allocator. The engine counts
-//! the bytes that were received and sent: once they were many, and few more have followed for a moment, it empties its pools
-//! and makes the allocator give back all free pages. Little traffic never leads to that, and neither does a pause between
+//! and wrong for the hours after. An app's own memory for large content also stays in the same allocator. The engine counts the
+//! bytes that were received and sent: after many bytes, when few more have followed for a moment, the engine empties its pools
+//! and makes the allocator give back all free pages. Little traffic never has this effect, and neither has a pause between
 //! requests.
 
 use super::Engine;
@@ -12,17 +12,18 @@ use oribi_io::Backend;
 use oribi_io::process::give_back_freed_memory;
 use std::time::Duration;
 
-/// A burst: this many bytes were received and sent since memory was last given back. Fewer would leave too little memory.
+/// A burst: this many bytes were received and sent since memory was last given back. Fewer bytes leave too little memory
+/// behind.
 const BURST: u64 = 16 << 20;
 
-/// A burst is over when fewer bytes than these have followed in a [`PAUSE`]: probes and open connections continue.
+/// A burst is over when fewer bytes than these have followed in a [`PAUSE`]. Probes and open connections go on causing a few.
 const TRICKLE: u64 = 256 << 10;
 
 /// The time for which a burst must be over.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Detects bursts that have left memory behind. It counts the bytes that were received and sent since the engine was
-/// created, or earlier.
+/// Detects bursts that have left memory behind. All its numbers of bytes are totals: bytes received and sent since the engine
+/// was created, or since an earlier time.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// Bytes when memory was last given back.
@@ -34,7 +35,7 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Starts after `moved` bytes that have left no memory.
+    /// Starts at the total `moved`, whose bytes have left no memory behind.
     pub(super) fn since(moved: u64) -> Self {
         Self { given_back: moved, ..Self::default() }
     }
@@ -42,7 +43,7 @@ impl Leftovers {
     /// Whether a new burst has begun.
     #[inline]
     fn has_begun(&mut self, moved: u64, now: Duration) -> bool {
-        // Another process may have overwritten the number in memory.
+        // The total is in shared memory, where another process may have overwritten it.
         let begins = self.look.is_none() && moved.wrapping_sub(self.given_back) >= BURST;
         if begins {
             (self.look, self.seen) = (Some(now + PAUSE), moved);
@@ -50,13 +51,13 @@ impl Leftovers {
         begins
     }
 
-    /// The time of the next check whether it is over.
+    /// The time of the next check whether the burst is over; `None` without a burst.
     #[inline]
     pub(super) const fn due(&self) -> Option<Duration> {
         self.look
     }
 
-    /// Whether it is over.
+    /// Whether the burst is over.
     #[cold]
     fn is_over(&mut self, moved: u64, now: Duration) -> bool {
         let goes_on = moved.wrapping_sub(self.seen) >= TRICKLE;

@@ -26,7 +26,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Takes the next complete request. If the app is slow, connections take turns: no two requests of a connection that
-    /// carries many are answered in a row while another connection waits.
+    /// carries many requests are answered in a row while another connection waits.
     #[inline]
     pub(super) fn take_ready(&mut self, is_slow: bool) -> Option<ExchangeIndex> {
         if is_slow && self.run_queue.lent_last.is_some() {
@@ -80,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// The bytes that arrived after a request for another protocol.
+/// The bytes that arrived after a request that asks for another protocol; `None` if the request does not ask for one.
 #[inline(never)]
 fn early_bytes(input: &Input, received: &Received) -> Option<Box<EarlyBytes>> {
     let bytes = if received.text.is_empty() { input.head_bytes() } else { &received.text };

@@ -12,8 +12,8 @@
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
 //! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles
-//! connections that carry several requests at once. The engine uses machines, never a language, and makes no system calls
-//! except those of the backend.
+//! connections that carry several requests at once. The engine uses machines, never a language, and uses sockets only through
+//! the backend.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -109,8 +109,8 @@ use stream::Stream;
 use taken::Taken;
 use uploads::Uploads;
 
-/// The time for which an idle connection may still send a request when the server is stopping. A client that was about to
-/// send its next request does so within this time and is answered; closing at once would lose that request.
+/// The time for which an idle connection may still send a request when the server is stopping. A client that was about to send
+/// its next request sends it within this time and gets an answer; closing at once would lose that request.
 const IDLE_WHILE_STOPPING: Duration = Duration::from_secs(1);
 
 /// The time that a client still gets for the head of a request when the server is stopping.
@@ -163,7 +163,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// [`Engine::take_wake`].
     ///
     /// # Errors
-    /// The operating system refuses to watch the listeners.
+    /// The operating system refuses to watch the listeners or `wake`.
     pub fn new(
         backend: B,
         settings: &'a Settings,
@@ -177,7 +177,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Creates an engine that accepts connections at `listen_sockets`, which belong to `listeners`.
     ///
     /// # Errors
-    /// As for [`Engine::new`].
+    /// The operating system refuses to watch the sockets or `wake`.
     pub fn with_listen_sockets(
         mut backend: B,
         settings: &'a Settings,
@@ -300,7 +300,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.backend.waiter()
     }
 
-    /// Handles everything that needs no waiting, without handing out a request; returns the time until something else is due.
+    /// Handles everything that needs no waiting, without handing out a request. Returns the time until something else is due;
+    /// `None` if nothing is due.
     ///
     /// # Errors
     /// The backend can no longer report events.
@@ -323,8 +324,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Sets whether the next requests go to a host that answers and returns at once: then its answers may be sent together
-    /// with later ones.
+    /// Sets whether the next requests go to a host that answers and returns at once: then its answers may be sent together with
+    /// later answers.
     #[inline]
     pub fn expect_prompt_answers(&mut self, prompt: bool) {
         self.batching.prompt = prompt;
@@ -336,7 +337,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.run_queue.ready.len()
     }
 
-    /// Serves connections without handing out a request: for a lane whose app is waiting.
+    /// Waits for events once and handles them, without handing out a request: for a lane whose app is waiting. New connections
+    /// are left to other lanes.
     ///
     /// # Errors
     /// The backend can no longer wait.
@@ -353,7 +355,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         std::mem::take(&mut self.woken)
     }
 
-    /// Takes part in `counts` from now on: leaves connections to others when it has more than its share.
+    /// Takes part in `counts` from now on: leaves connections to other lanes when it has more than its share.
     ///
     /// # Errors
     /// The operating system refuses to watch the doorbell.
@@ -398,8 +400,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.stage == ServeState::Stopping
     }
 
-    /// Stops accepting connections, takes only requests that clients have begun, and is then finished. With `empty_queue`,
-    /// first accepts all connections that wait in the queues of the listeners; otherwise these are left to other workers.
+    /// Stops accepting connections, and ends each connection after its next response, or soon if the connection is idle. When
+    /// all have ended, the engine is finished. With `empty_queue`, first accepts all connections that wait in the queues of the
+    /// listeners; otherwise these are left to other workers.
     pub fn stop(&mut self, empty_queue: bool) {
         if self.acceptance.accepting != Accepting::Never {
             self.stop_accepting();
@@ -424,9 +427,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Updates the clock before a response of a caller that kept the engine waiting: deadlines and the access log count from
-    /// now on. With `stopping`, each response is the last on its connection, although [`Engine::stop`] has not been called
-    /// yet.
+    /// Updates the clock before a response if the caller has not driven the engine for a while, so that deadlines and the
+    /// access log use the current time. With `stopping`, each response is the last on its connection, although [`Engine::stop`]
+    /// has not been called yet.
     #[inline]
     pub fn catch_up(&mut self, stopping: bool) {
         self.backend.read_clock();

@@ -8,7 +8,7 @@ use oribi_proto::h1::Refusal;
 use oribi_proto::h2::{ErrorCode, Excess, Violation};
 use oribi_stats::totals::Counter;
 
-/// The refusals of requests with a counter of their own limit. Requests that arrive too late are counted elsewhere.
+/// The refusals of requests that have a counter of their own. Requests that arrive too late are counted elsewhere.
 const REFUSALS: [(Refusal, Counter); 12] = [
     (Refusal::HEAD_LENGTH, Counter::LimitHeaderSize),
     (Refusal::TRAILER_LENGTH, Counter::LimitHeaderSize),
@@ -32,15 +32,15 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the end of a connection that was idle for too long after `asked` requests, or that has never sent one. In a
-    /// server that stops or hands over, idle connections end early.
+    /// Counts the end of a connection that was idle for too long after `asked` requests. Counts nothing in a server that stops
+    /// or hands over, where idle connections end early.
     pub(super) fn count_idle_end(&self, asked: u32) {
         if self.stage != ServeState::Stopping && !self.hands_over {
             self.tally.count(if asked > 0 { Counter::LimitKeepaliveTimeout } else { Counter::ConnectionsSilent });
         }
     }
 
-    /// Counts a stream of HTTP/2 that the server reset with this code, if it did.
+    /// Counts a stream of HTTP/2 that the server has reset with this code; nothing without a code.
     pub(super) fn count_reset(&self, code: Option<ErrorCode>) {
         let Some(code) = code else { return };
         self.tally.count(Counter::Http2ResetsByServer);

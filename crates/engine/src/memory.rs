@@ -22,7 +22,7 @@ pub(super) struct Memory {
     pub(super) gaps: Vec<Gap>,
     /// The layout for the next head.
     pub(super) blank: Box<Received>,
-    /// The text of the next head that does not arrive as text.
+    /// The text of the next head of HTTP/2, which does not arrive as text.
     pub(super) head_text: Vec<u8>,
     /// Buffer for receiving content that goes to a file.
     pub(super) spool: Vec<u8>,

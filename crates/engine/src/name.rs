@@ -1,4 +1,4 @@
-//! Names of exchanges: the place of an exchange, and its number among all exchanges at that place.
+//! Names of exchanges: the place of an exchange, and a number that no other exchange of the engine has.
 
 use oribi_host::ExchangeId;
 
@@ -7,21 +7,21 @@ use oribi_host::ExchangeId;
 pub(super) enum ExchangeIndex {
     /// The current exchange of the connection with this number (HTTP/1).
     Connection(u32),
-    /// The stream with this number, which shares its connection with others (FastCGI).
+    /// The stream with this number, which shares its connection with others (FastCGI, HTTP/2).
     Stream(u32),
 }
 
 /// The name of an exchange: its place, and a number that no other exchange of this engine has.
 ///
-/// Hosts know it as an [`ExchangeId`], 64 opaque bits.
+/// Hosts know the name as an [`ExchangeId`], 64 opaque bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) place: ExchangeIndex,
     pub(super) serial: u32,
 }
 
-/// Set in the lower half of an id if the place is a stream. Neither connections nor streams reach such numbers: there are not
-/// that many descriptors, and a connection has at most 65,535 FastCGI streams.
+/// The bit that is set in the lower half of an id if the place is a stream. Numbers of connections and of streams do not reach
+/// it: there are not that many descriptors, and a connection has at most 65,535 FastCGI streams.
 const STREAM: u32 = 1 << 31;
 
 impl From<Name> for ExchangeId {

@@ -1,6 +1,6 @@
 //! Queues response bytes that wait for room in the socket.
 //!
-//! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only waiting bytes.
+//! The bytes are in segments of bounded size. Each segment is freed when it has been sent, so memory holds only waiting bytes.
 //! Framing is written directly into the last segment; see [`Output::tail`]. Beyond a limit, segments move to a file
 //! (`spooled`).
 
@@ -35,7 +35,7 @@ const POOLED: usize = 64;
 /// The most memory that a kept output may own: most responses fit.
 const POOLED_BYTES: usize = 16 << 10;
 
-/// The least bytes that another queue takes over without a copy: for fewer, a separate segment costs more.
+/// The fewest bytes that another queue takes over without a copy. For fewer bytes, a separate segment costs more than a copy.
 const SHARED_BYTES: usize = 4 << 10;
 
 /// Unused outputs. The last one given back is used first, because it is most likely in the cache.
@@ -69,7 +69,7 @@ impl Pool {
 pub(super) struct Output {
     /// The segments before the last one.
     closed: VecDeque<Segment>,
-    /// Bytes in memory in them.
+    /// Bytes in memory of the segments before the last one, with the sent bytes of the first.
     closed_bytes: usize,
     /// The last segment, which is written to; mostly the only one.
     tail: Vec<u8>,
@@ -111,7 +111,7 @@ enum Segment {
         file: Arc<File>,
         offset: u64,
         left: u64,
-        /// The bytes of memory that it holds.
+        /// The bytes of memory that the file holds, as far as they are known.
         memory: u64,
     },
     /// The bytes of a block in the spool, from `start` on.
@@ -149,7 +149,7 @@ impl Output {
     }
 
     /// Returns the end of the queue, for appending. This is never a partly sent segment, because the writer may still change
-    /// its last bytes.
+    /// the last bytes of the segment.
     #[inline]
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         if self.tail.len() >= SEGMENT_BYTES || (self.sent > 0 && self.closed.is_empty()) {
@@ -220,7 +220,7 @@ impl Output {
     }
 
     /// Moves the first `size` bytes to the end of another queue; at least that many must wait. Large parts in memory are not
-    /// copied: both queues share them until this one has passed on the rest of their segment.
+    /// copied: both queues share such a segment until this queue has passed on the rest of it.
     ///
     /// # Errors
     /// The disk cannot be read, so some of the bytes are missing.
@@ -280,8 +280,8 @@ impl Output {
         self.closed.push_back(Segment::Part { bytes: bytes.clone(), start, end });
     }
 
-    /// Whether all waiting bytes are one segment of which nothing has been sent. It can be sent together with bytes that are
-    /// not copied.
+    /// Whether all waiting bytes are one segment of which nothing has been sent. Such a segment can be sent together with
+    /// content that is not copied.
     #[inline]
     pub(super) fn is_one_segment(&self) -> bool {
         self.closed.is_empty() && self.sent == 0
@@ -353,8 +353,8 @@ impl Output {
                 Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
                 Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
                 Some(Segment::File { file, offset, left, memory }) if *memory > 0 => {
-                    // The pages of the file, in the queue of a socket, would still be uncounted memory; so would a buffer
-                    // kept here.
+                    // The file is in memory, and its pages in the queue of a socket would still be uncounted memory. So would a
+                    // buffer that is kept for the next call.
                     let count = usize::try_from(*left).unwrap_or(file_turn).min(file_turn).min(SEGMENT_BYTES);
                     let mut bytes = vec![0; count];
                     file.read_exact_at(&mut bytes, *offset).map_or(Attempt::End, |()| backend.send(socket, &bytes))
@@ -402,7 +402,7 @@ impl Output {
         backend.send_gathered(socket, &slices[..count])
     }
 
-    /// Removes `count` sent bytes; returns how many of them were from a file.
+    /// Removes `count` sent bytes; returns how many of them were from a file or the spool.
     fn left(&mut self, mut count: usize) -> usize {
         self.progress += count;
         loop {
@@ -447,7 +447,7 @@ impl Output {
                         return 0;
                     }
                 }
-                // A part of the first segment, or of the last one, which was sent together with those before it.
+                // A part of the first segment, or a part of the last one, which was sent together with the segments before it.
                 Some(Segment::Bytes(_)) | None => {
                     self.sent += count;
                     return 0;

@@ -33,7 +33,7 @@ impl<B: Backend> Engine<'_, B> {
                 Event::Head { start: skipped, content } => {
                     let encryption = self.backend.encryption(&line.socket);
                     if encryption.is_some_and(|encryption| encryption.http2) {
-                        // The client agreed on HTTP/2 but sends HTTP/1, so it gets the error in HTTP/2.
+                        // The client agreed on HTTP/2 but sends HTTP/1, so the client gets the error in HTTP/2.
                         return self.speak_http2(index);
                     }
                     let https = encryption.is_some();
@@ -201,7 +201,7 @@ impl<B: Backend> Engine<'_, B> {
         connection.enter(State::Queued(request));
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
-            // The next of several requests in one buffer: they are answered in a row.
+            // This is the next of several requests in one buffer, which are answered in a row.
             self.run_queue.ready.push_front(ExchangeIndex::Connection(index));
         } else {
             self.run_queue.ready.push_back(ExchangeIndex::Connection(index));

@@ -22,8 +22,8 @@ impl<B: Backend> Engine<'_, B> {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
             let reading = match &mut connection.state {
-                // Received bytes that wait for the connection's turn are handled before later ones, above all before the
-                // end.
+                // Received bytes that wait for the connection's turn are handled before later bytes, and above all before the
+                // end of input.
                 State::Reading(reading) if reading.yielded => return Still::Open,
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
@@ -74,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Notes that another receive may succeed if a request has begun and is not complete.
+    /// If a request has begun and is not complete, notes that another receive may succeed, and returns `true`.
     fn expects_more(&mut self, index: u32) -> bool {
         let connection = &mut self.connections[index];
         let expects = connection.is_reading() && !connection.is_idle();
@@ -82,8 +82,8 @@ impl<B: Backend> Engine<'_, B> {
         expects
     }
 
-    /// Receives into the input buffer of a connection that cannot be answered before more is read: at its end it is dropped,
-    /// because no client waits any longer.
+    /// Receives into the input buffer of a connection that carries several exchanges or waits for its PROXY header. Drops the
+    /// connection at the end of its input, because no client waits any longer.
     pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
         let connection = &mut self.connections[index];
         let room = connection.input.room(&mut self.memory.inputs, head_bytes);
@@ -190,7 +190,7 @@ impl<B: Backend> Engine<'_, B> {
                     } else if connection.is_idle() {
                         self.close_unasked(index);
                     } else if connection.speaks_http2() {
-                        // The rest of a frame, or of a head in several frames.
+                        // The rest of a frame, or of a head in several frames, has not arrived.
                         self.tally.count(Counter::HeadTimeouts);
                         let _ = self.leave_client_at_once(index);
                     } else {
@@ -238,8 +238,9 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Ends a connection on which the client had sent no request at the last check. A request that has arrived since then is
-    /// too late, but unread bytes would turn the close into a reset. So the end is sent first: a client that has sent a
-    /// request meanwhile notices that it was not read, and may repeat it (RFC 9112, section 9.3.1).
+    /// too late, but unread bytes would turn the close into a reset. So the server ends its side first, and discards what still
+    /// arrives. A client that has sent a request meanwhile notices that it was not read, and may repeat it (RFC 9112, section
+    /// 9.3.1).
     pub(super) fn end_unasked(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         self.backend.shutdown(&mut connection.line.socket, Direction::Send);

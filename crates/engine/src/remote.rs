@@ -56,7 +56,7 @@ impl Remote {
         Self { text, address: address.len().min(LONGEST_ADDRESS) as u8, end: end as u8 }
     }
 
-    /// The address as a number; `None` for the peer of a Unix socket.
+    /// The address as a number; `None` for the peer of a Unix socket, and for text that is no address.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         str::from_utf8(self.address()).ok()?.parse().ok()
     }

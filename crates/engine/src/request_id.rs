@@ -1,13 +1,13 @@
 //! Ids of requests (`--request-id`): each request has one id, which is the same for its app, its client, the logs and the
 //! servers around this one.
 //!
-//! A client or a proxy may already have given the request an id. It is kept if its bytes are harmless in a log line, a field
-//! or a shell command, unless the peer's statements about clients are not trusted (`--trusted-proxies`). Any other values of
-//! that field are removed, so that the request has exactly one id.
+//! A client or a proxy may already have given the request an id. That id is kept if it is the only value of its field, its
+//! bytes are harmless in a log line, a field or a shell command, and the peer's statements about clients are not removed
+//! (`--trusted-proxies`). Otherwise a new id replaces all values of the field.
 //!
-//! An id that arrived with the request stays in its place. A new one is a field that the head does not have, so the head is
-//! copied and the field appended to the copy. The engine writes the field of the response (`h1::Preset`), so an edge and its
-//! workers do not both write it.
+//! An id that arrived with the request stays in its place. A new id is a field that the head does not have, so the head is
+//! copied, and the field is appended to the copy. The engine writes the field of the response (`h1::Preset`), so an edge and
+//! its workers do not both write it.
 
 use super::unique::Numbers;
 use oribi_config::{Forwarding, RequestIdField};
@@ -45,7 +45,8 @@ pub(super) struct RequestIds<'a> {
 }
 
 impl<'a> RequestIds<'a> {
-    /// Call this in the process that uses it: two processes that continue the same numbers would give the same ids.
+    /// Creates the ids of one process. It must run in the process that uses them: after a fork, both processes would give the
+    /// same ids.
     pub(super) fn new(field: &'a RequestIdField) -> Self {
         Self { field, numbers: Numbers::seeded() }
     }
@@ -62,8 +63,8 @@ impl<'a> RequestIds<'a> {
         self.field.of(head)
     }
 
-    /// Gives its id to a request whose head is in `input`. For a new one, the head is copied to `text`, and the id appended
-    /// to the copy.
+    /// Returns the id of a request whose head is in `input`. For a new id, copies the head to `text`, and appends the field
+    /// with the id to the copy.
     pub(super) fn identify(
         &mut self,
         layout: &mut HeadLayout,
@@ -81,7 +82,7 @@ impl<'a> RequestIds<'a> {
         }
     }
 
-    /// Like [`RequestIds::identify`], for a head in its own memory, `bytes`.
+    /// Like [`RequestIds::identify`], for a head in memory of its own: a new id is appended to `bytes`.
     pub(super) fn identify_in(
         &mut self,
         layout: &mut HeadLayout,
@@ -94,7 +95,7 @@ impl<'a> RequestIds<'a> {
         }
     }
 
-    /// The acceptable id that arrived with a request.
+    /// The id that arrived with a request, if it is kept.
     fn given<'b>(&self, head: RequestHead<'b>, forwarding: Forwarding) -> Option<&'b [u8]> {
         if forwarding == Forwarding::Removed {
             return None;
@@ -119,7 +120,7 @@ impl<'a> RequestIds<'a> {
     }
 }
 
-/// Whether an id is safe everywhere: it cannot end a line, a word, a quoted text, a path's part or a list.
+/// Whether an id is safe everywhere: it cannot end a line, a word, a quoted text or an item of a list.
 fn is_harmless(id: &[u8]) -> bool {
     (1..=LONGEST).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:/+=-".contains(byte))
 }

@@ -11,15 +11,15 @@ use oribi_log::PartDurations;
 use oribi_stats::totals::Tally;
 use std::time::Duration;
 
-/// The times of a request that was handed out. Each connection has one, so it is small: the first two durations, which are
-/// mostly short, are limited to 71 minutes.
+/// The times of a request that was handed out. Each connection has one, so it is small: its two durations, which are mostly
+/// short, are limited to 71 minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestTimings {
     /// The time at which the request was complete.
     complete: Timestamp,
-    /// Microseconds from then until a worker took it.
+    /// Microseconds from its completion until a worker took the request.
     queue: u32,
-    /// Microseconds from then until the final response began; 0 if it has not begun.
+    /// Microseconds from that moment until the final response began; 0 if it has not begun.
     first: u32,
     /// The time at which the app's part of the response ended.
     ended: Timestamp,
@@ -28,9 +28,9 @@ pub(super) struct RequestTimings {
 /// The wait of a request for a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// Nanoseconds from its completion until it was taken.
+    /// Nanoseconds from the completion of the request until a worker took it.
     pub nanoseconds: u64,
-    /// The process that took it, if known and needed.
+    /// The pid of the worker that took the request, if it is known and needed.
     pub worker: Option<u32>,
 }
 
@@ -68,13 +68,13 @@ impl RequestTimings {
         Self { complete, queue, first: 0, ended: Timestamp::NEVER }
     }
 
-    /// Notes that a worker took it `wait` nanoseconds after it was complete.
+    /// Notes that a worker took the request `wait` nanoseconds after its completion.
     #[inline]
     pub(super) fn wait(&mut self, wait: u64) {
         self.queue = microseconds(wait);
     }
 
-    /// The time from its completion until it was taken.
+    /// The time from the completion of the request until a worker took it.
     pub(super) fn queue_time(&self) -> Duration {
         Duration::from_micros(self.queue.into())
     }
@@ -103,11 +103,11 @@ impl RequestTimings {
 }
 
 impl RequestTimings {
-    /// The parts of a response whose last byte was sent, or whose client disconnected, at `now`. An app that has not
-    /// finished counts as ended then.
+    /// The durations of the parts of a request. At `now`, the last byte of its response was sent, or its client disconnected.
+    /// An app that has not finished counts as ended at `now`.
     pub(super) fn parts(&self, now: Timestamp) -> PartDurations {
         let ended = self.ended.min(now);
-        // Another process reports when it took the request.
+        // Another process may have reported this time, so it is limited.
         let taken = self.taken().min(ended);
         let time = |from: Timestamp, to: Timestamp| Duration::from_nanos(to.since(from));
         let app = time(taken, ended);

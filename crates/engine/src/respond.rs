@@ -108,7 +108,8 @@ impl Alone<'_> {
             && settings.limits.requests_per_connection.is_none_or(|most| self.is_within(most, tally))
     }
 
-    /// Whether a connection may carry a request after this one, with `most` as the limit of requests; counts if it may not.
+    /// Whether a connection may carry a request after this one, with `most` as the limit of requests; counts the limit if the
+    /// connection may not.
     fn is_within(&self, most: u32, tally: &Tally) -> bool {
         let is_within = self.requests < most;
         if !is_within {
@@ -122,7 +123,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::respond`.
+    /// [`ReplyError::Gone`] or [`ReplyError::Invalid`]: see there.
     #[inline]
     pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
         self.respond_whole(exchange, None, head, None, Body::Parts(parts))
@@ -131,7 +132,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response to a request that had to wait for a worker.
     ///
     /// # Errors
-    /// As [`Engine::respond`].
+    /// [`ReplyError::Gone`] or [`ReplyError::Invalid`]: see there.
     #[inline]
     pub fn respond_behind(
         &mut self,
@@ -146,7 +147,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response whose content lies partly in files.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::respond_pieces`.
+    /// [`ReplyError::Gone`] or [`ReplyError::Invalid`]: see there.
     pub fn respond_pieces(
         &mut self,
         exchange: ExchangeId,
@@ -159,7 +160,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response with status 200 and prepared fields.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::respond_prepared`.
+    /// [`ReplyError::Gone`] or [`ReplyError::Invalid`]: see there.
     pub fn respond_prepared(
         &mut self,
         exchange: ExchangeId,
@@ -269,7 +270,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Begins a response whose content follows. The head is sent with the first piece; an empty piece sends the head alone.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::start`.
+    /// [`ReplyError::Gone`] or [`ReplyError::Invalid`]: see there.
     pub fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
         self.start_with_size(exchange, head, None)
     }
@@ -277,7 +278,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Begins a response with content of this size, if it is known.
     ///
     /// # Errors
-    /// As [`Engine::start`].
+    /// [`ReplyError::Gone`] or [`ReplyError::Invalid`]: see there.
     pub fn start_with_size(
         &mut self,
         exchange: ExchangeId,
@@ -327,7 +328,7 @@ impl<B: Backend> Engine<'_, B> {
     /// is finished, and [`ReplyError::Gone`] reports it.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::write`.
+    /// [`ReplyError::Gone`]: the exchange is over, or accepts no more content.
     pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
         match self.write_body(exchange, Body::Parts(&[piece]), false)? {
             Progress::Waiting(bytes) => Ok(bytes),
@@ -335,10 +336,11 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Like [`Engine::write`], for a piece that may be in a file. Bytes of a file do not count as waiting. If this is the
-    /// last of the content whose size was announced, the response is finished, and its end is sent together with the piece.
+    /// Like [`Engine::write`], for a piece that may be in a file. Bytes of a file do not count as waiting. If the piece
+    /// completes content whose size was announced, the response is finished, and its end is sent together with the piece.
+    ///
     /// # Errors
-    /// As `oribi_host::Outlet::write`.
+    /// [`ReplyError::Gone`]: the exchange is over, or accepts no more content.
     pub fn write_up_to_end(&mut self, exchange: ExchangeId, piece: Piece<'_>) -> Result<Progress, ReplyError> {
         match piece {
             Piece::Bytes(bytes) => self.write_body(exchange, Body::Parts(&[bytes]), true),
@@ -355,8 +357,7 @@ impl<B: Backend> Engine<'_, B> {
         let (size, before) = (body.size(), target.response.answer.sent);
         let mode = target.response.add_content(body, size, gaps);
         let taken = target.alone.as_ref().is_some_and(|alone| alone.outlook.taken);
-        // Once bytes are dropped, all later ones would also be dropped, so an app that never ends by itself must get an
-        // error.
+        // Once bytes are dropped, all later bytes would also be dropped, so an app that never ends by itself must get an error.
         let is_over = || target.response.answer.sent - before < size;
         let finished = !taken && if ends { target.response.framing.is_complete() } else { is_over() };
         let place = target.place;
@@ -390,7 +391,7 @@ impl<B: Backend> Engine<'_, B> {
     /// The number of bytes that wait for the client.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::write`.
+    /// [`ReplyError::Gone`]: the exchange is over.
     pub fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
         let Name { place, serial } = exchange.into();
         let (index, unframed) = match place {
@@ -412,7 +413,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Ends the content.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::finish`.
+    /// [`ReplyError::Gone`]: the exchange is over. [`ReplyError::Invalid`]: the response has not begun.
     pub fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
         self.end_response(exchange, &[])
     }
@@ -420,7 +421,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Ends the content, with trailers.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::finish_with_trailers`.
+    /// As for [`Engine::finish`]. [`ReplyError::Invalid`] also reports a field that is not allowed as a trailer; then the
+    /// exchange is given up.
     pub fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         match h1::check_trailers(trailers) {
             Ok(()) => self.end_response(exchange, trailers),
@@ -464,7 +466,7 @@ impl<B: Backend> Engine<'_, B> {
             (Framing::Http(_), _) if begun => self.cut(index),
             (Framing::FastCgi(framing), _) if begun => {
                 // Only the end of the connection can show that content of unknown length is incomplete. If the connection
-                // carries other, complete responses, only the status shows it. Content shorter than announced shows by
+                // carries other requests, it stays open, and only the status shows it. Content shorter than announced shows by
                 // itself that it is incomplete.
                 let open_ended = framing.is_open_ended();
                 if open_ended && self.connections[index].carrier().is_some_and(|carrier| carrier.carries() == 1) {
@@ -494,7 +496,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends an informational response.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::inform`.
+    /// [`ReplyError::Gone`]: the exchange is over. [`ReplyError::Invalid`]: the final response has begun, the status is not an
+    /// informational one or is 101, or a field is invalid.
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Target { index, response: Response { line, framing, .. }, .. } = Target::find(connections, streams, exchange)?;
@@ -522,7 +525,8 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index) == Still::Open
     }
 
-    /// Rejects an invalid part of a response. If it was the head, nothing was written, and the client gets a 500 instead.
+    /// Rejects an invalid part of a response. If that part is the head, nothing has been written, and the client gets a 500
+    /// instead.
     #[cold]
     fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
         self.abandon(exchange);

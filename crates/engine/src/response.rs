@@ -73,8 +73,8 @@ impl<S> Response<'_, S> {
         Ok((mode, self.framing.end(out)))
     }
 
-    /// Appends the framing of `size` bytes of content, or of as many as the response includes. Large content in memory is
-    /// not copied but sent from its own memory; then `gaps` lists its positions in the output.
+    /// Appends `size` bytes of content with their framing, or as many as the response includes. Large content in memory is not
+    /// copied: only its framing is appended, and `gaps` lists the positions of the content in it ([`SendMode::Gathered`]).
     #[inline]
     pub(super) fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> SendMode {
         let Self { line, framing, answer } = self;
@@ -108,8 +108,8 @@ impl<S> Response<'_, S> {
     }
 }
 
-/// Writes the framing of `size` bytes of content, and records their positions; returns the number of bytes included in the
-/// response.
+/// Writes the framing of `size` bytes of content, and adds the positions of the content to `gaps`. Returns the number of bytes
+/// of content that the response includes.
 #[inline(never)]
 fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
     let mut left = size;

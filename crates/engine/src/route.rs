@@ -16,7 +16,7 @@ impl Routes {
         (!routes.is_empty()).then_some(Self(routes))
     }
 
-    /// The number of the route with this path, as the client sent it; 0 for none.
+    /// The number of the route of this path, which is as the client sent it; 0 if the path is on no route.
     #[inline]
     pub(super) fn of(&self, path: &[u8]) -> u8 {
         let on = |prefix: &[u8]| path.strip_prefix(prefix).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));

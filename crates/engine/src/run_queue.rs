@@ -16,7 +16,7 @@ pub(super) struct RunQueue {
     pub(super) lent_last: Option<u32>,
     /// Connections that need a turn without an event: more input, or the next part of a file.
     pub(super) turns: VecDeque<Token>,
-    /// The number of them that get a turn before the backend is asked for events again. Connections that asked during this
-    /// round follow the connections with events.
+    /// The number of connections in `turns` that get their turn before the backend is asked for events again. Connections that
+    /// ask for a turn meanwhile get it after those events.
     pub(super) turns_due: usize,
 }

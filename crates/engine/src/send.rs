@@ -5,11 +5,11 @@
 //!
 //! - **Large content is not copied.** If only one segment waits, one call sends it together with content that stays in the
 //!   host's memory ([`Engine::send_between`]). Bytes that the socket does not take go into the queue.
-//! - **Responses of a batch are sent together.** A send runs much kernel code, which displaces the engine from the
-//!   processor's caches. So if the host answers at once, the requests of a batch are first received, then answered, and then
-//!   all responses are sent ([`Engine::send_batch`]). Until then such a connection is [`Flushing`](State::Flushing), like any
-//!   other whose response has not been sent. A request that is alone in its batch is sent at once. Backends that send with
-//!   their next wait (io_uring) send together by themselves.
+//! - **Responses of a batch are sent together.** A send runs much kernel code, which displaces the engine from the processor's
+//!   caches. So if the host answers at once, the requests of a batch are first received, then answered, and then all responses
+//!   are sent ([`Engine::send_batch`]). Until then the connection of such a response is [`Flushing`](State::Flushing), like any
+//!   other connection whose response has not been sent. A request that is alone in its batch is sent at once. Backends that
+//!   send with their next wait (io_uring) send together by themselves.
 //! - **A full socket is not tried again** before the backend reports it.
 
 use super::Engine;
@@ -44,7 +44,7 @@ pub(super) const WRITE_PROGRESS: usize = 64 << 10;
 pub(super) enum SendMode {
     /// The content is sent from the queue.
     Queued,
-    /// From the host's memory, by [`Engine::send_between`].
+    /// The content is sent from the host's memory, by [`Engine::send_between`].
     Gathered,
 }
 
@@ -79,8 +79,8 @@ impl<S> BufferedSocket<S> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// From now on responses of a prompt host may wait for others of the same batch. For a caller that uses the engine alone
-    /// and asks for the next exchange as soon as one is answered.
+    /// Lets responses of a prompt host wait for others of the same batch from now on. This is for a caller that uses the engine
+    /// alone and asks for the next exchange as soon as one is answered.
     pub fn answer_in_batches(&mut self) {
         self.batching.batches = B::SENDS_AT_ONCE;
     }
@@ -160,8 +160,8 @@ impl<B: Backend> Engine<'_, B> {
         self.flush_as(index, false)
     }
 
-    /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which is
-    /// at once.
+    /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which it
+    /// does at once.
     pub(super) fn flush_as(&mut self, index: u32, last: bool) -> Still {
         let line = &mut self.connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
@@ -216,7 +216,7 @@ impl<B: Backend> Engine<'_, B> {
                 Still::Open
             }
             State::Reading(Reading { request: Some(_), .. }) => {
-                // The deadline for its content starts now: until now the client was busy with the response.
+                // The deadline for the content of this request starts now: until now the client was busy with the response.
                 self.deadlines.set(index, Deadline::Content, self.backend.now());
                 Still::Open
             }

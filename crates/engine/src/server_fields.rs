@@ -78,7 +78,8 @@ impl<'a> ServerFields<'a> {
         !self.policy.is_empty()
     }
 
-    /// The fields of the response to a request with this id, and `prepared` ones of the app. `now` ends the time of Server-Timing.
+    /// The fields of the response to a request with this id: those of the server, and the `prepared` ones of the app.
+    /// Server-Timing covers the time until `now`.
     #[inline]
     pub(super) fn of_response<'b>(
         &'b mut self,

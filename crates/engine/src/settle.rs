@@ -20,8 +20,8 @@ use oribi_proto::h1::Refusal;
 use oribi_stats::totals::Counter;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may add a hundred
-/// at once while others of the same batch wait.
+/// The most boxes that are kept for the next requests; more are freed. One connection of HTTP/2 may need a hundred boxes at
+/// once, while others of the same batch wait.
 const SPARE_REQUESTS: usize = 160;
 
 /// The next step after a response.
@@ -36,7 +36,7 @@ enum AfterResponse {
 }
 
 impl<S> Connection<S> {
-    /// Returns the next step: the response is finished and the input is back.
+    /// Ends a request whose response is finished and whose input is back. Returns the next step.
     #[inline(always)]
     fn settle(&mut self, pool: &mut Pool, limits: &Limits) -> AfterResponse {
         let State::Answering(answering) = &self.state else { return AfterResponse::Wait };
@@ -61,7 +61,7 @@ impl<S> Connection<S> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Takes back an exchange whose host has returned. It may still be answered later.
+    /// Takes back an exchange whose host has returned. The host may still answer the request later.
     pub fn give_back(&mut self, exchange: Exchange) {
         match Name::from(exchange.id()) {
             Name { place: ExchangeIndex::Connection(index), serial } => self.give_back_request(index, serial, exchange),
@@ -92,8 +92,8 @@ impl<B: Backend> Engine<'_, B> {
         } else {
             // Later output must not wait for the next of several requests.
             answering.outlook.departure = Departure::AtOnce;
-            // The host has its own copy, so a request that waits for its answer, as in the queue of an edge, holds no
-            // buffer.
+            // The host has its own copy of the request. So a request that waits for its answer, for instance in the queue of an
+            // edge, holds no buffer.
             connection.input.end_request(&mut self.memory.inputs);
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
@@ -103,8 +103,8 @@ impl<B: Backend> Engine<'_, B> {
         self.check(index);
     }
 
-    /// Counts the times of an exchange whose host has returned. Writes the line of the access log, or returns the data for
-    /// it.
+    /// Counts the times of an exchange whose host has returned. Writes the line of the access log, or returns the data for that
+    /// line if the response is not finished.
     #[inline]
     fn record_returned(&mut self, index: u32, serial: u32, exchange: &Exchange) -> Option<Box<Draft>> {
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
@@ -146,7 +146,7 @@ impl<B: Backend> Engine<'_, B> {
         content.recycle(&mut self.memory.spare_content, self.settings.limits.content_memory_bytes);
     }
 
-    /// Sends the response of a returned exchange, even if it could be sent together with the next one.
+    /// Sends the response of a returned exchange, even if it could be sent together with the next response.
     pub fn send_now(&mut self, exchange: ExchangeId) {
         if let Name { place: ExchangeIndex::Connection(index), serial } = exchange.into()
             && self.connections.get(index).is_some_and(|connection| connection.serial == serial)
@@ -155,7 +155,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Takes the next step now, or when the response has been sent: the response is finished and the input is back.
+    /// Takes the next step, now or when the response has been sent. The response is finished, and the input is back.
     pub(super) fn settle(&mut self, index: u32) {
         let next = self.connections[index].settle(&mut self.memory.inputs, &self.settings.limits);
         self.proceed(index, next);
@@ -219,7 +219,7 @@ impl<B: Backend> Engine<'_, B> {
         self.resume_if_paused();
     }
 
-    /// Reads the next request from the received bytes; without any, waits for it.
+    /// Reads the next request from the received bytes; if there are none, waits for it.
     pub(super) fn read_on(&mut self, index: u32) -> Still {
         if self.connections[index].input.has_unread() && self.parse(index) == Still::Gone {
             return Still::Gone;
@@ -239,7 +239,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         let connection = &mut self.connections[index];
-        // The deadline for writing may have replaced the one for a request that has begun.
+        // The deadline for writing may have replaced the deadline of a request that has begun.
         if connection.machine.awaits_content() {
             if !self.deadlines.runs(index, Deadline::Content) {
                 self.deadlines.set(index, Deadline::Content, now);

@@ -14,7 +14,7 @@ pub fn refusal(error: &io::Error) -> Refusal {
     if is_of_descriptors(error) { Refusal::DESCRIPTORS } else { Refusal::STORAGE }
 }
 
-/// Whether this process, or the system, may open no more files now. With `TOOMANYREFS`, it may send no more descriptors to
+/// Whether this process, or the system, may open no more files now. `TOOMANYREFS` means that it may send no more descriptors to
 /// other processes.
 pub fn is_of_descriptors(error: &io::Error) -> bool {
     // An error that names its file contains the error of the system call.

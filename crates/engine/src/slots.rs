@@ -4,7 +4,7 @@ use oribi_io::Token;
 use std::ops::{Index, IndexMut};
 
 /// The most entries for which a table reserves room at the start. Unused room costs nothing, because the kernel allocates a
-/// page only when it is touched; and a table that never moves leaves no touched pages behind.
+/// page only when the page is touched. A table that never moves leaves no touched pages behind.
 const MOST_ROOM: usize = 1 << 16;
 
 /// An empty table with room for this many entries, up to a limit.
@@ -12,8 +12,8 @@ pub(super) fn with_room<T>(entries: usize) -> Vec<T> {
     Vec::with_capacity(entries.min(MOST_ROOM))
 }
 
-/// Makes room for another entry by growing a quarter, where a vector would double: the cost of a connection should not depend
-/// on the distance of their number from a power of two.
+/// Makes room for another entry by growing a quarter, where a vector would double. So the memory per connection does not depend
+/// on how far their number is from a power of two.
 pub(super) fn grow_gently<T>(table: &mut Vec<T>) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 4).max(16));
@@ -52,7 +52,7 @@ impl<T> Slots<T> {
         self.insert_with(|| value)
     }
 
-    /// Like [`Slots::insert`], but makes the value in its place: moving one costs more than the rest.
+    /// Like [`Slots::insert`], but makes the value in its place: moving a value costs more than all the rest.
     #[inline(always)]
     pub(super) fn insert_with(&mut self, make: impl FnOnce() -> T) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -71,7 +71,7 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// Like [`Slots::remove`], but drops the value in its place: moving one costs more than the rest.
+    /// Like [`Slots::remove`], but drops the value in its place: moving a value costs more than all the rest.
     pub(super) fn empty(&mut self, index: u32) {
         let Some(value @ Some(_)) = self.places.get_mut(index as usize).map(|place| &mut place.value) else { return };
         *value = None;
@@ -80,7 +80,7 @@ impl<T> Slots<T> {
 
     fn free(&mut self, index: u32) {
         let place = &mut self.places[index as usize];
-        // One bit less than the field, so that no token is in the range of the backend (Token::LIMIT).
+        // A generation has 31 bits, so that no token is in the range of the backend (Token::LIMIT).
         place.generation = (place.generation + 1) & 0x7fff_ffff;
         self.free.push(index);
     }
@@ -114,7 +114,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// For a place that is known to be in use; an index of a free place is a bug of the engine.
+/// For a place that is known to be in use. The index of a free place is a bug of the engine, and panics.
 impl<T> Index<u32> for Slots<T> {
     type Output = T;
 

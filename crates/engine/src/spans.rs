@@ -13,7 +13,8 @@ use oribi_message::{KnownField, RequestHead, Version};
 use oribi_otlp::{Outbox, Record};
 use std::time::Duration;
 
-/// The time for which the origin of the backend's clock stays valid. The system's clock may be changed.
+/// The time for which a computed origin of the backend's clock is used. After that it is computed again, because the system's
+/// clock may have been changed.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The sender of one lane's spans.
@@ -23,7 +24,8 @@ pub(super) struct Spans {
     outbox: Outbox,
     /// The names of routes, by their numbers.
     routes: Vec<String>,
-    /// The time of day at which the backend's clock began, and the time of that reading.
+    /// The time since 1970 at which the backend's clock was zero, and the time on the backend's clock at which this was
+    /// computed.
     origin: Option<(Duration, Duration)>,
 }
 
@@ -72,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn end_turn_of_spans(&mut self) {
         if let Some(spans) = &mut self.observing.spans {
             spans.flush();
-            // As long as any exchange is handed out, it may be one with a span.
+            // As long as any exchange is handed out, it may have a span.
             self.observing.measures_one &= self.answering > 0;
         }
     }

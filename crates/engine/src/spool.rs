@@ -1,8 +1,9 @@
 //! The file of an engine for responses that wait for slow clients.
 //!
-//! It has no name and ends with the engine. All responses share it, in blocks, so they need one descriptor in total. A block
-//! belongs to one response and is freed when all of it has been sent, or when its client has disconnected; its room on the
-//! disk is given back to the file system, except for a few blocks that are reused.
+//! The file has no name, and is closed when no response has a block in it. All responses share the file, so they need one
+//! descriptor in total. A block belongs to one response, and is freed when all of it has been sent, or when the client has
+//! disconnected. The room of a free block on the disk is given back to the file system, except for a few blocks that are
+//! reused.
 
 use super::bounds::{Share, Sum};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -23,7 +24,7 @@ const KEPT: usize = 64;
 pub(super) struct Spool {
     file: File,
     blocks: Mutex<Blocks>,
-    /// The bytes being sent to a socket.
+    /// The buffer for bytes that are sent to a socket.
     copied: Mutex<Vec<u8>>,
     /// Bytes in files of this process.
     sum: &'static Sum,
@@ -144,7 +145,7 @@ impl Block {
         Ok(())
     }
 
-    /// Appends `count` of its bytes to `into`, from `start` on.
+    /// Appends `count` bytes of the block to `into`, from `start` on.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -158,8 +159,8 @@ impl Block {
         read
     }
 
-    /// Calls `act` with `count` bytes from `start` on. They are copied, because pages that sendfile(2) passed to a socket
-    /// would change in its queue when their block is reused.
+    /// Calls `act` with `count` bytes from `start` on. They are copied, because pages that sendfile(2) passed to a socket would
+    /// change in the socket's queue when the block is reused.
     ///
     /// # Errors
     /// The disk cannot be read.

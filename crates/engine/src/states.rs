@@ -1,8 +1,8 @@
 //! Reports to operators how many connections of an engine are in each state.
 //!
-//! No counter changes with a connection's state. A connection waits for one event at a time, and has the deadline of that
-//! kind; those without a deadline wait for the server. So the lengths of the lists of deadlines are enough: before each wait
-//! an engine checks whether any of them has changed since its last report.
+//! No counter is changed when a connection changes its state. A connection waits for one event at a time, and has the deadline
+//! of that kind; a connection without a deadline waits for the server. So the lengths of the lists of deadlines are enough:
+//! before each wait, an engine checks whether a length has changed since its last report.
 
 use super::Engine;
 use super::connection::Speech;
@@ -16,7 +16,7 @@ const FASTCGI: usize = KINDS + 1;
 
 const _: () = assert!(KINDS + 2 == GAUGE_COUNT, "each number has a place");
 
-/// The last report, and its place.
+/// The last report, and the destination of reports.
 #[derive(Debug, Default)]
 pub(super) struct GaugeReport {
     /// The destination of reports, if there is one.

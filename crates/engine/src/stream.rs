@@ -11,16 +11,16 @@ use oribi_proto::fcgi;
 /// One request, and its response.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// The number of the connection that carries it. The connection outlives the stream.
+    /// The number of the connection that carries the stream. The connection outlives the stream.
     pub(super) connection: u32,
     pub(super) framing: StreamFraming,
-    /// The number of its exchange; 0 before it has been lent.
+    /// The number of its exchange; 0 before the request has been lent.
     pub(super) serial: u32,
     pub(super) remote: Remote,
     pub(super) state: StreamState,
 }
 
-/// The data of a protocol for a stream, besides those of its machine.
+/// The data of a protocol for a stream, besides the data in its machine.
 #[derive(Debug)]
 pub(super) enum StreamFraming {
     FastCgi(fcgi::ResponseWriter),
@@ -47,8 +47,7 @@ pub(super) struct Frames {
     pub(super) ends: bool,
     /// The trailers after that content.
     pub(super) trailers: Option<Box<Trailers>>,
-    /// The content that all streams of the connection had sent at the start of the deadline of the waiting content, in
-    /// bytes.
+    /// The bytes of content that all streams of the connection had sent when the deadline of the waiting content started.
     pub(super) sent_before: u64,
 }
 
@@ -71,7 +70,7 @@ pub(super) struct Requested {
     pub(super) announced: Option<u64>,
     /// Bytes of content that have arrived.
     pub(super) arrived: u64,
-    /// Bytes of it for which its client gets no window yet.
+    /// Bytes of arrived content for which the client gets no window update yet.
     pub(super) withheld: usize,
 }
 

@@ -1,9 +1,9 @@
 //! Hijacked sockets: an app speaks another protocol with its client.
 //!
 //! The host gets its own descriptor. If the server has received bytes after the request, the app must read them first, but
-//! bytes cannot be put back into a socket. So the app gets one end of a socket pair, and a thread first passes on these
-//! bytes, then everything that follows. This is rare, because a client waits for the answer before it uses the other
-//! protocol.
+//! bytes cannot be put back into a socket. So the app gets one end of a socket pair, and two threads pass on these bytes first,
+//! and then everything that follows in both directions. This is rare, because a client waits for the answer before it uses the
+//! other protocol.
 
 use super::Engine;
 use super::connection::State;
@@ -26,8 +26,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Returns a descriptor of the client's connection, for a host that uses the socket itself.
     ///
     /// # Errors
-    /// The operating system refused a call; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier
-    /// requests still wait for the client and must reach it first.
+    /// The operating system refused a call; `NotConnected` if the exchange is over; `Unsupported` if the connection also
+    /// carries other requests; `WouldBlock` if answers to earlier requests still wait for the client and must reach it first.
     pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
         let target =
             Target::find(&mut self.connections, &mut self.streams, exchange).map_err(|_| io::ErrorKind::NotConnected)?;
@@ -58,7 +58,7 @@ impl<B: Backend> Engine<'_, B> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether the socket of an exchange that has ended was hijacked. Returns `true` once.
+    /// Whether the socket of an exchange that has ended was hijacked. Returns `true` only once for each exchange.
     pub(super) fn was_taken(&mut self, exchange: ExchangeId) -> bool {
         let Taken(exchanges) = &mut self.taken;
         let place = exchanges.iter().position(|taken| *taken == exchange);
@@ -69,7 +69,7 @@ impl<B: Backend> Engine<'_, B> {
 /// Returns a descriptor from which first `early` can be read, and then the bytes of `client`.
 fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    // Both are only read and written, and that works in the same way for every kind of socket.
+    // The client's socket may be of another kind. It is only read and written, which works in the same way for every kind.
     let client = UnixStream::from(client);
     let (client_out, ours_out) = (client.try_clone()?, ours.try_clone()?);
     let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(task);
@@ -78,7 +78,8 @@ fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     Ok(theirs.into())
 }
 
-/// Passes on `first`, then everything up to the end. Then ends the other side's input, or aborts the connection.
+/// Passes `first`, and then everything that `from` sends, on to `to`. When `from` has ended, ends the input of `to`; if `from`
+/// was broken off, aborts the connection of `to`.
 fn pass_on(from: &UnixStream, mut to: UnixStream, first: &[u8]) {
     // If one side has ended, the thread ends; the other side notices it on its own socket.
     let passed = to.write_all(first).and_then(|()| copy(from, &mut to));

@@ -1,9 +1,9 @@
 //! Measures the durations of the parts of requests: see [`super::request_timings`].
 //!
-//! The engine reads no clock for that: it takes the time of its turn, which backends read anyway, and which a lane reads
-//! again when an app has answered. Bytes count as sent when the socket has taken them. A response that is sent together with
-//! others in the same turn counts as sent at once; if the socket has no room, the response, and its line of the access log,
-//! stay [`Unsent`] until the socket has taken all of it.
+//! The engine reads no clock for these measurements: it takes the time of its turn. Backends read that time anyway, and a lane
+//! reads the clock again when an app has answered. Bytes count as sent when the socket has taken them. A response that is sent
+//! together with others in the same turn counts as sent at once; if the socket has no room, the response, and its line of the
+//! access log, stay [`Unsent`] until the socket has taken all of it.
 
 use super::access::TAKEN;
 use super::answer::{Counted, LateLine, Lost, Unsent};
@@ -38,13 +38,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The time that the request of an exchange waited before it was lent.
+    /// The time that the request of an exchange waited before it was lent; `None` if the exchange is over.
     pub(crate) fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange).ok()?;
         Some(target.response.answer.timings.queue_time())
     }
 
-    /// Sets the wait of a request that no worker took: until now.
+    /// Sets the wait of a request that no worker took to the time from its completion until now.
     pub fn report_wait_until_now(&mut self, exchange: ExchangeId) {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
@@ -78,7 +78,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Counts the times of a response that has been written completely after its host had returned, and writes its log line;
-    /// both are postponed if the socket has not taken everything.
+    /// counting and writing are postponed if the socket has not taken everything.
     #[inline]
     pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
         // A request with a span or a log has a line.
@@ -91,7 +91,7 @@ impl<B: Backend> Engine<'_, B> {
             None => {
                 let took = self.count_times(&counted);
                 match line {
-                    // Only now is it known that the request was not slow, as most requests are.
+                    // Only now is it known that the request was not slow; most requests are not.
                     Some(line) if !self.tells_of(&line.draft.head(), took) => self.keep_draft(line.draft),
                     Some(_) => {
                         let ending = self.ending_of(index);
@@ -147,8 +147,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a request whose client has disconnected, and writes its line. `known` is its wait for a worker,
-    /// if there was one.
+    /// Counts the times of a request whose client has disconnected, and writes its log line. `known` is the wait of the request
+    /// for a worker, if it had to wait.
     pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
         let Lost { mut counted, mut line, lent, exchange } = lost;
         if let Some(Wait { nanoseconds, worker }) = known {
@@ -158,7 +158,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         self.count_times(&counted);
-        // Otherwise the code that returns the request checks this.
+        // If the host still has the request, the code that takes it back checks this.
         if !lent && self.was_taken(exchange) {
             if let Some(LateLine { outcome, .. }) = &mut line {
                 (outcome.status, outcome.finished) = (TAKEN, true);

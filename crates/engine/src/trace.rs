@@ -1,8 +1,8 @@
 //! Traces (`--traces`): the field `traceparent` (W3C Trace Context) links requests across programs and machines.
 //!
 //! Each request is a span of a trace: the caller's, if its field is valid, or a new one. The app gets a `traceparent` that
-//! names this span, so that its own requests become children of it. All other values of that field are removed. If the
-//! caller's value is not used, `tracestate` is also removed, because it has no meaning without it.
+//! names this span, so that its own requests become children of it. All other values of that field are removed. If the caller's
+//! value is not used, `tracestate` is also removed, because it has no meaning without that value.
 
 use super::unique::Numbers;
 use oribi_config::{Forwarding, SampleRatio};
@@ -22,8 +22,9 @@ const LENGTH: usize = 55;
 const KNOWN_FLAGS: u8 = 3;
 const SAMPLED: u8 = 1;
 
-/// The bytes after the server's field that hold the id of the caller's span, if spans are exported: not a part of the head,
-/// but among its bytes, so that they are passed on with them. Zeros without a caller.
+/// The number of bytes after the server's field that hold the id of the caller's span in hexadecimal digits, if spans are
+/// exported. These bytes belong to no field, but are passed on together with the bytes of the head. Without a caller, all
+/// digits are 0.
 const CALLER_BYTES: usize = 16;
 
 /// Assigns requests to traces.
@@ -53,7 +54,8 @@ struct Given {
 }
 
 impl Traces {
-    /// Call this in the process that uses it: two processes that continue the same numbers would give the same ids.
+    /// Creates the ids of one process. It must run in the process that uses them: after a fork, both processes would give the
+    /// same ids.
     pub(super) fn new(ratio: SampleRatio) -> Self {
         Self { ratio, numbers: Numbers::seeded(), keeps_callers: false }
     }
@@ -69,7 +71,7 @@ impl Traces {
         parent_line(head).and_then(|value| value.of(head.bytes()).last()).is_some_and(|digit| digit & SAMPLED == SAMPLED)
     }
 
-    /// The place of a request with the server's field, and whose caller was kept.
+    /// The place of a request that has the server's field and the kept id of its caller; `None` for any other request.
     pub(super) fn place_of(head: &RequestHead<'_>) -> Option<TracePlace> {
         let value = parent_line(head)?;
         let end = value.end as usize;
@@ -83,7 +85,7 @@ impl Traces {
         Some(TraceIds { trace: value.get(TRACE)?, span: value.get(PARENT_ID)? })
     }
 
-    /// Assigns a place to a request whose head is in `input`, or in `text` if that is not empty. Afterwards the head is in
+    /// Assigns a place to a request whose head is in `input`, or in `text` if `text` is not empty. Afterwards the head is in
     /// `text`.
     pub(super) fn place(&mut self, layout: &mut HeadLayout, input: &[u8], text: &mut Vec<u8>, forwarding: Forwarding) {
         if text.is_empty() {
@@ -92,7 +94,7 @@ impl Traces {
         self.place_in(layout, text, forwarding);
     }
 
-    /// Like [`Traces::place`], for a head in its own memory, `bytes`.
+    /// Like [`Traces::place`], for a head in memory of its own, `bytes`.
     pub(super) fn place_in(&mut self, layout: &mut HeadLayout, bytes: &mut Vec<u8>, forwarding: Forwarding) {
         let given = if forwarding == Forwarding::Removed { None } else { given(&RequestHead::new(bytes, layout)) };
         layout.fields.retain(|line| match line.known {
@@ -117,7 +119,7 @@ impl Traces {
         layout.fields.push(FieldLayout { name, value, known: Some(KnownField::Traceparent) });
     }
 
-    /// Begins a new trace, and decides whether it is recorded.
+    /// Begins a new trace, and decides whether the trace is recorded.
     fn begin(&mut self) -> Given {
         let (trace, draw) = self.numbers.trace();
         Given { trace, parent: [b'0'; CALLER_BYTES], flags: if self.ratio.includes(draw) { SAMPLED } else { 0 } }
@@ -163,7 +165,7 @@ fn given(head: &RequestHead<'_>) -> Option<Given> {
     read(only)
 }
 
-/// Reads a `traceparent`. In later versions it reads only the parts of version 00, with which all of them begin.
+/// Reads a `traceparent`. Of a later version, reads only the parts of version 00, with which all versions begin.
 fn read(value: &[u8]) -> Option<Given> {
     let is_hex = |range: std::ops::Range<usize>| value[range].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_zero = |range: std::ops::Range<usize>| value[range].iter().all(|&byte| byte == b'0');

@@ -3,8 +3,8 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::hash::{BuildHasher, RandomState};
 
-/// Numbers of 128 bits that no two engines share: two sequences of 64 bits, each of which has every number once, from a
-/// random start. They are not secret.
+/// Numbers of 128 bits that no two engines share: two sequences of 64 bits, each of which has every number once, from a random
+/// start. The numbers are not secret.
 #[derive(Debug)]
 pub(super) struct Numbers([u64; 2]);
 
@@ -22,7 +22,7 @@ impl Numbers {
     }
 
     fn next(&mut self) -> [u64; 2] {
-        // Odd, so that every number occurs before one repeats.
+        // The addends are odd, so that every number occurs before one repeats.
         let Self([high, low]) = self;
         *high = high.wrapping_add(0x9e37_79b9_7f4a_7c15);
         *low = low.wrapping_add(0xd1b5_4a32_d192_ed03);
@@ -35,7 +35,7 @@ impl Numbers {
         hexadecimal(u128::from(high) << 64 | u128::from(low))
     }
 
-    /// The id of a trace, and its last half as a number. It is never zero, which would mean no trace.
+    /// The id of a trace, and its last half as a number. The id is never zero, which would mean no trace.
     pub(super) fn trace(&mut self) -> ([u8; 32], u64) {
         let [high, low] = self.next();
         (hexadecimal(u128::from(high.max(1)) << 64 | u128::from(low)), low)

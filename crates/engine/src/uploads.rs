@@ -1,12 +1,13 @@
 //! Bounds the memory and files of unfinished requests: see [`content_bounds`](super::content_bounds).
 //!
-//! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond it get no more window until an
-//!   earlier one is complete: content that they may send anyway stays in memory, and a stream that still exceeds the share
-//!   is reset, so that its client may repeat it.
-//! * If all together hold too much memory, content moves to files, as far as files are left, the largest first.
-//! * If they still hold too much, the content that burdens others most is dropped: that of the connection with the most, for
-//!   the longest time, with the least progress. The content that has just arrived is spared, so that a client that holds
-//!   much does not exclude others.
+//! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond this share get no more window updates
+//!   until an earlier stream is complete. Content that they may still send stays in memory. A stream that exceeds the share
+//!   even so is reset, and its client may repeat the request.
+//! * If all unfinished requests of the process hold too much memory, their content moves to files, the largest first, as far as
+//!   more files are allowed.
+//! * If they still hold too much, the request that burdens others most is refused: it holds much, has been arriving for long
+//!   and has made little progress. (Requests on one connection of HTTP/2 are weighed together.) The request that has just grown
+//!   is spared, so that a client that holds much does not exclude others.
 
 use super::Engine;
 use super::bounds::Sum;
@@ -52,9 +53,9 @@ impl<'a> Uploads<'a> {
 pub(super) enum Destination {
     /// The current place of the content.
     Here,
-    /// A file, although it would fit into memory.
+    /// A file, although the content would fit into memory.
     File,
-    /// Memory, and the client may send no more of it.
+    /// Memory, but the client gets no window update for it yet.
     Waits,
     /// Nowhere: there is no room.
     None,
@@ -73,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
         &self.uploads.bounds.budget.files
     }
 
-    /// Ends other requests if their contents, together with one that has grown, exceed a bound.
+    /// Refuses other requests if their content, together with that of the request that has grown, exceeds a bound.
     #[inline]
     pub(super) fn bound_content(&mut self, grown: ExchangeIndex) -> Still {
         if self.uploads.bounds.excess().is_none() { Still::Open } else { self.end_heaviest(grown) }
@@ -94,7 +95,7 @@ impl<B: Backend> Engine<'_, B> {
             if !bounds.has_files(files) {
                 continue;
             }
-            // A web server sends the requests of many clients on one connection, so it has no share.
+            // A web server sends the requests of many clients on one connection, so its connection has no share.
             if files > 0 && self.connections[index].speaks_http2() && self.has_all_files(index) {
                 continue;
             }
@@ -185,7 +186,7 @@ impl<B: Backend> Engine<'_, B> {
         };
         let all: Vec<_> =
             self.unfinished().map(|(place, index, request, since)| (place, index, weight(request, since))).collect();
-        // A web server sends the requests of many clients on one connection, so they are not added up.
+        // A web server sends the requests of many clients on one connection, so these requests are not added up.
         let together = |index: u32| self.connections[index].speaks_http2();
         let mut of_connections: HashMap<u32, u128> = HashMap::new();
         for (_, index, weight) in all.iter().filter(|(_, index, _)| together(*index)) {
@@ -267,7 +268,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Resets a stream for whose content its connection has no room. It was not processed, so its client may repeat it.
+    /// Resets a stream for whose content its connection has no room. The request was not processed, so the client may repeat
+    /// it.
     pub(super) fn refuse_excess(&mut self, number: u32) -> Still {
         let index = self.streams[number].connection;
         let Connection { line, state, .. } = &mut self.connections[index];
@@ -284,8 +286,8 @@ impl<B: Backend> Engine<'_, B> {
         self.end_unanswered(number)
     }
 
-    /// Resumes streams whose content waits for others of their connection, as far as there is room now. The window updates
-    /// are sent when the connection has its turn.
+    /// Resumes streams whose content waits for other streams of their connection, as far as there is room now. The window
+    /// updates are sent when the connection has its turn.
     pub(super) fn resume_contents(&mut self, index: u32) {
         loop {
             let Some(number) = self.first_waiting(index) else { return };
@@ -321,7 +323,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         let files = self.held_on(index, first).files;
         let bounds = &self.uploads.bounds;
-        // Without any file, there would be nothing to wait for.
+        // If the other streams have no file, no file of theirs becomes free later.
         let has_room = files == 0 || files < bounds.files_of_connection() && bounds.has_file();
         first.filter(|_| has_room)
     }

@@ -1,4 +1,4 @@
-//! The variables of a web server in front about a request, or this server's own about an encrypted connection.
+//! The variables with which a web server describes a request, or with which this server describes an encrypted connection.
 
 use super::content::StoredContent;
 use oribi_host::{Endpoint, Gateway, Request};
@@ -12,7 +12,7 @@ pub(super) struct Variables {
     pub(super) list: Vec<Variable>,
     pub(super) role: Role,
     pub(super) data: StoredContent,
-    /// Whether they are this server's own, about a connection; then the head is in the input.
+    /// Whether this server describes an encrypted connection. Then `bytes` does not contain the head.
     pub(super) own: bool,
 }
 
@@ -28,7 +28,7 @@ impl Variables {
         self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1")
     }
 
-    /// Adds the variables to a request. Not inlined, to keep it off the path of HTTP requests.
+    /// Adds the variables to a request. Not inlined, to keep this code off the path of HTTP requests.
     #[inline(never)]
     pub(super) fn complete<'a>(&'a self, mut request: Request<'a>) -> Request<'a> {
         if self.own {

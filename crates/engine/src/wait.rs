@@ -96,7 +96,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
-        // Sent before the timeout is computed, because a full socket gets a deadline.
+        // The batch is sent before the timeout is computed, because a full socket gets a deadline.
         self.send_batch();
         let busy = !self.run_queue.turns.is_empty() || self.run_queue.handled < self.run_queue.events.len();
         let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The difference of the two counts divided by 10000 is the cost of one turn of `read` (a GET of a browser with 17 fields,
-//! nearly all of them by their index, as browsers send them from their second request on), `coded` (its path and its Cookie
-//! in Huffman code instead), `curl` (4 pseudo-fields and 2 fields), `write` (a GET without fields, and a response with 1
+//! nearly all of them by their index, as browsers send them from their second request on), `coded` (the same request with path
+//! and Cookie in Huffman code), `curl` (4 pseudo-fields and 2 fields), `write` (a GET without fields, and a response with 1
 //! field and 13 bytes of content, with Date and Server) or `both` (`read` with that response).
 use oribi_message::{HeadLayout, ResponseHead};
 use oribi_proto::h2::{Admission, Event, Finish, Limits, Machine, Preset};
@@ -68,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Reads a request whose fields are in `frame`, which gets the number of the next stream.
+    /// Writes the id of the next stream into `frame`, which contains a request, and reads it. Returns that id.
     fn request(&mut self, frame: &mut [u8]) -> u32 {
         frame[5..9].copy_from_slice(&self.next.to_be_bytes());
         self.next += 2;
@@ -86,7 +86,7 @@ impl Server {
         assert_eq!(self.machine.write_content_prefix(id, size, &mut self.out), Admission::Bytes(size));
         self.out.extend_from_slice(CONTENT);
         assert_eq!(self.machine.finish(id, &mut self.out), Finish::Complete);
-        // The effect of a client's frames for each response.
+        // A window update for the connection, as clients send it for each response.
         self.read(&[&b"\0\0\x04\x08\0\0\0\0\0"[..], &(size as u32).to_be_bytes()].concat());
     }
 }

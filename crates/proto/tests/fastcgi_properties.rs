@@ -1,5 +1,5 @@
-//! Properties of everything that FastCGI can carry, tested with random combinations. The bodies of the fuzz targets check
-//! them; here their input is nearly valid, while a fuzzer starts from anything.
+//! Properties of everything that FastCGI can carry, tested with random combinations. The bodies of the fuzz targets check these
+//! properties. In these tests the input is nearly valid, while a fuzzer starts from anything.
 
 mod fastcgi_transcript;
 #[path = "../../../fuzz/bodies/fcgi_machine.rs"]

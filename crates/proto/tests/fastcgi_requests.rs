@@ -1,6 +1,6 @@
 //! Reads every FastCGI connection of the corpus whole, byte by byte, cut in two at every place, and, if it is short, cut in
-//! three at every two places: the result is always the same. In a very long one, only every hundredth place within contents is
-//! tried.
+//! three at every two places: the result is always the same. In a very long connection, only every hundredth place within
+//! contents is tried.
 //!
 //! The files in `corpus/fcgi/requests` hold cases like this one; those with the name of a web server were recorded from it:
 //!
@@ -84,7 +84,7 @@ fn check(case: &Case) {
     let limits = limits_of(case);
     let hold = case.lines("! ").any(|line| line == "hold");
     let bytes = records::encode(case.lines("> "), unescape);
-    // Only repetitions are not written as they are sent.
+    // Only repetitions are written otherwise than they are sent, so they are expanded.
     let repeats = |line: &str| line.split('{').skip(1).any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     let expand = |line: &str| if repeats(line) { unescape(line).escape_ascii().to_string() } else { line.to_owned() };
     let wanted = case.lines("< ").map(expand).collect::<Vec<_>>();
@@ -92,7 +92,7 @@ fn check(case: &Case) {
     let whole = read([&bytes[..]], &limits, hold);
     assert_eq!(describe(&whole, &wanted), wanted, "{}", case.name);
     assert_eq!(read(bytes.chunks(1), &limits, hold), whole, "{}, byte by byte", case.name);
-    // Contents of this length consist of this byte only.
+    // Long contents consist of `x` only.
     let within = |place: usize| place >= 16 && bytes[place - 16..].starts_with(&[b'x'; 32]);
     for place in 0..=bytes.len() {
         if bytes.len() >= LONG_BYTES && within(place) && place % 100 > 0 {

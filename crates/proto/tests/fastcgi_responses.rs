@@ -17,12 +17,12 @@
 //! = complete
 //! ```
 //!
-//! The request has the id 1. `authorizer` and `bodiless` in front make it one for that role or with the method HEAD. `policy`
-//! sets a Strict-Transport-Security. `head` is followed by the status and perhaps `length N`; the `field` lines after it are
-//! the app's. `invalid`: the head or text before it must be refused and leaves no trace. `sent` empties the buffer of the
-//! response, as when it has been sent. `finish` may be followed by a status. `refuse` is the server's own answer. The `>`
-//! lines are all expected records, as in `fastcgi_requests`; `=` is the expected result of `finish`, and is left out without
-//! it.
+//! The request has the id 1. `authorizer` before it makes it a request for that role, and `bodiless` a request with the method
+//! HEAD. `policy` sets a Strict-Transport-Security. `head` is followed by the status and perhaps `length N`; the `field` lines
+//! after it are the app's. `invalid`: the head or text before it must be refused and leaves no trace. `sent` empties the buffer
+//! of the response, as when it has been sent. `finish` may be followed by a status. `refuse` is the server's own answer. The
+//! `>` lines are all expected records, as in `fastcgi_requests`; `=` is the expected result of `finish`; a case without
+//! `finish` has no such line.
 
 mod cases;
 mod records;

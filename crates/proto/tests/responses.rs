@@ -18,8 +18,8 @@
 //!
 //! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
 //! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given), `policy` (a
-//! Strict-Transport-Security is) and `until-close` (no chunks); the `field` lines after it are the app's, and so are those
-//! after `trailers`. `invalid`: the head or trailers before it must be refused and leave no trace. `refuse NAME` is the
+//! Strict-Transport-Security is given) and `until-close` (no chunks); the `field` lines after it are the app's, and so are
+//! those after `trailers`. `invalid`: the head or trailers before it must be refused and leave no trace. `refuse NAME` is the
 //! server's own answer. The `>` lines are all expected bytes, `=` is the expected fate of the connection.
 
 mod cases;
@@ -57,7 +57,7 @@ struct Run {
     head: Option<Head>,
     refused: bool,
     finish: Option<Finish>,
-    /// The preset also has the beginning of a 200 in one piece.
+    /// Whether the preset also has the beginning of a 200 in one piece.
     ok: bool,
 }
 
@@ -177,7 +177,8 @@ impl Run {
     }
 }
 
-/// A process that has only the head judges it like the one that writes it, which also knows the bytes written before.
+/// Checks that a process that has only the head accepts or refuses it as the process that writes it does. (That process also
+/// knows what was written before.)
 fn agrees(written: &Result<(), InvalidResponse>, checked: Result<(), InvalidResponse>) {
     match written {
         Err(InvalidResponse("the response has already begun" | "no request to answer")) => {}
@@ -185,7 +186,7 @@ fn agrees(written: &Result<(), InvalidResponse>, checked: Result<(), InvalidResp
     }
 }
 
-/// The result must not depend on whether the beginning of a response was put together before.
+/// The result must not depend on whether the beginning of a response was put together in advance.
 fn check(case: &Case) {
     [false, true].into_iter().for_each(|ok| check_with(case, ok));
 }

@@ -4,7 +4,7 @@ use super::accepting::Accepting;
 use super::{ConnectionCounts, EarlyReceive, SharedAccept};
 use oribi_listen::ListenSocket;
 
-/// The sources of connections, and whether they are accepted now.
+/// The sources of connections, and whether the lane accepts connections now.
 pub(crate) struct Acceptance<'a> {
     /// The sockets from which this lane accepts.
     pub(crate) listen_sockets: Vec<ListenSocket<'a>>,

@@ -8,7 +8,8 @@ pub(crate) enum Accepting {
     Yes,
     /// No descriptor or connection is free: wait until this time, or until a connection closes.
     Paused(Duration),
-    /// This lane cannot answer now, but others that share the listeners might: wait until this lane asks for a request again.
+    /// This lane cannot answer now, but other lanes that share its listeners might. It accepts again when it asks for its next
+    /// request.
     Left,
     /// Other lanes come first until this time.
     Aside(Duration),

@@ -13,15 +13,15 @@
 
 use std::time::Duration;
 
-/// The time for which a connection is left to idle lanes. They have been notified and only need a processor, but on a busy
-/// machine that may take some time.
+/// The time for which a connection is left to idle lanes. Those lanes have been notified and only need a processor, but on a
+/// busy machine they may wait for one for some time.
 const LEFT_TO_IDLE: Duration = Duration::from_millis(50);
 
 /// The time for which a connection is left to lanes that are all busy: the duration of a request in a typical app.
 const LEFT_TO_BUSY: Duration = Duration::from_millis(20);
 
-/// The time for which the first request of a client is expected. A silent client must not keep the lane from accepting
-/// others.
+/// The time for which the first request of a client is expected. A silent client must not keep the lane from accepting other
+/// clients.
 pub(super) const EXPECTED_FOR: Duration = Duration::from_millis(20);
 
 /// The work that a new client would wait for. If the host answers at once, there is no such work.
@@ -42,7 +42,7 @@ pub(super) struct Situation {
     pub(super) work: Work,
     /// Connections of this lane.
     pub(super) connections: usize,
-    /// Its connections if all lanes had the same number.
+    /// The number of connections of each lane if all lanes had the same number.
     pub(super) share: usize,
     /// The fewest connections of another idle lane, if there is one.
     pub(super) fewest_of_idle: Option<usize>,
@@ -80,8 +80,8 @@ impl Situation {
     }
 }
 
-/// The number of connections that still counts as equal to this one. If there are few, one connection makes a difference; if
-/// there are many, an eighth does not.
+/// The largest number of connections that still counts as equal to `connections`: up to an eighth more. Below eight
+/// connections, a single one makes a difference.
 const fn even(connections: usize) -> usize {
     connections + connections / 8
 }

@@ -1,7 +1,7 @@
 //! Carries out the decisions of the [policy](super::policy) for lanes that share their listeners.
 //!
-//! If the kernel reports a connection to only one lane, a lane that leaves it to others rings a doorbell. If it reports it to
-//! all, the doorbell is not needed.
+//! With some backends, the kernel reports a connection to only one lane. A lane that leaves such a connection to others rings a
+//! doorbell to wake one of them. If the kernel reports each connection to all lanes, no doorbell is needed.
 
 use super::accepting::Accepting;
 use super::policy::{Decision, Situation, Work};
@@ -16,11 +16,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The time after which a lane that stands aside checks whether it may accept again. A new client waits at most this long
-/// for it.
+/// The time after which a lane that stands aside checks whether it may accept again. A new client waits at most this long for
+/// that check.
 const LOOKS_AFTER: Duration = Duration::from_millis(2);
 
-/// The state of a lane in the order of lanes that wait for connections.
+/// The state of a lane in the line: the order in which lanes that share listeners get new connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SharedAccept {
     /// Whether a new connection is among the events that the lane is handling.
@@ -55,7 +55,8 @@ pub struct ConnectionCounts<'a> {
 }
 
 impl ConnectionCounts<'_> {
-    /// The fewest connections of an idle lane. With `mine`, the calling lane counts as idle and is left out.
+    /// The fewest connections of an idle lane, as the average of the lanes of its worker; `None` if no lane is idle. With
+    /// `mine`, the calling lane is among those that count as idle, and is left out.
     fn fewest_of_idle(&self, mine: bool) -> Option<usize> {
         let counted = |worker: &&Presence| u32::from(mine && std::ptr::eq(worker.idle, self.idle));
         let idle = self.workers.iter().filter(|worker| worker.idle.load(Relaxed) > counted(worker));
@@ -64,12 +65,14 @@ impl ConnectionCounts<'_> {
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
-    /// Handles the event that a client waits at a socket, or that another lane has rung the doorbell.
+    /// Handles the event that a client waits at a socket. If `socket_number` is that of no socket, another lane has rung the
+    /// doorbell.
     pub(crate) fn handle_connection_event(&mut self, socket_number: usize) {
         self.note_connections_told_of();
         let rung = socket_number >= self.acceptance.listen_sockets.len();
         if self.acceptance.accepting != Accepting::Yes {
-            // This lane has left the line since then, and rang for the clients that waited at its sockets.
+            // This lane has left the line since the event was reported. It has already rung for the clients at its sockets, but
+            // the ring of another lane must reach the next one.
             if rung {
                 self.ring();
             }
@@ -134,9 +137,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The time until which the first request of a client is expected. If several clients have sent nothing yet, no request
-    /// is expected: such clients connect without sending a request, and the lane would accept only one of them in each such
-    /// period.
+    /// The time until which the first request of a client is expected; `None` if no request is expected. That is also so if
+    /// several clients have sent nothing yet: they connect without sending a request, and the lane would accept only one such
+    /// client in each `EXPECTED_FOR`.
     fn expects_until(&self) -> Option<Duration> {
         let until = self.acceptance.line.expects_until;
         (!self.batching.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
@@ -185,8 +188,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Prepares for a wait of the backend. A lane that waits for events, and not for an expected request, is idle. So is a
-    /// lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
+    /// Prepares for a wait of the backend. A lane that waits for events, and not for an expected request, is idle. So is a lane
+    /// that stands aside, because it will soon check whether it has the fewest connections of the idle lanes.
     pub(crate) fn begin_waiting(&mut self, timeout: Option<Duration>) {
         if self.acceptance.line.left_until.is_some() {
             self.check_clients_left();
@@ -201,7 +204,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         matches!(self.acceptance.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
     }
 
-    /// Handles the end of a wait: the backend has reported events, of which the first `known` ones are older.
+    /// Handles the events that the backend has reported at the end of a wait. The first `known` events are older than the wait.
     pub(crate) fn end_waiting(&mut self, known: usize) {
         if !self.has_company() {
             return;
@@ -231,8 +234,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Stops standing aside early if the clients that were left to others have been taken, or if this lane would now take
-    /// them.
+    /// Stops standing aside early if other lanes have taken the clients that were left to them, or if this lane would now take
+    /// these clients.
     fn check_clients_left(&mut self) {
         let taken = !self.connection_waits();
         if taken {
@@ -248,7 +251,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         match self.acceptance.accepting {
             Accepting::Paused(until) => Some(until),
             Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
-            // After that the lane is idle.
+            // When it expects no request any more, the lane counts as idle.
             Accepting::Yes if self.has_company() => self.expects_until(),
             Accepting::Yes | Accepting::Left | Accepting::Never => None,
         }
@@ -264,9 +267,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.acceptance.listen_sockets[socket_number].shared && self.has_company()
     }
 
-    /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest,
-    /// which would always be the same lane under little load. A lane that leaves the line and joins it again is last. If the
-    /// kernel wakes all lanes, there is no such order.
+    /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest.
+    /// Under little load, that would always be the same lane. A lane that leaves the line and joins it again is last. Does
+    /// nothing if the kernel wakes all lanes, because there is no such order then.
     pub(super) fn rejoin_line_last(&mut self, socket_number: usize) {
         if !B::TELLS_ONE {
             return;
@@ -278,8 +281,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Leaves new connections to other lanes until the next request is taken, because here they would wait for a blocked
-    /// app. A lane that is alone, or alone at its sockets, keeps accepting them.
+    /// Leaves new connections to other lanes until this lane takes its next request, because in this lane they would wait for a
+    /// blocked app. A lane that shares no socket with another lane keeps accepting connections.
     pub fn leave_line(&mut self) {
         if self.acceptance.accepting == Accepting::Yes
             && (0..self.acceptance.listen_sockets.len()).any(|socket_number| self.shares(socket_number))

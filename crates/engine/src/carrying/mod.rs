@@ -1,16 +1,16 @@
 //! Connections that carry several exchanges at once: those of web servers ([`super::fastcgi`]) and those of clients that
 //! speak HTTP/2 ([`super::http2`]).
 //!
-//! A connection that speaks HTTP/1 *is* its current exchange. A carrying one stays
-//! [`Carrying`](super::connection::State::Carrying) and owns a [`Carrier`](super::carrier::Carrier): a machine, and the
-//! numbers of its [`Stream`](super::stream::Stream)s, which have their own table and their own states. The host gets the same
+//! A connection that speaks HTTP/1 *is* its current exchange. A connection that carries several exchanges stays
+//! [`Carrying`](super::connection::State::Carrying) and owns a [`Carrier`](super::carrier::Carrier): a machine, and the numbers
+//! of its [`Stream`](super::stream::Stream)s, which have their own table and their own states. The host gets the same
 //! [`Exchange`] in all cases, and answers take the same path (see [`Target`](super::respond::Target)).
 //!
-//! The steps that are the same for both protocols are here. Their data is in modules below the steps of all connections, so
-//! that these can also use it.
+//! This module has the steps that are the same for FastCGI and HTTP/2. Their data is in modules of its own ([`super::carrier`],
+//! [`super::stream`]), so that the steps of all connections can also use it.
 //!
-//! A request that the peer aborts, or that is lost with its connection, is forgotten at once; a host that is still answering
-//! gets an error for the next part.
+//! A request that the peer aborts, or that is lost with its connection, is forgotten at once. A host that is still answering it
+//! gets an error when it gives the next part.
 
 mod receive;
 mod settle;
@@ -25,7 +25,7 @@ use super::stream::{Requested, StreamFraming, StreamState};
 use super::{Engine, Exchange};
 use oribi_io::Backend;
 
-/// The number of variables whose memory is kept for the next requests; more are freed.
+/// The most sets of variables whose memory is kept for the next requests; more are freed.
 const SPARE_VARIABLES: usize = 64;
 
 impl<B: Backend> Engine<'_, B> {
@@ -59,7 +59,7 @@ impl<B: Backend> Engine<'_, B> {
         Some(Exchange { id, received })
     }
 
-    /// Keeps the memory of a request for the next one.
+    /// Keeps the memory of a request for the next request.
     pub(super) fn recycle_carried(&mut self, mut request: Box<Received>) {
         if let Some(mut variables) = request.variables.take()
             && self.memory.spare_variables.len() < SPARE_VARIABLES
@@ -73,9 +73,9 @@ impl<B: Backend> Engine<'_, B> {
         self.recycle(request);
     }
 
-    /// Sets the deadline for kept connections, or for idle ones of clients, if nothing is in progress on a connection. A
-    /// partial record or frame has the deadline of a head: within a request the stream has a deadline, between requests the
-    /// connection.
+    /// Sets the deadline of a connection that carries no request and has no output to send. If it is between two messages, it
+    /// gets the deadline of idle connections (HTTP/2) or of kept ones (FastCGI). If a record or frame has arrived only in part,
+    /// it gets the deadline of a head, unless that already runs. (During a request, the stream has the deadline.)
     pub(super) fn rest_if_idle(&mut self, index: u32) {
         let now = self.backend.now();
         let connection = &mut self.connections[index];

@@ -51,14 +51,14 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Sends the server's own answers to a peer, unless it keeps causing answers without reading them. Framed bytes
-    /// of responses may also wait.
+    /// Sends the answers of the machine itself to a peer. Drops the connection if the peer keeps causing such answers without
+    /// reading them. The limit leaves room for framed bytes of responses, which may also wait.
     pub(in super::super) fn flush_and_rest(&mut self, index: u32) -> Still {
         if self.flush(index) == Still::Gone {
             return Still::Gone;
         }
         let connection = &self.connections[index];
-        // Streams of web servers wait in the spool as well, without a bound.
+        // Responses for a web server may also wait in the spool, where they do not count for this limit.
         let waiting = if connection.speaks_http2() { connection.line.framed() } else { connection.line.waiting() };
         if waiting > self.settings.limits.output_bytes.saturating_add(FRAMED_BYTES) {
             self.drop_connection(index);
@@ -111,7 +111,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Closes a connection that a web server keeps, unless a request has arrived unnoticed.
+    /// Closes an idle connection of FastCGI or HTTP/2, unless a request has arrived unnoticed.
     pub(in super::super) fn close_kept(&mut self, index: u32) {
         self.deadlines.clear(index);
         self.connections[index].line.readable = true;

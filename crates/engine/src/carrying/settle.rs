@@ -39,7 +39,7 @@ impl<B: Backend> Engine<'_, B> {
         self.recycle_carried(exchange.received);
     }
 
-    /// Ends the exchange: the end of its response has been written to the connection's output.
+    /// Notes that the response of a stream is finished. Ends the exchange, unless content still waits to be framed.
     pub(in super::super) fn stream_finished(&mut self, number: u32) {
         let now = self.backend.now();
         let stream = &mut self.streams[number];
@@ -103,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
         self.end_or_rest(connection)
     }
 
-    /// Ends an abandoned response: the announced length or the status shows that it is incomplete.
+    /// Ends an abandoned response. The status (FastCGI) or a reset (HTTP/2) shows that it is incomplete.
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
         let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
@@ -163,7 +163,8 @@ impl<B: Backend> Engine<'_, B> {
         let (connection, id, serial) = (stream.connection, stream.framing.id(), stream.serial);
         if let Some((_, _, answer)) = stream.answering() {
             if answer.finished {
-                // Only its connection has ended; its host may still have to give it back.
+                // The response is finished, and only its connection has ended. The host may still have to give the exchange
+                // back.
                 let lent = answer.is_lent();
                 stream.abandon_waiting();
                 if !lent {

@@ -13,8 +13,8 @@ use oribi_io::Backend;
 use oribi_proto::fcgi;
 use std::time::Duration;
 
-/// The time for which a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0,
-/// section 3.2), so this is only for a web server that has disappeared.
+/// The time for which a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0, section
+/// 3.2), so this limit is only for a web server that has disappeared.
 pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl<B: Backend> Engine<'_, B> {
@@ -30,7 +30,7 @@ impl<B: Backend> Engine<'_, B> {
         request
     }
 
-    /// Ends a request whose answer the web server no longer wants: sends the end of the request, and forgets it.
+    /// Ends a request whose answer the web server no longer wants: sends the end of the request, and forgets the request.
     pub(super) fn cancel_stream(&mut self, number: u32) -> Still {
         let Stream { connection, framing, .. } = &mut self.streams[number];
         let line = &mut self.connections[*connection].line;

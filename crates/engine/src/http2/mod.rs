@@ -6,7 +6,7 @@
 //! (`send`), so no stream blocks the others.
 //!
 //! A client with prior knowledge of HTTP/2 opens such a connection in clear text (section 3.3); over TLS, the peers agree on
-//! it in the handshake (section 3.2). In clear text the HTTP/1 machine refuses the first line of the client, and only then
+//! HTTP/2 in the handshake (section 3.2). In clear text the HTTP/1 machine refuses the first line of the client, and only then
 //! does the engine check for HTTP/2.
 
 mod receive;
@@ -23,8 +23,8 @@ use oribi_proto::h2::{self, Machine, Opening};
 use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too few bytes have arrived to
-    /// decide, the connection is as it was before the machine read it.
+    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too few bytes have arrived to decide,
+    /// a new machine replaces the one that has refused the input.
     pub(super) fn opening(&mut self, index: u32) -> Opening {
         let connection = &mut self.connections[index];
         // Over TLS the peers have agreed on HTTP/2, or on something else, before the first byte (section 3.2).

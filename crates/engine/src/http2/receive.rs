@@ -20,7 +20,8 @@ use oribi_message::RequestHead;
 use oribi_proto::h2::{Event, Outline, Refusal, Violation};
 use oribi_stats::totals::Counter;
 
-/// A head of this size is counted before any content has arrived; smaller ones take less memory than a stream itself.
+/// A head of at least this size is counted before any content has arrived. A smaller head takes less memory than the stream
+/// itself.
 const LARGE_HEAD: usize = 2 << 10;
 
 impl<B: Backend> Engine<'_, B> {
@@ -135,7 +136,7 @@ impl<B: Backend> Engine<'_, B> {
             request.complete_at = now.into();
         } else {
             let bounds = self.uploads.bounds;
-            // Without a file for it, the content begins in memory.
+            // If the connection may have no more files, large content also begins in memory.
             let size = outline.content_length.filter(|size| *size <= bounds.in_memory as u64 || !self.has_all_files(index));
             let room = &mut Room { input: None, spare: &mut self.memory.spare_content, bounds };
             match StoredContent::with_room(size, room) {
@@ -161,7 +162,7 @@ impl<B: Backend> Engine<'_, B> {
             return self.refuse_stream_storage(number, &error);
         }
         if complete {
-            // There is no content to complete, and no deadline for it runs.
+            // There is no content to complete, and no deadline for content runs.
             self.run_queue.ready.push_back(ExchangeIndex::Stream(number));
             return Still::Open;
         }
@@ -181,7 +182,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Announces to the client that a connection is about to end, if it will.
+    /// Announces to the client that its connection is about to end, if that is so.
     fn part_with_client(&mut self, index: u32) -> Still {
         let requests = self.connections[index].requests;
         if let Some(most) = self.settings.limits.requests_per_connection {
@@ -221,7 +222,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Err(error) = added {
             return self.refuse_stream_storage(number, &error);
         }
-        // Content that is complete with this piece is passed on at once.
+        // Content that is complete with this piece is passed on at once, so it is not counted.
         if requested.announced.is_none_or(|size| content.size() < size) {
             content.count(requested.request.text.len(), &uploads.bounds);
         }
@@ -245,14 +246,14 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index)
     }
 
-    /// Takes trailers that have been read: they are the fields of the blank request.
+    /// Takes trailers that the machine has just read into the fields of the blank request.
     fn take_trailers(&mut self, number: u32) {
         let StreamState::Requested(requested) = &mut self.streams[number].state else { return };
         let fields = RequestHead::new(&self.memory.head_text, &self.memory.blank.layout).fields();
         requested.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
     }
 
-    /// Answers a request that the machine refuses, which the engine may not have seen yet.
+    /// Answers a request that the machine or the engine refuses. The request may have no stream yet.
     fn refuse_request(&mut self, index: u32, id: u32, refusal: Refusal) -> Still {
         let Connection { line, state, remote, .. } = &mut self.connections[index];
         let State::Carrying(carrier) = state else { return Still::Open };
@@ -271,11 +272,11 @@ impl<B: Backend> Engine<'_, B> {
         self.flush_and_rest(index)
     }
 
-    /// Ends a connection on which the client broke a rule, with the error for the client.
+    /// Sends the error to a client that broke a rule, and ends its connection.
     fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
         let Connection { line, state, input, .. } = &mut self.connections[index];
         let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
-        // A connection that ends after its last request was noted earlier.
+        // If the machine was already ending the connection, the violation was noted when that began.
         let mut noted = false;
         if let Some(machine) = carrier.http2() {
             noted = machine.is_calming();

@@ -1,10 +1,10 @@
 //! Keeps content with its stream until the client and the other streams leave room for it.
 //!
 //! Content that may not be sent yet stays with its stream, unframed (`Frame::postpone`), and so does content that would put
-//! more than [`FRAMED_BYTES`] of one stream in front of the other streams of its connection. The connection's output then
-//! shares the segments of the stream and copies nothing (`Output::pass_on`). When the client makes room, or the socket has
-//! taken the frames, streams take turns by their priorities. A stream whose client makes no room within `--write-timeout` is
-//! reset, and the others continue.
+//! more than [`FRAMED_BYTES`] of one stream in front of the other streams of its connection. When content is framed later, the
+//! output of the connection shares the segments of the stream, so large parts are not copied (`Output::pass_on`). When the
+//! client makes room, or the socket has taken the frames, streams take turns by their priorities. A stream whose client makes
+//! no room within `--write-timeout` is reset, and the others continue.
 
 use super::super::Engine;
 use super::super::connection::{Connection, State};
@@ -44,7 +44,8 @@ impl<B: Backend> Engine<'_, B> {
         self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
     }
 
-    /// Continues when all framed bytes have been sent: with waiting content, or with a connection at rest.
+    /// Continues when all framed bytes have been sent: gives the connection a turn if content waits, and otherwise lets it
+    /// rest.
     pub(in super::super) fn go_on_carrying(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         let some_wait = connection.carrier().and_then(|carrier| carrier.http2()).is_some_and(|machine| machine.any_waits());
@@ -55,7 +56,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Frames waiting content, as far as the client has room for it and one turn of the connection allows, and sends it.
+    /// Frames and sends waiting content, as far as the client has room for it and one turn of the connection allows.
     pub(in super::super) fn send_waiting(&mut self, index: u32) -> Still {
         let mut any = false;
         loop {
@@ -84,7 +85,7 @@ impl<B: Backend> Engine<'_, B> {
         self.end_or_rest(index)
     }
 
-    /// Frames a part of the content whose turn is next; returns the number of its stream.
+    /// Frames a part of the content whose turn is next. Returns the number of its stream; `None` if nothing can be framed now.
     fn frame_next(&mut self, index: u32) -> io::Result<Option<u32>> {
         let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Connection { line, state, .. } = &mut connections[index];
@@ -115,7 +116,7 @@ impl<B: Backend> Engine<'_, B> {
         if waiting.as_ref().is_some_and(|content| content.is_empty()) {
             *waiting = None;
         }
-        // As on every connection: a client that takes a few bytes from time to time gets no more time than one that takes
+        // As on every connection: a client that takes a few bytes from time to time gets no more time than a client that takes
         // none.
         let progressed = waiting.as_ref().map(|content| content.progress >= WRITE_PROGRESS);
         if progressed.is_none() {
@@ -152,8 +153,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Handles content of a stream that has waited as long as a client may make it wait. If the client has room for it and
-    /// has taken content of other streams in that time, it keeps waiting for its turn; otherwise the response is abandoned.
+    /// Handles the waiting content of a stream whose deadline for writing has expired. If the client has room for this content
+    /// and has taken content of other streams in that time, the content keeps waiting for its turn. Otherwise the response is
+    /// abandoned.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
         let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };

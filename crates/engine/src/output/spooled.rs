@@ -12,9 +12,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(in super::super) struct Destination<'s> {
     pub(in super::super) spool: &'s Arc<Spool>,
-    /// The number of bytes that the output may still move there.
+    /// The number of bytes that the output may still move to the spool.
     pub(in super::super) room: u64,
-    /// The most bytes of all files together.
+    /// The most bytes of all responses of the process in files.
     pub(in super::super) most: u64,
     /// Whether files in memory are also moved.
     pub(in super::super) with_files: bool,
@@ -27,12 +27,12 @@ impl Output {
         self.spooled
     }
 
-    /// Bytes that wait in memory, its own or those of a file.
+    /// Bytes that wait in memory: those of the output itself, and those of its files in memory.
     pub(in super::super) fn held(&self) -> u64 {
         self.waiting() as u64 + self.of_files
     }
 
-    /// Counts the memory that the output holds again.
+    /// Counts again how much memory the output holds.
     pub(in super::super) fn recount(&mut self) {
         let held = self.held();
         self.share.set(held);
@@ -63,7 +63,7 @@ impl Output {
     /// Moves the waiting bytes in memory to the spool, from front to back. After a refusal the rest stays where it is.
     ///
     /// # Errors
-    /// Some of it has not been moved.
+    /// Some of the bytes have not been moved.
     pub(in super::super) fn move_to(&mut self, mut to: Destination<'_>) -> Result<(), Refusal> {
         if !self.tail.is_empty() {
             self.close_tail();
@@ -142,7 +142,7 @@ impl Output {
         while added < size {
             let wanted = usize::try_from(size - added).unwrap_or(usize::MAX).min(bytes.len());
             if let Err(error) = file.read_exact_at(&mut bytes[..wanted], offset + added) {
-                // If the file has become shorter, sending it fails.
+                // If the file has become shorter, sending the rest of it fails.
                 return (added, Err(Refusal::Failed(error)));
             }
             let (count, moved) = self.add(&bytes[..wanted], to);

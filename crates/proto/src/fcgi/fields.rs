@@ -5,7 +5,7 @@ use crate::h1::{InvalidResponse, grammar, names};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, KnownField, reason};
 
-/// Writes the status, even if it is 200: without it, Location would make it a 302.
+/// Writes the status, even if it is 200: without a status, the web server would treat a response with Location as a 302.
 pub(super) fn write_status(status: u16, out: &mut Vec<u8>) {
     if status == 200 {
         out.extend_from_slice(b"Status: 200 OK\r\n");

@@ -61,7 +61,7 @@ pub enum Event {
         /// Its place in the input.
         range: Range<usize>,
     },
-    /// The content is complete. Compare its size with CONTENT_LENGTH: the content is short when the client has gone.
+    /// The content is complete. Compare its size with CONTENT_LENGTH: the content is short if the client has disconnected.
     StdinEnd {
         /// The request's id.
         id: u16,
@@ -80,8 +80,8 @@ pub enum Event {
         /// The request's id.
         id: u16,
     },
-    /// The web server no longer wants the response: give the request up and end it soon. Comes at most once for a request;
-    /// its remaining input is skipped.
+    /// The web server no longer wants the response: give the request up and end it soon. This event comes at most once for a
+    /// request; the remaining input for the request is skipped.
     Abort {
         /// The request's id.
         id: u16,
@@ -89,7 +89,7 @@ pub enum Event {
     /// The machine has an answer of its own: call [`Machine::write_answer`]. Until then nothing is read. The caller, which
     /// queues the output, must stop a web server that asks without end and reads no answer.
     Answer,
-    /// The connection is refused, and so is everything that follows: from now on every step returns this. Close it.
+    /// The connection is refused, and so is everything that follows: from now on every step returns this. Close the connection.
     Refused(Violation),
 }
 
@@ -110,7 +110,7 @@ pub struct Machine {
     refused: Option<Violation>,
     /// The connection ends when no request is active.
     closing: bool,
-    /// The rest of the current record: the request, stream, content and padding.
+    /// The current record: its request and stream, and the bytes of content and of padding that have not been read yet.
     id: u16,
     stream: Stream,
     left: u16,
@@ -153,8 +153,9 @@ impl Machine {
         self.left == 0 && self.padding == 0
     }
 
-    /// Whether to close the connection once everything written has been sent: it has been refused, or no request is active and
-    /// one of them had no KEEP_CONN (then the application must close), or [`Machine::retire`] has been called.
+    /// Whether to close the connection once everything written has been sent. This is so after a refusal. It is also so if no
+    /// request is active, no answer of the machine waits to be written, and either a request had no KEEP_CONN (then the
+    /// application must close) or [`Machine::retire`] has been called.
     #[inline]
     #[must_use]
     pub fn must_close(&self) -> bool {
@@ -167,8 +168,8 @@ impl Machine {
         self.closing = true;
     }
 
-    /// Records that END_REQUEST has been written for this request, or never will be. Its id is free, and further input for it
-    /// is skipped.
+    /// Records that END_REQUEST has been written for this request, or never will be. The id of the request is free, and further
+    /// input for the request is skipped.
     pub fn finished(&mut self, id: u16) {
         let Some(request) = self.requests.remove(id) else { return };
         self.closing |= !request.keep_connection;

@@ -7,8 +7,8 @@ use super::record::{
 use super::{Limits, pairs};
 use alloc::vec::Vec;
 
-/// The most bytes that GET_VALUES may hold, because it is read only when it is complete. The three existing names take 48
-/// bytes.
+/// The most bytes that GET_VALUES may hold, because the record is read only when it is complete. The three existing names take
+/// 48 bytes.
 pub(super) const VALUES_BYTES: u16 = 4096;
 
 const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
@@ -44,7 +44,7 @@ impl Values {
 pub(super) enum Answer {
     Values(Values),
     UnknownType(u8),
-    /// `full`: the request is one too many.
+    /// `full`: as many requests are active as [`Limits::requests`] allows.
     End {
         id: u16,
         status: ProtocolStatus,

@@ -11,9 +11,10 @@
 //!   repeated ends of a stream;
 //! * answers unknown record types with UNKNOWN_TYPE if they are management records, that is if their request id is 0, and
 //!   skips them otherwise: section 4.2 covers management records only;
-//! * breaks the connection ([`Violation`]) if it would be unclear which request or stream bytes belong to: a request begins
-//!   while one with the same id is active, a stream continues after its end or starts before the previous one has ended, or
-//!   it sends a record that only applications send. No web server does that, so the peer is not a web server.
+//! * refuses the connection ([`Violation`]) if it would be unclear to which request or stream bytes belong: if a request begins
+//!   while another one with the same id is active, or if a stream continues after its end or starts before the end of the
+//!   previous stream. It also refuses a connection on which a record arrives that only applications send. No web server does
+//!   any of this, so the peer is not a web server.
 //!
 //! # The same events for every split
 //! Records may be cut at any byte. Joined, the pieces of a content are the same for every way in which they arrived.

@@ -10,7 +10,7 @@ pub(super) enum Known {
 }
 
 /// The first and the last eight bytes of a name. They overlap if the name has fewer than sixteen bytes; zeros follow a name of
-/// fewer than eight. Together with the length they distinguish all known names.
+/// fewer than eight. Together with the length they distinguish all known names from one another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     first: u64,
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// About ten times the number of names, so that a multiplier that separates them is found quickly.
+/// There are about ten times as many slots as names, so that a multiplier that separates the names is found quickly.
 const SLOT_BITS: u32 = 10;
 const SLOTS: usize = 1 << SLOT_BITS;
 const EMPTY: u8 = u8::MAX;

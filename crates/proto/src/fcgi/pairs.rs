@@ -30,7 +30,8 @@ pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'
     Ok(Some(Pair { text, name: Span::new(start, name_end), value: Span::new(name_end, end) }))
 }
 
-/// Reads a pair with a length of more than one byte: the start of its name, both lengths, and all bytes from the name on.
+/// Reads the lengths of a pair, of which at least one takes four bytes. Returns the start of the name, both lengths, and all
+/// bytes from the name on.
 #[cold]
 fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize, &[u8]), Cut> {
     let mut length = || {

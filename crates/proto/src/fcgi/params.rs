@@ -1,13 +1,14 @@
 //! Makes the head of a request from its name-value pairs, in place (RFC 3875, section 4.1).
 //!
 //! Names that start with `HTTP_` are fields that the client has sent; all other names are variables of the web server.
-//! * A field gets the same checks as over HTTP: its name, in lower case with hyphens, is written over that of its variable;
-//!   its value must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app
-//!   is equally safe behind both protocols.
+//! * A field gets the same checks as over HTTP: its name, in lower case with hyphens, is written over the name of its variable;
+//!   its value must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app is
+//!   equally safe behind both protocols.
 //! * `HTTP_PROXY` is dropped, because programs read it as a setting of their own. So are `HTTP_CONTENT_TYPE` and
 //!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are not field names.
-//! * CONTENT_TYPE is also a field, if it is not empty. Some web servers pass `Authorization` on under that name.
-//! * If a variable occurs twice, the last value counts; so it does for Host. Other fields may occur several times.
+//! * CONTENT_TYPE is also a field, if it is not empty. The variable `Authorization`, which some web servers send, becomes the
+//!   field of that name if `HTTP_AUTHORIZATION` is missing.
+//! * If a variable occurs twice, the last value counts; the same holds for Host. Other fields may occur several times.
 //! * Defaults replace missing variables: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
 
@@ -19,7 +20,7 @@ use crate::h1::{grammar, search};
 use alloc::vec::Vec;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version, equal_names};
 
-/// Places are kept in 32 bits, and text that is appended here also needs room.
+/// The most bytes of pairs: places are kept in 32 bits, and text that this module appends also needs room.
 const PARAMS_BYTES: usize = 1 << 30;
 
 /// Up to this number of variables, a repetition is looked for at once; with more, all repetitions are found together at the
@@ -32,17 +33,17 @@ const PREFIX: &[u8] = b"HTTP_";
 /// The facts that the server needs about a request in addition to its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// CONTENT_LENGTH. Without it, the content ends where STDIN ends.
+    /// CONTENT_LENGTH; `None` if it is missing or empty. Then the content ends where STDIN ends.
     pub content_length: Option<u64>,
     /// The method is HEAD: the response has no content.
     pub bodiless: bool,
 }
 
-/// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, names of fields have been overwritten
-/// in it, and added text follows them. Both lists are filled again and keep their memory.
+/// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, the names of fields in `bytes` have
+/// been overwritten, and added text follows the pairs. `layout` and `variables` are filled again and keep their memory.
 ///
 /// # Errors
-/// The refusal with which to answer the request. Then the lists are undefined.
+/// The refusal with which to answer the request. Then `layout` and `variables` are undefined.
 pub fn lay_out(
     bytes: &mut Vec<u8>,
     layout: &mut HeadLayout,
@@ -150,7 +151,7 @@ fn read_pairs(
 
 /// The variables that have been seen, so that each occurs once.
 struct SeenVariables {
-    /// The number of each known one, or [`SeenVariables::NOT`].
+    /// The index of each known variable in the list, or [`SeenVariables::NOT`].
     known: [u32; KnownVariable::ALL.len()],
     /// One of 64 bits for each other name: only if its bit is set already can the name be a repetition.
     others: u64,
@@ -192,7 +193,7 @@ impl SeenVariables {
         variables.push(Variable { name, value, known: None });
     }
 
-    /// The value of a variable, unless it is empty: web servers send empty values for missing ones.
+    /// The value of a variable, unless it is empty: web servers send empty values for missing variables.
     #[inline]
     fn value(&self, known: KnownVariable, variables: &[Variable]) -> Option<Span> {
         let value = variables.get(self.known[known as usize] as usize)?.value;
@@ -200,7 +201,8 @@ impl SeenVariables {
     }
 }
 
-/// Gives each name that is not well known its last value, in the place of its first occurrence, and removes the others.
+/// Gives each name that is not well known its last value, in the place of its first occurrence, and removes its other
+/// occurrences.
 #[cold]
 fn keep_last_values(bytes: &[u8], variables: &mut Vec<Variable>) {
     let mut numbers: Vec<u32> =
@@ -238,8 +240,8 @@ const fn behind_prefix(name: Span) -> Span {
     Span { start: name.start + PREFIX.len() as u32, end: name.end }
 }
 
-/// Turns the name of a variable into that of its field, in place: small letters, hyphens. `false` if the result is not a field
-/// name.
+/// Turns the name of a variable into the name of its field, in place: small letters, hyphens. `false` if the result is not a
+/// field name.
 #[inline(never)]
 fn fold(name: &mut [u8]) -> bool {
     let mut all = !name.is_empty();
@@ -250,7 +252,7 @@ fn fold(name: &mut [u8]) -> bool {
     all
 }
 
-/// Lays out a field of the client, unless it must not come this way.
+/// Lays out a field of the client, unless fields of this name are dropped.
 #[inline(never)]
 fn add_field(bytes: &[u8], name: Span, value: Span, known: Option<KnownField>, layout: &mut HeadLayout) -> Result<(), Refusal> {
     match known {

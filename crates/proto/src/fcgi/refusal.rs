@@ -39,7 +39,7 @@ impl Violation {
 refusals! {
     /// The name-value pairs of a FastCGI request exceed [`Limits::params_bytes`](super::Limits::params_bytes).
     pub PARAMS_LENGTH = 431 "the variables of the request exceed the limit";
-    /// The content of a FastCGI request ended before it was as long as CONTENT_LENGTH: its sender has gone.
+    /// The content of a FastCGI request ended before it was as long as CONTENT_LENGTH: the client has disconnected.
     pub CONTENT_SHORT = 400 "the content is shorter than CONTENT_LENGTH";
     /// The content of a FastCGI request is longer than CONTENT_LENGTH.
     pub CONTENT_LONG = 400 "the content is longer than CONTENT_LENGTH";

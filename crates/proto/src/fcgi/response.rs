@@ -52,7 +52,7 @@ impl HeadRecord {
         Header::new(STDOUT, id, self.length)
     }
 
-    /// Whether it is the last thing in `out`.
+    /// Whether this record is the last one in `out`.
     fn ends(self, id: u16, out: &[u8]) -> bool {
         let header = self.header(id);
         let end = self.start + HEADER_BYTES + self.length + usize::from(header.padding);
@@ -63,7 +63,7 @@ impl HeadRecord {
 /// The application's side of one request, from [`Event::Begin`](super::Event::Begin) to END_REQUEST: writes its response.
 /// Small, and owns no heap memory.
 ///
-/// Records of different requests may be sent in any order, those of one request in the order in which they were written.
+/// Records of different requests may be sent in any order, records of one request in the order in which they were written.
 #[derive(Clone, Debug)]
 pub struct ResponseWriter {
     id: u16,
@@ -127,14 +127,15 @@ impl ResponseWriter {
 
     /// Writes the head of the response.
     ///
-    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either,
-    /// the end of the stream ends the content. Date and Server are left to the web server, even if they are preset.
+    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides `length`. Without
+    /// either, the end of the stream ends the content. Date and Server are left to the web server, even if they are preset.
     ///
     /// Fields that describe the client's connection are not passed on, nor is Status. The response of an authorizer that agrees
     /// (200) has no content, because the web server has no use for it (section 6.3).
     ///
     /// # Errors
-    /// The same as for [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been written or changed.
+    /// The response has been begun; the status is not in 200 to 999; or a field is invalid, as for
+    /// [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
@@ -198,7 +199,7 @@ impl ResponseWriter {
     /// record takes at most [`RECORD_BYTES`]. If it is 0, drop the rest: the response has no content, or less than was
     /// offered.
     ///
-    /// If the head is still the last thing in `out`, the content joins its record.
+    /// If the record of the head is still the last one in `out`, the content joins that record.
     #[inline]
     #[must_use]
     pub fn write_content_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
@@ -238,8 +239,8 @@ impl ResponseWriter {
         write_padding(usize::from(core::mem::take(&mut self.padding)), out);
     }
 
-    /// Writes a text for the web server's error log, whether the response has been begun or not. Do not call it between a
-    /// prefix and its suffix.
+    /// Writes a text for the web server's error log, whether the response has been begun or not. Do not call this method
+    /// between a prefix and its suffix.
     pub fn write_error(&mut self, text: &[u8], out: &mut Vec<u8>) {
         if self.writing != Writing::Ended && !text.is_empty() {
             self.errors = true;
@@ -250,8 +251,8 @@ impl ResponseWriter {
     /// Ends the request: writes the ends of its streams and END_REQUEST with the status that a CGI program would exit with.
     /// Then call [`Machine::finished`](super::Machine::finished).
     ///
-    /// A web server considers content of unknown length complete when it ends in this way, with any status. To show that a
-    /// response was given up in the middle, close the connection instead, which also ends its other requests.
+    /// A web server considers content of unknown length complete when the request ends in this way, with any status. To show
+    /// that a response was given up in the middle, close the connection instead, which also ends its other requests.
     #[inline]
     pub fn finish(&mut self, app_status: u32, out: &mut Vec<u8>) -> Finish {
         let finish = match self.writing {
@@ -289,7 +290,8 @@ impl ResponseWriter {
         self.close_head(start, out);
     }
 
-    /// Makes a record of everything after the header that was left blank at `start`, or several records if it is very long.
+    /// Makes a record of everything after the header that was left blank at `start`, or several records if the text is very
+    /// long.
     fn close_head(&mut self, start: usize, out: &mut Vec<u8>) {
         let head = HeadRecord { start, length: out.len() - start - HEADER_BYTES };
         if head.length > RECORD_BYTES {

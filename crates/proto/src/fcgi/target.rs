@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use oribi_message::Span;
 
-/// Builds REQUEST_URI from the other variables, appends it to `bytes` and returns its place.
+/// Builds REQUEST_URI from the other variables, appends the result to `bytes` and returns the place of the result.
 ///
 /// SCRIPT_NAME and PATH_INFO are decoded (RFC 3875, sections 4.1.5 and 4.1.13), so every byte with a meaning in a path is
 /// encoded again. QUERY_STRING is not decoded, so only bytes that no target may contain are encoded.

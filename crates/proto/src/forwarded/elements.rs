@@ -21,7 +21,7 @@ pub struct Element<'a> {
     pub host_name: &'a [u8],
 }
 
-/// The elements of a Forwarded field, the last one first. `None` for one that is invalid: it is the last that is returned,
+/// The elements of a Forwarded field, the last one first. An invalid element is `None`, and the last one that is returned,
 /// because the meaning of the text to its left is unknown.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = Option<Element<'_>>> {
     let mut rest = Some(value);
@@ -29,14 +29,14 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = Option<Element<'_>>> {
         let all = rest?;
         let start = start_of_last(all);
         let element = start.and_then(|start| element(&all[start..]));
-        // Everything before the comma that ends there.
+        // All text before the comma in front of this element.
         rest = if element.is_some() { start.and_then(|start| all.get(..start.checked_sub(1)?)) } else { None };
         Some(element)
     })
 }
 
-/// The start of the last element: after the last comma that is not within quotes. `None` if the quotes are not balanced, or
-/// one is escaped, so that their ends cannot be found from the right.
+/// The start of the last element: after the last comma that is not within quotes. `None` if the quotes are not balanced, or if
+/// a backslash may escape one of them, so that the quoted parts cannot be found from the right.
 fn start_of_last(list: &[u8]) -> Option<usize> {
     let mut quoted = false;
     for (place, byte) in list.iter().enumerate().rev() {

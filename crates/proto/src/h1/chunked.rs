@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read strictly.
 //!
-//! Framing bytes are consumed at once, so that the caller keeps nothing but content and trailers, and every byte is read
-//! once. Extensions are skipped. Trailer fields are checked like fields and returned as they arrive;
-//! [`trailers_of`](super::trailers_of) lays them out when all are there.
+//! Framing bytes are consumed at once, so that the caller keeps nothing but content and trailers, and every byte is read once.
+//! Extensions are skipped. Trailer fields are checked like fields and returned as they arrive;
+//! [`trailers_of`](super::trailers_of) lays them out when the section is complete.
 
 use super::{Limits, Refusal, grammar};
 use core::ops::Range;
@@ -13,10 +13,11 @@ const SIZE_DIGITS: u32 = 16;
 /// The most lines of a trailer, independent of the limit: their number is kept in 16 bits.
 const MOST_FIELDS: usize = u16::MAX as usize;
 
-/// The most bytes of size lines beyond those that sizes need, for the same reason; this value means no limit.
+/// The most extra bytes that can be counted, which are bytes of size lines that the sizes do not need: their number is also
+/// kept in 16 bits. As a limit, this value means no limit.
 const MOST_EXTRA: usize = u16::MAX as usize;
 
-/// This many bytes of content make up for one of these bytes.
+/// This many bytes of content make up for one extra byte.
 const CONTENT_FOR_EXTRA: u64 = 64;
 
 /// The part of the coding that the next byte belongs to, in order; from `Line` on, the trailer section.
@@ -235,7 +236,7 @@ impl FramedContent {
     /// Reads on and passes each piece of content in `input` to `sink`.
     ///
     /// # Errors
-    /// The rule that the framing has broken. Content before that place has been passed to `sink`.
+    /// The rule that the framing breaks. Content before the error has been passed to `sink`.
     pub fn read<'a>(&mut self, input: &'a [u8], mut sink: impl FnMut(&'a [u8])) -> Result<(), Refusal> {
         let limits = Limits { content_bytes: u64::MAX, chunk_extra_bytes: usize::MAX, ..Limits::default() };
         let mut rest = input;

@@ -1,8 +1,8 @@
 //! Reads the syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
 //!
 //! The pass stops at the first byte that breaks a rule, so the result depends on no byte after that one. If the bytes end
-//! first, the [`Cursor`] keeps the position and the next call continues there: a head that arrives byte by byte costs as
-//! much work as one that arrives whole. If a head arrived in pieces, one more pass at its end lays it out, because the
+//! first, the [`Cursor`] keeps the position and the next call continues there, so the work does not grow with the number of
+//! pieces in which a head arrives. If a head arrived in pieces, one more pass over the complete head lays it out, because the
 //! layout belongs to the caller, which shares it among connections.
 
 use super::{Limits, Refusal, grammar, names, search};
@@ -43,7 +43,7 @@ impl Cursor {
         self.pos > 0
     }
 
-    /// Whether more bytes than `input` have been read already.
+    /// Whether more bytes have been read already than `input` has.
     #[inline]
     pub(super) const fn is_beyond(&self, input: &[u8]) -> bool {
         self.pos as usize > input.len()
@@ -160,8 +160,8 @@ pub(super) fn read(
 }
 
 /// Lays out field lines in the most common form and returns the place after them. That form is: a name, a colon, one space, a
-/// value without HTAB and without white space around it, CR LF. Stops before anything else, valid or not, and leaves it to
-/// [`read`]. It exists only because it takes less than half the time.
+/// value without HTAB and without white space around it, CR LF. Stops before anything else, valid or not, and leaves that to
+/// [`read`]. This function exists only because it takes less than half the time of [`read`].
 #[inline(never)]
 fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut HeadLayout) -> usize {
     while layout.fields.len() < most && input.get(pos) != Some(&b'\r') {

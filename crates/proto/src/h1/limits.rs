@@ -1,6 +1,6 @@
 //! The limits for a client.
 
-/// Limits for a request. Each is checked while bytes arrive, so that bytes beyond it are never kept.
+/// Limits for a request. Each limit is checked while bytes arrive, so that bytes beyond it are never kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a head, from the first byte of the request line to the end of the empty line; more is a 431. At most 1 GiB,
@@ -12,16 +12,16 @@ pub struct Limits {
     /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
     pub target_bytes: usize,
     /// Whether a target with bytes above 0x7F is a 400, as the grammar requires (RFC 3986, section 2). Default false: browsers
-    /// escape them, but other clients send raw UTF-8, and nginx, Apache, Puma and Starman accept it.
+    /// escape such bytes, but other clients send raw UTF-8, and nginx, Apache, Puma and Starman accept it.
     pub strict_target: bool,
     /// Bytes of content; more is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54.
     pub content_bytes: u64,
-    /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and
-    /// no extension is in use (RFC 9112, section 7.1.1, asks recipients to bound them).
+    /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and no
+    /// extension is in use (RFC 9112, section 7.1.1, asks recipients to bound extensions).
     pub chunk_line_bytes: usize,
     /// Bytes of all chunk-size lines of a content beyond those that sizes need: extensions, white space and leading zeros.
-    /// Every 64 bytes of a chunk make up for one; more than this limit is a 400; 65535 turns the limit off. Default 16 KiB,
-    /// as in hyper (RFC 9112, section 7.1.1, asks for a bound of the sum).
+    /// Every 64 bytes of a chunk make up for one such byte. More than this limit is a 400; 65535 turns the limit off. Default
+    /// 16 KiB, as in hyper (RFC 9112, section 7.1.1, asks for a bound of the sum).
     pub chunk_extra_bytes: usize,
     /// Bytes of a trailer section; more is a 431. Default 8 KiB, one header buffer of nginx.
     pub trailer_bytes: usize,

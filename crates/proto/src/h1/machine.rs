@@ -12,8 +12,8 @@ use core::ops::Range;
 use oribi_message::{HeadLayout, Version};
 use writing::Writing;
 
-/// The empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send it
-/// after the content of a POST. A few do no harm; with any number a client could keep the machine busy.
+/// The most empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send
+/// it after the content of a POST. A few do no harm; with any number a client could keep the machine busy.
 const EMPTY_LINES: u8 = 4;
 
 /// Places in a head are kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
@@ -142,8 +142,8 @@ impl Machine {
         matches!(self.writing, Writing::UntilClose)
     }
 
-    /// Whether the client waits for a 100 before it sends the content: it has sent `Expect: 100-continue`, speaks HTTP/1.1, has
-    /// content to send, and neither a 100 nor a final response has been written.
+    /// Whether the client waits for a 100 before it sends the content: the client has sent `Expect: 100-continue`, speaks
+    /// HTTP/1.1, has content to send, and neither a 100 nor a final response has been written.
     #[inline]
     #[must_use]
     pub const fn expects_continue(&self) -> bool {
@@ -161,7 +161,7 @@ impl Machine {
     /// bytes, until it returns [`Event::NeedInput`], [`Event::End`] or [`Event::Refused`]. Bytes after a complete request are
     /// not touched until its response is finished.
     ///
-    /// If the step is a head, `layout` is filled in; otherwise it is undefined. Machines may share one.
+    /// If the step is a head, `layout` is filled in; otherwise it is undefined. Machines may share one layout.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Step {
         match &mut self.reading {

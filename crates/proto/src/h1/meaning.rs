@@ -1,7 +1,7 @@
 //! Interprets the fields of a complete head for the message and the connection.
 //!
 //! The rules are checked in a fixed order: target, Host, Transfer-Encoding, Content-Length, Expect. So a head that breaks
-//! several rules is always refused for the same one.
+//! several rules is always refused for the same rule.
 
 use super::{Limits, Refusal, grammar, target};
 use oribi_message::{HeadLayout, KnownField, Span, Version};
@@ -82,7 +82,7 @@ pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Res
             length => Framing::Length(length),
         },
         (0, _) => return Err(Refusal::LENGTH_REPEATED),
-        // RFC 9112, section 6.1: such a request may be an attempt at smuggling; so may one with both fields.
+        // RFC 9112, section 6.1: such a request may be an attempt at smuggling, and so may a request with both fields.
         (_, _) if !modern => return Err(Refusal::CODING_VERSION),
         (1, 0) => read_coding(coding)?,
         (1, _) => return Err(Refusal::LENGTH_AND_CODING),
@@ -100,7 +100,7 @@ pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Res
     })
 }
 
-/// Reads a list of codings. One that ends in `chunked` frames a message correctly, but its other codings cannot be decoded
+/// Reads a list of codings. A list that ends in `chunked` frames a message correctly, but its other codings cannot be decoded
 /// here (501). Any other list leaves the end of the request unknown (400; RFC 9112, section 6.3).
 fn read_coding(value: &[u8]) -> Result<Framing, Refusal> {
     const CHUNKED: &[u8] = b"chunked";

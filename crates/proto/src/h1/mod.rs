@@ -10,9 +10,9 @@
 //! * the request line has exactly two spaces; a field name is a token that a colon follows immediately;
 //! * a field value may hold anything but control bytes other than HTAB; bytes from 0x80 on are passed on unchanged;
 //! * a target holds no control byte, no space and no `#`. The characters that URIs exclude but clients send unescaped
-//!   (`"<>[]\^{|}`, the backquote, and bytes from 0x80 on, mostly UTF-8) are accepted, the last only without
-//!   [`Limits::strict_target`], and never in a host. Broken percent escapes are left to the host, which decodes;
-//! * exactly one Host with HTTP/1.1, at most one with HTTP/1.0; an empty one is legal (RFC 9112, section 3.2);
+//!   (`"<>[]\^{|}`, the backquote, and bytes from 0x80 on, mostly UTF-8) are accepted, but not in a host; bytes from 0x80 on
+//!   are accepted only without [`Limits::strict_target`]. Broken percent escapes are left to the host, which decodes;
+//! * exactly one Host with HTTP/1.1, at most one with HTTP/1.0; an empty Host is legal (RFC 9112, section 3.2);
 //! * one Content-Length of plain digits, or one `Transfer-Encoding: chunked`, never both and never twice, even if equal;
 //! * CONNECT is a 501: this server is not a tunnel.
 //!

@@ -114,7 +114,7 @@ pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)>
     let number = match line.first_chunk() {
         Some(bytes) => u128::from_le_bytes(*bytes),
         None if line.is_empty() => return None,
-        // Loads bytes before the line as well and shifts them out.
+        // Also loads bytes before the line, and shifts these bytes out.
         None => u128::from_le_bytes(*input.last_chunk()?) >> (8 * (Key::BYTES - line.len())),
     };
     let length = (search::colons(&number.to_le_bytes()) | 1 << Key::BYTES).trailing_zeros() as usize;
@@ -149,7 +149,8 @@ fn short_key(name: &[u8]) -> Key {
     match (name.first_chunk(), name.last_chunk()) {
         (Some(first), Some(last)) => {
             let last = u64::from_le_bytes(*last);
-            // Shifts out the bytes before the second half; in two steps, because they may be all.
+            // Shifts out the bytes before the second half. Two shifts, because all 64 bits may have to go, and a shift by 64
+            // overflows.
             let high = last >> (8 * (15 - name.len())) >> 8;
             Key { low: u64::from_le_bytes(*first), high: high | colon }
         }
@@ -187,7 +188,7 @@ mod tests {
                 let line = format!("{name}: value of the field");
                 let found = recognise(line.as_bytes(), 0);
                 assert_eq!(recognise(format!("before:{line}").as_bytes(), 7), found);
-                // This one shares its first sixteen bytes with another.
+                // This name shares its first sixteen bytes with another.
                 if field != KnownField::AccessControlRequestMethod {
                     assert_eq!(found, Some((name.len(), field)));
                     assert_eq!(find(name.as_bytes()), Some(field));

@@ -1,6 +1,6 @@
 //! The reasons why a request never reaches a host.
 
-/// The reason why the server answers a request itself, with an error status, and then closes the connection.
+/// The reason why the server answers a request itself, with an error status. With HTTP/1, the connection then closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub(crate) &'static Words);
 

@@ -1,13 +1,13 @@
 //! Writes the lines of a response's head (RFC 9112, section 4; RFC 9110, section 6.3): the status line, the server's own
-//! fields, and those that an app may set.
+//! fields, and the fields that an app may set.
 
 use super::{Refusal, grammar, names};
 use alloc::vec::Vec;
 use core::fmt;
 use oribi_message::{FieldPair, KnownField, PreparedFields, ResponseHead, reason};
 
-/// The server's additions to every final response: rendered field lines, each unless the app has set that field, and the end
-/// of content of unknown length.
+/// The server's additions to every final response: rendered field lines, and the way in which content of unknown length ends. A
+/// line is left out if the app has set its field.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Preset<'a> {
     /// `Date: Sat, 21 Nov 2026 03:00:00 GMT` and CR LF, or empty.
@@ -16,10 +16,10 @@ pub struct Preset<'a> {
     pub server: &'a [u8],
     /// `Strict-Transport-Security: ` with a policy and CR LF, or empty.
     pub policy: &'a [u8],
-    /// The beginning of most responses of HTTP/1: the status line of a 200, Date and Server; empty if it is put together for
-    /// each response.
+    /// The beginning of most responses of HTTP/1: the status line of a 200, Date and Server; empty if the beginning is put
+    /// together for each response.
     pub ok: &'a [u8],
-    /// Date and Server as encoded in a response of HTTP/2; empty if they are compressed again for each.
+    /// Date and Server as encoded in a response of HTTP/2; empty if they are compressed again for each response.
     pub compressed: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
@@ -122,8 +122,9 @@ pub(super) fn write_start(status: u16, preset: &Preset<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the other preset lines of a final response (none for an informational one) and the fields that the app may set,
-/// after the output of [`write_start`].
+/// Writes the preset lines other than Date and Server (`None`: for an informational response), and then the fields that the app
+/// may set. In `out`, the output of [`write_start`] comes directly before them: a Date or Server of the app removes the preset
+/// line there.
 pub(super) fn write_fields(
     fields: &[FieldPair<'_>],
     preset: Option<&Preset<'_>>,
@@ -189,7 +190,7 @@ pub(super) fn write_fields(
 /// Checks a final response that another process will write: its status and its fields.
 ///
 /// # Errors
-/// It could not be written over HTTP or FastCGI: see [`Machine::write_head`](super::Machine::write_head).
+/// The status is not in 200 to 999, or a field is invalid, as for [`Machine::write_head`](super::Machine::write_head).
 pub fn check_head(head: &ResponseHead<'_>) -> Result<(), InvalidResponse> {
     if !matches!(head.status, 200..=999) {
         return Err(InvalidResponse(NOT_FINAL));
@@ -200,7 +201,8 @@ pub fn check_head(head: &ResponseHead<'_>) -> Result<(), InvalidResponse> {
 /// Checks an informational response that another process will write.
 ///
 /// # Errors
-/// It could not be written: see [`Machine::write_informational`](super::Machine::write_informational).
+/// The status is not in 100 to 199, or is 101; or a field is invalid, as for
+/// [`Machine::write_head`](super::Machine::write_head).
 pub fn check_informational(status: u16, fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
     if !matches!(status, 100 | 102..=199) {
         return Err(InvalidResponse(NOT_INFORMATIONAL));
@@ -260,7 +262,7 @@ pub(crate) fn write_refusal_fields(refusal: Refusal, out: &mut Vec<u8>) {
     write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
 }
 
-/// Writes that content: `400 Bad Request: `, the reason, and a line end.
+/// Writes the content of the answer to a refused request: `400 Bad Request: ` or similar, the reason, and a line end.
 pub(crate) fn write_refusal_content(refusal: Refusal, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits(refusal.status()));
     out.push(b' ');

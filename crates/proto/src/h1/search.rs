@@ -75,8 +75,8 @@ pub(crate) fn target_end(bytes: &[u8], pos: usize, strict: bool) -> usize {
     })
 }
 
-/// The place of the first byte from `pos` on that is not a letter, a digit, a dot or a hyphen, or the end: nearly every host
-/// name ends there.
+/// The place of the first byte from `pos` on that is not a letter, a digit, a dot or a hyphen, or the end. Nearly every host
+/// name ends at this place.
 #[inline]
 pub(super) fn plain_host_end(bytes: &[u8], pos: usize) -> usize {
     first(bytes, pos, |block| {

@@ -58,7 +58,7 @@ pub(crate) fn may_be_trailer(name: &[u8]) -> bool {
 }
 
 /// The trailers of a request: `section` is all that [`Event::Trailers`](super::Event::Trailers) has returned until
-/// [`Event::End`](super::Event::End), which has been checked. Fields that cannot be trailers are left out.
+/// [`Event::End`](super::Event::End); the machine has checked its syntax. Fields that cannot be trailers are left out.
 pub fn trailers_of(section: &[u8]) -> impl Iterator<Item = FieldPair<'_>> {
     let mut rest = section;
     core::iter::from_fn(move || {

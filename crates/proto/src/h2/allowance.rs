@@ -1,13 +1,15 @@
 //! Bounds the actions of a client that cost the server more than they are worth.
 //!
-//! Useful work restores both allowances, up to their first value, and so does time, which the caller passes. So a client that
-//! works may continue for any time, even if it gives up most of its requests; and one that only burdens the server is stopped
-//! after a known number of frames.
+//! A connection has an allowance of frames without any benefit, and an allowance of requests that end without a response.
+//! Useful work and time, which the caller passes, restore both of them, up to their first value. So a client that works may
+//! continue for any time, even if it gives up most of its requests. A client that only burdens the server is stopped after a
+//! known number of frames.
 
 use super::Limits;
 use super::error::Violation;
 
-/// The frames that a request restores to the allowance: some acknowledgements, window updates and priorities belong to it.
+/// The frames that a request restores to the allowance: some acknowledgements, window updates and priorities belong to each
+/// request.
 const REQUEST: u32 = 16;
 
 /// The resets that a response restores to the allowance: browsers give up most of the pictures of a page that is scrolled.
@@ -21,7 +23,7 @@ const USEFUL_BYTES: u32 = 32;
 pub(super) struct Allowance {
     frames: u32,
     resets: u16,
-    /// The time up to which time has restored something, in nanoseconds.
+    /// The time up to which passed time has been credited, in nanoseconds.
     restored: u64,
 }
 
@@ -49,7 +51,7 @@ impl Allowance {
         self.frames = self.frames.saturating_sub(REQUEST);
     }
 
-    /// Credits a frame of content of a response: the client will send a window update for some of them.
+    /// Credits a frame of content of a response: the client will send a window update for some of these frames.
     #[inline]
     pub(super) const fn sent(&mut self) {
         self.frames = self.frames.saturating_sub(2);

@@ -41,11 +41,12 @@ pub(super) enum Trouble {
     Fault(Fault),
     /// The stream cannot continue.
     Malformed(Malformed),
-    /// The server answers it with a status; `true`: the method is HEAD.
+    /// The server answers the request with a status; `true`: the method is HEAD.
     Refused(Refusal, bool),
 }
 
-/// The kinds of fields that a list has had so far: a set that is read for each pseudo-field, so it is one number.
+/// The kinds of fields that a list has had so far: a set that is read for each pseudo-field, so it is kept in the bits of one
+/// number.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Kinds(u8);
 
@@ -78,9 +79,9 @@ impl Kinds {
 #[derive(Default)]
 struct Found {
     kinds: Kinds,
-    /// The misplaced kinds before a pseudo-field: its own kind, or an ordinary field.
+    /// The kinds that must not come before a pseudo-field, but did: the same pseudo-field, or an ordinary field.
     misplaced: Kinds,
-    // The pseudo-fields: empty where `kinds` does not have them.
+    // The values of the pseudo-fields; empty for those that `kinds` does not have.
     method: Span,
     scheme: Span,
     authority: Span,
@@ -98,7 +99,7 @@ struct Found {
 }
 
 impl Found {
-    /// Notes a field, and lays it out if it is an ordinary one, or becomes one.
+    /// Notes a field. Lays it out if it is an ordinary field, or `:authority`, which becomes Host.
     #[inline]
     fn note(&mut self, text: &[u8], Field { name, value, kind }: Field, fields: &mut Vec<FieldLayout>) {
         let (pseudo, it) = match kind {
@@ -128,7 +129,7 @@ impl Found {
         self.kinds = self.kinds.and(it);
     }
 
-    /// The reason why the list is not a request with any values.
+    /// The reason why the list is malformed, before the pseudo-fields are checked together.
     #[inline]
     const fn malformed(&self) -> Option<Malformed> {
         match self.malformed {
@@ -161,7 +162,8 @@ impl Found {
     }
 }
 
-/// Decodes a block into a head: `text` and `layout` are filled again.
+/// Decodes a block into a head: `text` and `layout` are filled again. `ends` says that the request has no content, `tunnels`
+/// that an extended CONNECT is allowed.
 pub(super) fn read(
     decoder: &mut Decoder,
     block: &[u8],

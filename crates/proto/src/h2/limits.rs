@@ -1,14 +1,14 @@
-//! The limits for a client, and for the burden that it may be.
+//! The limits for a client, and for the burden that the client may be.
 
 /// Bounds of a connection and of its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Streams that may be active at once; a further one is reset with REFUSED_STREAM. Default 100, the least that RFC 9113,
+    /// Streams that may be active at once; a further stream is reset with REFUSED_STREAM. Default 100, the least that RFC 9113,
     /// section 6.5.2, recommends.
     pub streams: u32,
-    /// The size of the fields of a request, each its name, its value and 32 bytes; more is a 431, and more than four times as
-    /// much ends the connection. Announced to the client (SETTINGS_MAX_HEADER_LIST_SIZE). At most 256 MiB. Default 32 KiB, as
-    /// for heads of HTTP/1.
+    /// The size of the fields of a request, where each field counts its name, its value and 32 bytes. More is a 431, and more
+    /// than four times as much ends the connection. Announced to the client (SETTINGS_MAX_HEADER_LIST_SIZE). At most 256 MiB.
+    /// Default 32 KiB, as for heads of HTTP/1.
     pub head_bytes: usize,
     /// Fields of a request, and of trailers; more is a 431. Cookie counts once, because clients send each of its pairs as a
     /// field. Default 100.
@@ -24,16 +24,17 @@ pub struct Limits {
     pub stream_window: u32,
     /// Bytes of content of all streams together that the client may send before the caller has consumed any. Default 1 MiB.
     pub connection_window: u32,
-    /// Frames that may bring the fields of one message. Default 10: one HEADERS of 16 KiB holds them all, mostly.
+    /// Frames that may bring the fields of one message. Default 10: mostly, one HEADERS frame of 16 KiB holds all fields.
     pub field_frames: u8,
-    /// Requests that may end without a response, because the client has reset them or given a reason to reset them, beyond
-    /// those that time and responses restore, each response four; after one more, no further request is served on the
-    /// connection. Default 100, as many as it may have at once.
+    /// Requests that may end without a response, because the client has reset them or has given a reason to reset them. Each
+    /// response restores four of them, and time restores them one by one. After one request more, no further request is served
+    /// on the connection. Default 100, as many as may be active at once.
     pub resets: u16,
-    /// Frames without any benefit (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) beyond
-    /// those that time, requests and content account for; one more ends the connection. Default 10000.
+    /// Frames without any benefit (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) that a client
+    /// may send. Requests, content and time restore them. One frame more ends the connection. Default 10000.
     pub nuisances: u32,
-    /// The time that restores one of either. Default 30 ms: 33 in a second, as in nghttp2.
+    /// The time that restores one of [`Limits::resets`] and one of [`Limits::nuisances`]. Default 30 ms: 33 in a second, as in
+    /// nghttp2.
     pub restoring_nanoseconds: u64,
     /// Whether a client may open tunnels by an extended CONNECT (RFC 8441). Read when the connection begins. Default false.
     pub connect_protocol: bool,
@@ -60,7 +61,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limit for heads. No head may exceed 1 GiB, because places in it are kept in 32 bits.
+    /// The limit for heads, at most 256 MiB. No head may exceed 1 GiB, because places in it are kept in 32 bits.
     pub(super) fn kept(&self) -> usize {
         self.head_bytes.min(1 << 28)
     }

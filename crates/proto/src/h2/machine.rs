@@ -48,7 +48,7 @@ pub enum Event {
     Head {
         /// The id of the stream.
         id: u32,
-        /// Further facts about it.
+        /// Further facts about the request.
         outline: Outline,
         /// The request is complete: nothing follows.
         complete: bool,
@@ -65,7 +65,7 @@ pub enum Event {
     End {
         /// The id of the stream.
         id: u32,
-        /// There are trailers: they are the fields of the layout.
+        /// Whether there are trailers. They are then the fields of the layout.
         trailers: bool,
     },
     /// The request is refused, before or within its content; further input for it is skipped. Answer with
@@ -124,7 +124,7 @@ enum Answer {
     },
     /// The second step of leaving.
     Leave,
-    /// The same, because too many requests have ended without a response.
+    /// Like `Leave`, but because too many requests have ended without a response.
     Calm,
     /// The connection is refused.
     Goaway(ErrorCode),
@@ -134,14 +134,15 @@ enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
     No,
-    /// The client has been asked to open no more streams; those that it had opened before it read that are still accepted.
+    /// The client has been asked to open no more streams. Streams that it opens before it has read this are still accepted.
     Announced,
-    /// Streams above the last one are ignored.
+    /// Streams above the last one that is served are ignored.
     Decided,
 }
 
 /// The server's side of one HTTP/2 connection. Less than 400 bytes; it also owns up to 6 KiB for the table of compressed
-/// fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
+/// fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, the bytes of these
+/// fields.
 #[derive(Clone, Debug)]
 pub struct Machine {
     part: FramePart,
@@ -151,16 +152,16 @@ pub struct Machine {
     /// The next frame must be SETTINGS.
     first: bool,
     leaving: Leaving,
-    /// It is leaving because too many requests have ended without a response.
+    /// The machine is leaving because too many requests have ended without a response.
     calming: bool,
-    /// The last stream at the first step of leaving, if none was active then.
+    /// The last stream that the client had opened at the first step of leaving; `None` if a stream was active then.
     last_of_all: Option<u32>,
     tunnels: bool,
     /// A block of fields has begun in a HEADERS frame, and its last frame has not arrived.
     continuing: bool,
-    /// The frame that began it ends the stream.
+    /// The frame that began the block ends the stream.
     block_ends: bool,
-    /// The number of its frames.
+    /// The number of frames of the block so far.
     block_frames: u8,
     /// The client has been notified that responses are encoded without a table.
     without_table: bool,
@@ -169,23 +170,24 @@ pub struct Machine {
     answer: Option<Answer>,
     refused: Option<Violation>,
     allowance: Allowance,
-    /// The number of bytes that may be sent on all streams, and on each new one.
+    /// The number of bytes that may be sent on all streams together, and on each new stream.
     window: i32,
     stream_window: i32,
     /// The number of bytes of content that have been sent on all streams.
     sent: u64,
     /// SETTINGS_INITIAL_WINDOW_SIZE of the frame that is being read.
     new_window: Option<i32>,
-    /// The number of bytes that the client may send on all streams; the most that this may become, there and on each stream.
+    /// The number of bytes that the client may send on all streams together; the most that this number may become; and the most
+    /// for each stream.
     allowed: u32,
     most_allowed: u32,
     most_allowed_stream: u32,
-    /// The part of it that has not been announced to the client.
+    /// The bytes by which the next window update of the connection raises `allowed`.
     credit: u32,
     /// The last stream that the client has opened, and the last that is served.
     last: u32,
     last_served: u32,
-    /// The stream opened before the last one: those between the two have been passed over.
+    /// The stream opened before the last one: the streams between the two have been passed over.
     last_but_one: u32,
     streams: Streams,
     /// Priorities of streams that have not been opened.
@@ -250,16 +252,16 @@ impl Machine {
         matches!(self.part, FramePart::Header) && !self.continuing
     }
 
-    /// Whether to close the connection once everything written has been sent: it has been refused, or it is leaving and no
-    /// stream is active.
+    /// Whether to close the connection once everything written has been sent: the connection has been refused, or the machine
+    /// is leaving and no stream is active.
     #[inline]
     #[must_use]
     pub fn must_close(&self) -> bool {
         self.refused.is_some() || (matches!(self.leaving, Leaving::Decided) && self.streams.len() == 0)
     }
 
-    /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, none has been opened
-    /// since, and the client has acknowledged the PING after it.
+    /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, no stream has been
+    /// opened since, and the client has acknowledged the PING after that GOAWAY.
     #[must_use]
     pub fn has_delivered(&self) -> bool {
         self.leaving == Leaving::Decided && self.last_of_all == Some(self.last)
@@ -267,9 +269,8 @@ impl Machine {
 
     /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
     /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refuse`]. [`Event::NeedInput`] leaves at most 255 bytes
-    /// unconsumed.
-    /// If the step is a head, or has trailers, they are in `text` and `layout`; otherwise their content is undefined.
-    /// Machines may share them.
+    /// unconsumed. If the step is a head, or has trailers, they are in `text` and `layout`; otherwise their content is
+    /// undefined. Machines may share both buffers.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], text: &mut Vec<u8>, layout: &mut HeadLayout, limits: &Limits) -> Step {
         let mut pos = 0;
@@ -310,25 +311,27 @@ impl Machine {
         }
     }
 
-    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None` if it resets none.
+    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None` if the answer resets none.
     #[must_use]
     pub const fn resets(&self) -> Option<ErrorCode> {
         if let Some(Answer::Reset { code, .. }) = self.answer { Some(code) } else { None }
     }
 
-    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None` if it does not.
+    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None` if it does not end
+    /// it.
     #[must_use]
     pub const fn calms(&self) -> Option<Violation> {
         if let Some(Answer::Calm) = self.answer { Some(Violation::RESETS) } else { None }
     }
 
-    /// Whether that answer has been written, and only the requests that were active continue.
+    /// Whether the machine is ending the service as [`Machine::calms`] says: only the requests that were active then continue.
     #[must_use]
     pub const fn is_calming(&self) -> bool {
         self.calming
     }
 
-    /// Passes the time, in nanoseconds of a clock that begins anywhere: it restores the client's allowances.
+    /// Passes the current time, in nanoseconds of a clock that begins anywhere. Time that has passed restores the client's
+    /// allowances.
     #[inline]
     pub fn pass_time(&mut self, now: u64, limits: &Limits) {
         self.allowance.pass_time(now, limits);
@@ -410,7 +413,7 @@ impl Machine {
         Some((HEADER_BYTES + taken, None))
     }
 
-    /// Ends a stream because the client has broken a rule. Returns the event for the caller, if it knows the stream.
+    /// Ends a stream because the client has broken a rule. Returns the event for the caller, if the caller knows the stream.
     #[cold]
     fn fail(&mut self, id: u32, error: StreamError) -> Option<Event> {
         let known = self.lose(id);
@@ -418,8 +421,8 @@ impl Machine {
         known.then_some(Event::Reset { id, error: Some(error) })
     }
 
-    /// Forgets a stream that the client has ended in another way than by completing its request. Returns whether there was
-    /// one.
+    /// Forgets a stream that the client has ended in another way than by completing its request. Returns whether there was such
+    /// a stream.
     fn lose(&mut self, id: u32) -> bool {
         let Some(stream) = self.streams.remove(id) else { return false };
         self.credit += stream.held;
@@ -432,7 +435,7 @@ impl Machine {
         true
     }
 
-    /// Serves no further request, because too many have ended without a response; active ones continue.
+    /// Serves no further request, because too many requests have ended without a response; active requests continue.
     #[cold]
     fn calm(&mut self) {
         if self.streams.len() == 0 {
@@ -451,7 +454,7 @@ impl Machine {
     }
 }
 
-/// The number of bytes that were read, and their meaning if they have one for the caller; `None` if bytes are missing.
+/// The number of bytes that were read, and the event that they are for the caller, if any; `None` if bytes are missing.
 type Read = Option<(usize, Option<Event>)>;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The first bytes of a client (RFC 9113, section 3.4).
 
-/// The first bytes of every HTTP/2 connection. To an HTTP/1 parser they are a request of version 2.0, which it refuses, so
-/// look for them before the first byte is passed to such a parser.
+/// The first bytes of every HTTP/2 connection. To an HTTP/1 parser they are a request of version 2.0, which it refuses, so look
+/// for them before such a refusal is sent.
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The protocol that the first bytes of a connection show.

@@ -9,8 +9,8 @@ pub struct Priority {
     pub incremental: bool,
 }
 
-/// The defaults of RFC 9218, section 4, but incremental: a client that sends no priority does not know them and expects its
-/// responses to share the connection.
+/// The defaults of RFC 9218, section 4, but incremental: a client that sends no priority does not know these defaults, and
+/// expects its responses to share the connection.
 impl Default for Priority {
     fn default() -> Self {
         Self { urgency: 3, incremental: true }

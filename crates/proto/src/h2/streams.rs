@@ -3,8 +3,8 @@
 use super::priority::Priority;
 use alloc::collections::VecDeque;
 
-/// The most ended streams that are remembered because the client may still send frames for them. A client that has more of
-/// them in transit breaks the rules or is very slow: its frames for forgotten ones are a violation.
+/// The most ended streams that are remembered because the client may still send frames for them. Frames for an ended stream
+/// that has been forgotten are a violation: a client with frames for more streams in transit breaks the rules or is very slow.
 const MOST_ABANDONED: usize = 256;
 
 /// The progress of reading the request of a stream.
@@ -43,11 +43,11 @@ pub(super) struct Stream {
     pub(super) allowed: u32,
     /// Content that the caller has got and not consumed.
     pub(super) held: u32,
-    /// Content that the caller has consumed, and that has not been announced to the client.
+    /// Bytes that the client may send again, but for which no window update has been written yet.
     pub(super) credit: u32,
-    /// The turn in which it was last served.
+    /// The turn in which the stream was last served.
     turn: u32,
-    /// The rest of the content: of the announced, or else of the allowed one.
+    /// The bytes of content that may still arrive: the rest of the announced length or, without one, of the limit.
     pub(super) left: u64,
     pub(super) writing: Writing,
     pub(super) priority: Priority,
@@ -103,8 +103,8 @@ pub(super) struct Streams {
     waiting: u32,
     /// The number of the last turn.
     turn: u32,
-    /// The place where a stream was found last: one response looks up its stream several times, and the next one mostly looks
-    /// for the stream that has moved to the same place.
+    /// The place where a stream was found last: one response looks up its stream several times, and the next response mostly
+    /// looks for the stream that has moved to the same place.
     found: u32,
 }
 
@@ -208,9 +208,9 @@ impl Streams {
         }
     }
 
-    /// Returns the stream to serve next, among those that wait and have room: one of the most urgent. Of these the
-    /// incremental ones take turns with one another and with the first of the others, which are served one after the other
-    /// (RFC 9218, section 10).
+    /// Returns the stream to serve next, among those that wait and have room: one of the most urgent streams. Of these, the
+    /// incremental streams take turns with one another and with the first of the other streams; the others are served one after
+    /// the other (RFC 9218, section 10).
     pub(super) fn next(&mut self) -> Option<u32> {
         if self.waiting == 0 {
             return None;

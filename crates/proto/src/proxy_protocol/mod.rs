@@ -1,8 +1,8 @@
 //! The PROXY protocol, the receiver's side: a header at the beginning of a connection, in which a proxy that passes on bytes
 //! names its client (proxy-protocol.txt of HAProxy, versions 1 and 2).
 //!
-//! The header is not optional: a receiver that guesses whether there is one lets every client choose an address. The way in
-//! which its bytes are cut into packets does not change the result.
+//! The header is not optional: a receiver that guesses whether there is a header lets every client choose an address. The way
+//! in which the bytes of the header are cut into packets does not change the result.
 
 mod v1;
 mod v2;
@@ -38,7 +38,7 @@ pub enum Step {
     NeedInput,
     /// The header is complete.
     Header {
-        /// The number of its bytes; later ones are the client's.
+        /// The number of bytes of the header; later bytes are the client's.
         consumed: usize,
         /// The client of the proxy.
         client: Client,
@@ -55,7 +55,7 @@ mod tests;
 
 const NONE: &str = "it does not begin with a PROXY header";
 
-/// Reads the header from the first bytes of a connection, all that have arrived.
+/// Reads the header. `input` is all bytes of the connection that have arrived so far.
 #[must_use]
 pub fn read(input: &[u8], versions: Versions) -> Step {
     let begins = |start: &[u8]| input.iter().zip(start).all(|(byte, expected)| byte == expected);

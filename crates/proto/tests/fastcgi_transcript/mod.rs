@@ -61,9 +61,9 @@ struct Open {
     params: Vec<u8>,
 }
 
-/// Feeds `pieces` to a new machine one after the other and writes down the events. Each request is answered with a 204 when
-/// it is complete, or ended when it is aborted; with `hold` it is not, and stays active. Checks on the way the invariants of
-/// every input.
+/// Feeds `pieces` to a new machine one after the other and writes down the events. Each request is answered with a 204 when it
+/// is complete, or ended when it is aborted; with `hold` it is not answered, and stays active. Checks on the way the invariants
+/// of every input.
 pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits, hold: bool) -> Vec<Item> {
     let mut run = Run { machine: Machine::new(), open: HashMap::new(), items: Vec::new(), hold };
     let mut input = Vec::new();

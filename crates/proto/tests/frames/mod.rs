@@ -211,7 +211,7 @@ pub fn fields(block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     fields
 }
 
-/// The bytes of lines of the corpus: one frame each. The lines after each that start with `|` are its fields: as literals,
+/// The bytes of lines of the corpus: one frame each. The lines after a frame that start with `|` are its fields: as literals,
 /// with `|+` as literals that are put into the table, with `|#` by an index, with `|x` as bytes.
 pub fn encode<'a>(lines: impl IntoIterator<Item = &'a str>, unescape: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut all = Vec::new();
@@ -225,7 +225,7 @@ pub fn encode<'a>(lines: impl IntoIterator<Item = &'a str>, unescape: impl Fn(&s
                     let place = 1 + text[1..].find(':').expect("a colon");
                     let value = text[place + 1..].strip_prefix(' ').unwrap_or(&text[place + 1..]);
                     let first = if mark.is_empty() { 0 } else { 0x40 };
-                    // An empty name is written with a first colon alone.
+                    // A line that begins with two colons has an empty name.
                     let name = if text.starts_with("::") { "" } else { &text[..place] };
                     content.extend(literal(first, &unescape(name), &unescape(value)));
                 }

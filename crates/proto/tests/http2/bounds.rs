@@ -37,7 +37,7 @@ impl Fed {
         }
     }
 
-    /// Sends these repeatedly, with the ids of the streams that follow; returns how often until the connection ends.
+    /// Sends the frames of one stream after another, until the connection ends. Returns the number of streams before that.
     fn repeat(&mut self, most: usize, frames: impl Fn(u32) -> Vec<Frame>) -> usize {
         for count in 0..most {
             let id = 1 + 2 * count as u32;
@@ -103,7 +103,7 @@ fn responses_and_time_restore_what_resets_use() {
     let mut fed = Fed::new(Limits::default());
     assert!((0..1000).all(|round| scroll(&mut fed, 1 + 8 * round, 4)), "people may do that");
     assert_eq!(fed.heads, 4000);
-    // Nine of ten are too many, unless they take their time.
+    // Nine of ten requests given up are too many, unless time passes between them.
     let mut fed = Fed::new(Limits::default());
     let borne = (0..1000).take_while(|round| scroll(&mut fed, 1 + 20 * round, 10)).count();
     assert!((15..=25).contains(&borne), "{borne}");
@@ -139,7 +139,7 @@ fn what_is_active_is_served_behind_too_many_resets() {
     assert!(fed.machine.is_calming() && !fed.machine.must_close());
     let goaway = Frame::new(frames::GOAWAY, 0, 0, &[0, 0, 0, 203, 0, 0, 0, 11]);
     assert_eq!(frames::decode(&fed.out).iter().filter(|frame| **frame == goaway).count(), 1);
-    // Further ones are not served, and not without end.
+    // Further requests are not served, and end the connection when they are too many.
     let heads = fed.heads;
     let id = Cell::new(203);
     let further = |_| {
@@ -248,7 +248,7 @@ fn content_beyond_a_window_is_refused() {
     fed.send(&[open(1), open(3), content(1).repeat(2), content(3)].concat()).expect("content within the window");
     let error = fed.send(&content(3)).expect_err("more than the window");
     assert_eq!(error.code().name(), "FLOW_CONTROL_ERROR");
-    // Bytes as many as were consumed may be sent again.
+    // As many bytes as were consumed may be sent again.
     let mut fed = Fed::new(Limits { connection_window: 65_535, ..Limits::default() });
     fed.send(&[open(1), content(1).repeat(2)].concat()).expect("content within the window");
     fed.machine.consume(1, 40_000, &mut fed.out);

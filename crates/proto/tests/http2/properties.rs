@@ -1,5 +1,5 @@
-//! Properties of everything that HTTP/2 can carry, tested with random combinations. The bodies of the fuzz targets check
-//! them; here their input is nearly valid, while a fuzzer starts from anything.
+//! Properties of everything that HTTP/2 can carry, tested with random combinations. The bodies of the fuzz targets check these
+//! properties. In these tests the input is nearly valid, while a fuzzer starts from anything.
 
 use crate::frames::{self, Frame};
 use crate::http2_transcript::{Item, What};
@@ -71,7 +71,7 @@ fn connections_mean_the_same_however_they_are_cut() {
             }
         }
     }
-    // The rounds reach the cases that they are for.
+    // The rounds must reach requests, ends and errors often enough to test them.
     assert!(heads > ROUNDS / 2 && ends > ROUNDS / 50 && broken > ROUNDS / 10, "{heads} {ends} {broken}");
 }
 

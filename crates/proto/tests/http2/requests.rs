@@ -17,10 +17,10 @@
 //! < 1 end
 //! ```
 //!
-//! `!` sets a limit; with `! hold` no request is answered, with `! early` each is when its head is there, otherwise when it
-//! is complete; `! bare` leaves out the preface and the SETTINGS that otherwise come first. The `>` lines are frames: type,
-//! stream, flags, and the content; see `frames`. The `<` lines are the expected events; see `http2_transcript`. `target` and
-//! `field` lines are compared if a case has them.
+//! `!` sets a limit; with `! hold` no request is answered; with `! early` each request is answered when its head is there, and
+//! otherwise when it is complete; `! bare` leaves out the preface and the SETTINGS that otherwise come first. The `>` lines are
+//! frames: type, stream, flags, and the content; see `frames`. The `<` lines are the expected events; see `http2_transcript`.
+//! `target` and `field` lines are compared if a case has them.
 
 use crate::cases::{self, Case, unescape};
 use crate::frames;
@@ -85,7 +85,7 @@ fn check(case: &Case) {
     };
     let front: &[&str] = if has("bare") { &[] } else { &["PREFACE", "SETTINGS 0"] };
     let bytes = frames::encode(front.iter().copied().chain(case.lines("> ")), unescape);
-    // Only repetitions are not written as they are sent.
+    // Only repetitions are written otherwise than they are sent, so they are expanded.
     let repeats = |line: &str| line.split('{').skip(1).any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     let expand = |line: &str| if repeats(line) { unescape(line).escape_ascii().to_string() } else { line.to_owned() };
     let wanted = case.lines("< ").map(expand).collect::<Vec<_>>();

@@ -20,11 +20,12 @@
 //!
 //! `open` sends a request with the method, complete unless `open` follows it. `client` sends a frame of the client (see
 //! `frames`). `head`, `informational` and `trailers` have the `field` lines after them; `preset` puts a Date and a Server in
-//! front, `policy` a Strict-Transport-Security. `write` offers content until all is written, or none may be; an `=` line then
-//! has its result, as it has that of `finish`. `invalid`: the head or trailers before it must be refused and leave no trace.
-//! `refuse`, `reset`, `retire`, `decide`, `wait`, `next`, `read` and `consume` are verbs of the machine. The `>` lines are
-//! all frames that the server must write from the first verb on, except the preface; `=` lines are the results of verbs and
-//! the events.
+//! front, `policy` a Strict-Transport-Security. `write` offers content until all of it is written or no more may be. If some is
+//! left, an `=` line has the number of its bytes, and `blocked` or `dropped`. The result of `finish` also has an `=` line.
+//! `invalid`: the head or trailers before it must be refused and leave no trace. `continue`, `refuse`, `reset`, `retire`,
+//! `decide` (`retire_at_once`), `wait`, `next`, `consume` and `closing` call methods of the machine. The `>` lines are all
+//! frames that the server must write from the first verb on, except the preface; `=` lines are the results of verbs and the
+//! events.
 
 use crate::cases::{self, Case, unescape};
 use crate::frames;
@@ -203,7 +204,7 @@ const STAMP: Preset<'static> = Preset {
     until_close: false,
 };
 
-/// The result must not depend on whether Date and Server were compressed before.
+/// The result must not depend on whether Date and Server were compressed in advance.
 fn check(case: &Case) {
     let mut compressed = Vec::new();
     compress_preset(&STAMP, &mut compressed);

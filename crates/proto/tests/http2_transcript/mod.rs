@@ -40,8 +40,8 @@ pub enum What {
 pub enum Item {
     /// An event of the stream with this id. All consecutive pieces of a content are joined.
     Of(u32, What),
-    /// A frame of the machine itself, except window updates, which depend on the cuts of content, and the frames of every
-    /// beginning.
+    /// A frame of the machine itself. Window updates, which depend on the cuts of content, and the frames with which every
+    /// connection begins are left out.
     Answer(Frame),
     Room,
     Broken(u32, &'static str),
@@ -52,11 +52,11 @@ pub enum Item {
 /// The caller's treatment of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Each complete one is answered with a 204.
+    /// Each complete request is answered with a 204.
     Answer,
-    /// None is answered.
+    /// No request is answered.
     Hold,
-    /// Each is answered as soon as its head is there.
+    /// Each request is answered as soon as its head is there.
     Early,
 }
 
@@ -96,7 +96,7 @@ struct Run {
     manner: Manner,
     /// Frames of the machine itself.
     said: usize,
-    /// Bytes received, and allowed again.
+    /// Bytes of content that were received, and bytes that window updates have allowed.
     received: usize,
     granted: usize,
 }
@@ -207,7 +207,7 @@ impl Run {
         }
     }
 
-    /// Checks window updates: the client is never allowed more than it has used.
+    /// Checks window updates: they never allow the client more bytes than it has used.
     fn credit(&mut self, frames: &[Frame]) {
         for frame in frames.iter().filter(|frame| frame.kind == frames::WINDOW_UPDATE && frame.id == 0) {
             self.granted += frame.number() as usize;

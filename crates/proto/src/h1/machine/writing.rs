@@ -14,7 +14,7 @@ use oribi_message::{FieldPair, ResponseHead, Version};
 pub enum Finish {
     /// The machine waits for the next request.
     Reuse,
-    /// Close it once everything has been sent. If the client may still be sending, linger (RFC 9112, section 9.6).
+    /// Close the connection once everything has been sent. If the client may still be sending, linger (RFC 9112, section 9.6).
     Close,
     /// Content-Length had promised more content: close, so that the response does not look complete.
     Short {
@@ -57,7 +57,7 @@ impl Machine {
     /// Writes an informational response; nothing for an HTTP/1.0 client, which would not understand it.
     ///
     /// # Errors
-    /// No request waits for an answer; its final response has been begun; the status is not in 100 to 199, or is 101, which
+    /// No request waits for an answer; the final response has been begun; the status is not in 100 to 199, or is 101, which
     /// changes protocols; or a field is invalid. Then nothing has been written.
     pub fn write_informational(
         &mut self,
@@ -86,17 +86,17 @@ impl Machine {
 
     /// Writes the head of the final response and decides how its content is framed.
     ///
-    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either,
-    /// HTTP/1.1 clients get chunks (unless the preset says otherwise) and HTTP/1.0 clients a closed connection. `persist` is
-    /// false if the server wants to close the connection after this response. If the head is written before the request has
-    /// been read completely, it announces the close as well, because the rest of the request will not be read.
+    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides `length`. Without
+    /// either, HTTP/1.1 clients get chunks (unless the preset says otherwise) and HTTP/1.0 clients a closed connection.
+    /// `persist` is false if the server wants to close the connection after this response. If the head is written before the
+    /// request has been read completely, it announces the close as well, because the rest of the request will not be read.
     ///
-    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Its Connection, Keep-Alive,
+    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. The app's Connection, Keep-Alive,
     /// Proxy-Connection and Trailer are not passed on, because the connection is not the app's; but `Connection: close` is
     /// obeyed.
     ///
     /// # Errors
-    /// No request waits for an answer; its response has been begun; the status is not in 200 to 999; or a field is invalid: a
+    /// No request waits for an answer; the response has been begun; the status is not in 200 to 999; or a field is invalid: a
     /// name that is not a token, a control byte in a value, Transfer-Encoding, a Content-Length that is not a number or occurs
     /// twice. Then nothing has been written or changed.
     pub fn write_head(
@@ -129,8 +129,8 @@ impl Machine {
                 write_length(0, out);
                 Writing::Dropped
             }
-            // With HEAD and 304 the length describes the response to a GET, which only the app knows; empty content mostly
-            // means that the app left it out.
+            // With HEAD and 304 the length describes the response to a GET, which only the app knows. Empty content mostly
+            // means that the app left the content out.
             (304, said, _) => {
                 said.into_iter().for_each(|length| write_length(length, out));
                 Writing::Dropped
@@ -154,8 +154,9 @@ impl Machine {
         };
         match (said.upgrade, self.close, modern) {
             (false, false, true) => out.extend_from_slice(b"\r\n"),
-            // Also for HTTP/1.0 clients, although they expect it: the status line says HTTP/1.1 to all clients, so a proxy that
-            // speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx does).
+            // Also for HTTP/1.0 clients, although they expect the close anyway: the status line says HTTP/1.1 to all clients,
+            // so a proxy that speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx
+            // does).
             (false, true, _) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
             (false, false, false) => out.extend_from_slice(b"Connection: keep-alive\r\n\r\n"),
             // Upgrade must be named in Connection (RFC 9110, section 7.8).
@@ -167,9 +168,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Announces `size` bytes of content: writes the framing before them and returns how many of them may be sent. If the
-    /// response has no content or less than this, that is fewer than `size`; drop the rest. If it is more than 0, send that
-    /// many bytes and then call [`Machine::write_content_suffix`].
+    /// Announces `size` bytes of content: writes the framing before them and returns how many of them to send. If the result is
+    /// more than 0, send that many bytes and then call [`Machine::write_content_suffix`]. If it is less than `size`, drop the
+    /// rest: the response has no content, or less than was offered.
     #[inline]
     #[must_use]
     pub fn write_content_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
@@ -206,11 +207,12 @@ impl Machine {
         }
     }
 
-    /// Writes the last chunk, and trailers after it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any
-    /// other response they are dropped, as every recipient may do. Then call [`Machine::finish`].
+    /// Writes the last chunk, and trailers after it (RFC 9112, section 7.1.2). Only chunked content has a place for trailers;
+    /// in any other response they are dropped. Then call [`Machine::finish`].
     ///
     /// # Errors
-    /// No head has been written, or [`check_trailers`] refuses them. Then nothing has been written or changed.
+    /// No head has been written, the response has ended, or [`check_trailers`] refuses the trailers. Then nothing has been
+    /// written or changed.
     pub fn write_trailers(&mut self, fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<(), InvalidResponse> {
         if matches!(self.writing, Writing::Nothing | Writing::Ended) {
             return Err(InvalidResponse(NO_CONTENT_BEFORE));

@@ -7,8 +7,8 @@ use super::{huffman, integer};
 use alloc::vec::Vec;
 use oribi_message::Span;
 
-/// At the beginning of a block the size of the table may change to the smallest in between and to the last (RFC 7541,
-/// section 4.2).
+/// The most changes of the size of the table, at the beginning of a block: to the smallest size since the last block, and to
+/// the final size (RFC 7541, section 4.2).
 const RESIZES: u32 = 2;
 
 /// A decoded field: the places of its name and its value in the output.
@@ -24,16 +24,16 @@ pub(in crate::h2) struct Field {
 pub(in crate::h2) struct Bounds {
     /// Fields beyond this are decoded, because the table must be kept in step, but not passed on.
     pub(in crate::h2) kept: usize,
-    /// Nothing is decoded beyond this. It bounds the work: each field counts at least 32, and its whole text.
+    /// Nothing is decoded beyond this. This bounds the work: each field counts at least 32, and its whole text.
     pub(in crate::h2) read: usize,
 }
 
 /// The reason why a block cannot be decoded. The table is lost, and the connection with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::h2) enum Fault {
-    /// It breaks the rules.
+    /// The block breaks the rules.
     Invalid,
-    /// It exceeds [`Bounds::read`].
+    /// The list of fields exceeds [`Bounds::read`].
     Large,
 }
 
@@ -49,8 +49,8 @@ impl Decoder {
     }
 
     /// Decodes a block. `out` begins with [`PROLOGUE`](static_table::PROLOGUE). Texts are appended to it, and each field is
-    /// passed to `sink`. Returns whether all fields were within [`Bounds::kept`]; the texts of others are removed from `out`
-    /// again.
+    /// passed to `sink`. Returns whether all fields were within [`Bounds::kept`]; the texts of other fields are removed from
+    /// `out` again.
     #[inline]
     pub(in crate::h2) fn decode(
         &mut self,
@@ -68,7 +68,7 @@ impl Decoder {
                 (Field { name: Span::new(start, name_end), value: Span::new(name_end, end), kind }, OVERHEAD + end - start)
             };
             let (field, size) = if first >= 0x80 {
-                // Index 0 is invalid: it becomes one that no table has.
+                // Index 0 is invalid: it becomes an index that no table has.
                 let place = integer::decode(block, &mut pos, 7).ok_or(Fault::Invalid)?.wrapping_sub(1);
                 match ENTRIES.get(place) {
                     // The name of a pseudo-field is not used.
@@ -131,7 +131,7 @@ impl Decoder {
             let (text, name, kind) = self.look_up(index)?;
             let name = &text[..name];
             out.extend_from_slice(name);
-            // The other value may have been the fault.
+            // The entry may be malformed only because of its value, which this field does not have.
             if let Kind::Malformed(_) = kind { Kind::of_name(name) } else { kind }
         };
         let name = out.len() - start;

@@ -10,8 +10,8 @@ pub(super) const MOST_BYTES: usize = 4096;
 /// The size that an entry counts in addition to its text (RFC 7541, section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
-/// Room for texts. They are written one after the other, and moved to the front when the room is used up; a quarter more
-/// than the table may hold, so that it happens at most once for each kibibyte that is written.
+/// Room for texts. Texts are written one after the other, and moved to the front when the room is used up. The room is a
+/// quarter more than the table may hold, so that texts are moved at most once for each kibibyte that is written.
 const ROOM: usize = MOST_BYTES + MOST_BYTES / 4;
 
 /// An entry of the table: eight bytes in addition to its text.
@@ -49,7 +49,7 @@ impl Table {
         Self { texts: Vec::new(), entries: VecDeque::new(), size: 0, most: MOST_BYTES }
     }
 
-    /// The field with this number; 0 is the one that was added last.
+    /// The field with this number; 0 is the field that was added last.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<Field<'_>> {
         let place = self.entries.len().checked_sub(number + 1)?;
@@ -59,7 +59,7 @@ impl Table {
         Some(Field { text, name, kind: entry.kind })
     }
 
-    /// Adds a field whose name is the first `name` bytes of `text`, and removes older ones that have no room beside it.
+    /// Adds a field whose name is the first `name` bytes of `text`, and removes older fields that have no room beside it.
     pub(super) fn add(&mut self, text: &[u8], name: usize, kind: Kind) {
         let size = text.len() + OVERHEAD;
         if size > self.most {
@@ -74,7 +74,7 @@ impl Table {
         self.size += size;
     }
 
-    /// Changes the size of the table. `false` if it is more than allowed.
+    /// Changes the size of the table. Returns `false`, and changes nothing, if the size is more than allowed.
     pub(super) fn resize(&mut self, most: usize) -> bool {
         if most > MOST_BYTES {
             return false;
@@ -84,7 +84,7 @@ impl Table {
         true
     }
 
-    /// Removes the oldest entries until the others count at most this.
+    /// Removes the oldest entries until the others together count at most `most`.
     fn shrink(&mut self, most: usize) {
         while self.size > most
             && let Some(entry) = self.entries.pop_front()

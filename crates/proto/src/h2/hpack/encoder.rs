@@ -1,7 +1,7 @@
 //! Encodes the field blocks of responses (RFC 7541, section 6).
 //!
-//! The encoder uses the static table and literals, and has no dynamic table. So it has no state to keep for each connection,
-//! to bound and to agree upon with the client; a field costs no search among earlier ones. The price is some sixty bytes of
+//! The encoder uses the static table and literals, and has no dynamic table. So it has no state to keep for each connection, to
+//! bound and to agree upon with the client, and a field costs no search among earlier fields. The price is some sixty bytes of
 //! each response: a Content-Type, a Date and names such as Vary that a table would shorten to a byte each.
 
 use super::{integer, static_table};

@@ -31,7 +31,7 @@ const SYMBOLS: usize = LENGTHS.len();
 const END_OF_STRING: u16 = 256;
 const LONGEST: usize = 30;
 
-/// Codes up to this length are found with one look-up; they are those of nearly all bytes of nearly all fields.
+/// Codes up to this length are found with one look-up; nearly all bytes of nearly all fields have such codes.
 const SHORT_BITS: usize = 10;
 
 /// The tables for decoding.

@@ -10,7 +10,7 @@ use oribi_message::{KnownField, Span};
 pub(in crate::h2) enum Kind {
     Method,
     Scheme,
-    /// `valid`: it is a host with an optional port.
+    /// `valid`: the value is a host with an optional port.
     Authority {
         valid: bool,
     },
@@ -18,7 +18,7 @@ pub(in crate::h2) enum Kind {
     Protocol,
     /// An ordinary field, and its well-known name if it has one.
     Regular(Option<KnownField>),
-    /// The message that has it is malformed.
+    /// A message that has this field is malformed.
     Malformed(Malformed),
 }
 

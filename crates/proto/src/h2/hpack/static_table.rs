@@ -13,9 +13,9 @@ pub(super) struct Entry {
     /// The length of the name.
     pub(super) name: usize,
     pub(super) kind: Kind,
-    /// The place of its value in [`PROLOGUE`]; `None` if it is not there.
+    /// The place of its value in [`PROLOGUE`]; `None` if the value is not there.
     pub(super) ready: Option<Span>,
-    /// The size that it counts in a list of fields.
+    /// The size that the entry counts in a list of fields.
     pub(super) size: usize,
 }
 
@@ -51,7 +51,7 @@ impl Entry {
 
 macro_rules! entries {
     ($($name:literal $value:literal,)*) => {
-        /// The entries; that with index 1 is the first.
+        /// The entries; the first has index 1.
         pub(super) static ENTRIES: [Entry; COUNT] =
             [$(Entry {
                 text: concat!($name, $value).as_bytes(),
@@ -133,12 +133,12 @@ entries! {
 
 const fn kind(name: &str) -> Kind {
     match name.as_bytes() {
-        // It has no value.
+        // This entry has no value.
         b":authority" => Kind::Authority { valid: false },
         b":method" => Kind::Method,
         b":path" => Kind::Path,
         b":scheme" => Kind::Scheme,
-        // No request has it.
+        // No request has this pseudo-field.
         b":status" => Kind::Malformed(Malformed::PseudoUnknown),
         _ => Kind::of_known(known(name)),
     }
@@ -185,7 +185,7 @@ pub(super) fn index(name: &[u8], known: Option<KnownField>) -> usize {
     }
 }
 
-/// The index of a name that is not a well-known one of requests.
+/// The index of a name that belongs to no [`KnownField`], or 0.
 fn other_index(name: &[u8]) -> usize {
     let index = match (name.len(), name.first().map(|byte| byte | 0x20)) {
         (13, Some(b'a')) => 18,

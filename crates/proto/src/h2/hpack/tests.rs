@@ -200,7 +200,7 @@ fn a_small_block_that_means_much_costs_little() {
 #[test]
 fn kinds_are_kept_with_entries_and_judged_anew_for_other_values() {
     let mut decoder = Decoder::new();
-    // A name with a value that it must not have, then the same name with another one.
+    // A name with a value that it must not have, then the same name with another value.
     let block = bytes("4001 6101 0a be 7e01 62");
     let (fields, _) = decode(&mut decoder, &block, LARGE).expect("a valid block");
     assert_eq!(fields.len(), 3);

@@ -8,7 +8,7 @@ use crate::h1::Refusal;
 use alloc::vec::Vec;
 
 impl Machine {
-    /// Reads the header of a DATA frame. All checks happen here, so that the content itself only passes.
+    /// Reads the header of a DATA frame. All checks happen here, so that the content itself is passed on without a check.
     pub(super) fn begin_content(&mut self, header: Header, rest: &[u8], limits: &Limits) -> Result<Read, Violation> {
         let Header { id, length, .. } = header;
         if id == 0 {
@@ -93,7 +93,7 @@ impl Machine {
         Ok(Some((taken, event)))
     }
 
-    /// Passes on content, and ends it.
+    /// Passes on content, and handles the end of its frame.
     pub(super) fn read_content(&mut self, rest: &[u8], pos: usize) -> Read {
         let id = self.frame.id;
         if self.frame.length > 0 {
@@ -102,7 +102,8 @@ impl Machine {
                 return None;
             }
             self.frame.length -= length as u32;
-            // The caller may have ended the stream in the meantime; its held content has been returned then.
+            // The caller may have ended the stream in the meantime. Then its held content has already been credited to the
+            // client.
             let is_active = self.streams.get(id).is_some_and(|stream| stream.reading == Reading::Open);
             let event = is_active.then(|| Event::Content { id, range: pos..pos + length });
             return Some((length, event));
@@ -147,7 +148,7 @@ impl Machine {
     }
 
     /// Records that `size` bytes of content have been consumed, but that there is no room for more of this stream: the client
-    /// may send the same number again, but only on other streams, until [`Machine::allow`] is called.
+    /// may send the same number of bytes again, but only on other streams, until [`Machine::allow`] is called.
     pub fn withhold(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.find(id) else { return };
         let size = stream.held.min(size as u32);

@@ -20,8 +20,8 @@ mod setting {
 
 const SETTING_BYTES: usize = 6;
 
-/// The most bytes of a PRIORITY_UPDATE that is read, which happens only when it is complete; a longer one is ignored. The
-/// values in use have six.
+/// The most bytes of a PRIORITY_UPDATE that is read; a longer one is ignored. The frame is read only when it is complete. The
+/// values in use have six bytes.
 const PRIORITY_UPDATE_BYTES: u32 = 128;
 
 /// The content of the PING whose acknowledgement shows that the client has read the first GOAWAY.
@@ -55,7 +55,7 @@ impl Machine {
             frame::SETTINGS => self.begin_settings(header, limits),
             frame::GOAWAY if length < 8 => Err(Violation::FRAME_LENGTH),
             frame::GOAWAY => {
-                // The client opens no more streams, and closes when its last one has ended.
+                // The client opens no more streams, and closes the connection when its last stream has ended.
                 self.allowance.frame(limits)?;
                 Ok(self.skip_rest(header, 0))
             }
@@ -139,7 +139,7 @@ impl Machine {
         Ok(Some((taken, None)))
     }
 
-    /// Changes all windows by as much as the initial one (section 6.9.2).
+    /// Changes the windows of all streams by as much as the initial window (section 6.9.2).
     fn change_windows(&mut self, window: i32) -> Result<(), Violation> {
         let change = i64::from(window) - i64::from(self.stream_window);
         self.stream_window = window;
@@ -148,7 +148,7 @@ impl Machine {
         }
         for stream in self.streams.iter_mut() {
             let changed = i64::from(stream.window) + change;
-            // It cannot become too small: at most the allowed bytes have been sent.
+            // The window cannot become too small: at most the allowed bytes have been sent.
             stream.window = i32::try_from(changed).map_err(|_| Violation::SETTING_WINDOW)?;
         }
         self.room = change > 0 && self.streams.any_waits();
@@ -192,7 +192,7 @@ impl Machine {
         if id > self.last {
             return Err(Violation::STREAM_IDLE);
         }
-        // It may have been sent before the client knew that the stream had ended.
+        // The client may have sent this update before it knew that the stream had ended.
         let Some(stream) = self.streams.find(id) else { return Ok(None) };
         if increment == 0 {
             return Ok(self.fail(id, StreamError::WINDOW_ZERO));
@@ -227,7 +227,7 @@ impl Machine {
         if let Some(stream) = self.streams.find(id) {
             stream.priority = priority;
         } else if id > self.last {
-            // The oldest makes room.
+            // The oldest entry makes room.
             let [first, second] = self.early;
             self.early = match first {
                 Some((early, _)) if early == id => [second, Some((id, priority))],
@@ -260,11 +260,12 @@ impl Machine {
         }
     }
 
-    /// Begins to leave (section 6.8): asks the client to open no more streams. Streams that are on their way are still
-    /// served: further ones are ignored only when the client has answered a PING, which it does at once. Active streams
-    /// continue; when there are none, the connection must close. The caller, which has a clock, calls
-    /// [`Machine::retire_at_once`] if the answer takes too long. Before the client's preface has arrived, this does nothing:
-    /// the server's own preface must come first, so the caller calls it again with the first request.
+    /// Begins to leave (section 6.8): asks the client to open no more streams. Streams that the client opens before it has read
+    /// this are still served. When the client has answered a PING, which it does at once, further streams are ignored. Active
+    /// streams continue; when there are none, the connection must close. The caller, which has a clock, calls
+    /// [`Machine::retire_at_once`] if the answer to the PING takes too long. Before the client's preface has arrived, this
+    /// method does nothing, because the server's own preface must come first. So the caller calls it again with the first
+    /// request.
     pub fn retire(&mut self, out: &mut Vec<u8>) {
         if self.leaving == Leaving::No && self.refused.is_none() && self.has_begun() {
             self.leaving = Leaving::Announced;
@@ -274,7 +275,7 @@ impl Machine {
         }
     }
 
-    /// Ignores streams from now on, except the active ones, and announces this to the client, if its preface has arrived.
+    /// Ignores all streams but the active ones from now on. Announces this to the client, if the client's preface has arrived.
     pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
         if self.leaving != Leaving::Decided && self.refused.is_none() {
             self.last_of_all = None;
@@ -294,7 +295,7 @@ impl Machine {
         self.part != FramePart::Preface && self.answer != Some(Answer::Settings)
     }
 
-    /// Takes the second step: announces the last stream that is served.
+    /// Takes the second step of leaving: announces the last stream that is served.
     pub(super) fn leave(&mut self, out: &mut Vec<u8>) {
         self.leaving = Leaving::Decided;
         frame::write_goaway(self.last, ErrorCode::NO_ERROR, out);

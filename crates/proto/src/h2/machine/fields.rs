@@ -1,6 +1,6 @@
 //! Reads HEADERS and CONTINUATION (RFC 9113, sections 6.2, 6.10 and 8.1).
 //!
-//! A block that is whole in the input is decoded there. Only one that arrives in pieces is collected first.
+//! A block that is whole in the input is decoded there. Only a block that arrives in pieces is collected first.
 
 use super::super::error::{StreamError, Violation};
 use super::super::frame::{HEADER_BYTES, Header, flag};
@@ -16,11 +16,12 @@ use oribi_message::HeadLayout;
 /// The bytes of a block may exceed the size of its fields by this factor: Huffman codes may be longer than their text.
 const BLOCK_FACTOR: usize = 2;
 
-/// The fields of the obsolete priorities, which are ignored.
+/// The bytes of an obsolete priority in HEADERS, which is ignored except for its dependency (see `depends_on`).
 const PRIORITY_BYTES: usize = 5;
 
-/// Whether the obsolete priority at the start of `bytes` makes a stream depend on `id`. RFC 9113 requires the rest of it to
-/// be ignored; a stream that depends on itself is an error in RFC 7540, section 5.3.1, and no client sends it by mistake.
+/// Whether the obsolete priority at the start of `bytes` makes a stream depend on `id`. RFC 9113 requires the rest of the
+/// priority to be ignored. A stream that depends on itself is an error in RFC 7540, section 5.3.1, and no client sends that by
+/// mistake.
 pub(super) fn depends_on(id: u32, bytes: &[u8]) -> bool {
     bytes.first_chunk().is_some_and(|&parent| u32::from_be_bytes(parent) & HIGHEST_STREAM == id)
 }
@@ -144,7 +145,7 @@ impl Machine {
         Ok(Some((length, event)))
     }
 
-    /// Handles a complete block: it begins a request, ends one as trailers, or is no longer needed.
+    /// Handles a complete block: the block begins a request, ends a request as trailers, or is no longer needed.
     #[inline]
     fn end_block(
         &mut self,
@@ -269,7 +270,7 @@ impl Machine {
         }
     }
 
-    /// The priority that a client has sent for this stream before it opened it.
+    /// Takes the priority that the client sent for this stream before opening the stream.
     #[inline]
     fn take_early(&mut self, id: u32) -> Option<Priority> {
         let place = self.early.iter().position(|early| early.is_some_and(|(early, _)| early == id))?;

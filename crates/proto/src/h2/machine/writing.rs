@@ -16,7 +16,7 @@ pub enum Admission {
     /// The header of a frame with this many bytes of content has been written: send exactly these bytes after it. If that is
     /// fewer than were offered, ask again for the rest.
     Bytes(u64),
-    /// None until the client allows more: see [`Machine::set_waiting`].
+    /// No content may be sent until the client allows more: see [`Machine::set_waiting`].
     Blocked,
     /// The response has no more content: drop the rest.
     Dropped,
@@ -27,7 +27,8 @@ pub enum Admission {
 pub enum Finish {
     /// The response is complete.
     Complete,
-    /// It has been reset, so that it does not look complete: Content-Length had promised more content, or there was no head.
+    /// The stream has been reset, so that the response does not look complete: Content-Length had promised more content, or
+    /// there was no head.
     Short {
         /// The number of missing bytes.
         missing: u64,
@@ -61,7 +62,7 @@ impl Machine {
     /// Writes a 100 if the client waits for one.
     pub fn write_continue(&mut self, id: u32, out: &mut Vec<u8>) {
         if self.expects_continue(id) {
-            // Nothing in it can be invalid.
+            // Nothing in this response can be invalid.
             let _ = self.write_informational(id, 100, &[], out);
         }
     }
@@ -69,7 +70,7 @@ impl Machine {
     /// Writes an informational response.
     ///
     /// # Errors
-    /// The stream is not active, its final response has been begun, the status is not in 100 to 199, or is 101, which HTTP/2
+    /// The stream is not active; its final response has been begun; the status is not in 100 to 199, or is 101, which HTTP/2
     /// does not have; or a field is invalid. Then nothing has been written.
     pub fn write_informational(
         &mut self,
@@ -97,15 +98,16 @@ impl Machine {
 
     /// Writes the head of the final response, and decides how its content ends.
     ///
-    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. A response without
-    /// content ends with its head, one of known length with its last byte, any other with [`Machine::finish`] or trailers.
+    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides `length`. A response
+    /// without content ends with its head, a response of known length with its last byte, any other with [`Machine::finish`] or
+    /// trailers.
     ///
     /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Fields about a connection of HTTP/1 are
     /// not passed on.
     ///
     /// # Errors
-    /// The stream is not active, or as for [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been
-    /// written or changed.
+    /// The stream is not active; the response has been begun; the status is not in 200 to 999; or a field is invalid, as for
+    /// [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         id: u32,
@@ -161,7 +163,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Announces `size` bytes of content: writes the header of the next frame if any of them may be sent now.
+    /// Announces `size` bytes of content: writes the header of the next frame if any of these bytes may be sent now.
     #[inline]
     #[must_use]
     pub fn write_content_prefix(&mut self, id: u32, size: u64, out: &mut Vec<u8>) -> Admission {
@@ -209,8 +211,8 @@ impl Machine {
         self.streams.get(id).is_some_and(|stream| stream.window > 0)
     }
 
-    /// Writes trailers, which end content of unknown length. All other responses have ended with their last byte, or their
-    /// head, and their trailers are dropped. Then call [`Machine::finish`].
+    /// Writes trailers, which end content of unknown length. Any other response has ended with its last byte or its head, and
+    /// its trailers are dropped. Then call [`Machine::finish`].
     ///
     /// # Errors
     /// The stream is not active, its head has not been written, or [`check_trailers`] refuses the fields. Then nothing has been
@@ -233,8 +235,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends a response, and the stream. All of the response must have been written. If the client is still sending its
-    /// request, it is asked to stop (RFC 9113, section 8.1).
+    /// Ends a response, and the stream. All of the response must have been written. If the client is still sending its request,
+    /// the client is asked to stop (RFC 9113, section 8.1).
     #[inline]
     pub fn finish(&mut self, id: u32, out: &mut Vec<u8>) -> Finish {
         let Some(stream) = self.streams.remove(id) else { return Finish::Complete };
@@ -318,8 +320,8 @@ impl Machine {
         self.streams.any_waits()
     }
 
-    /// Returns the stream with waiting content that sends the next frame, if any may: see RFC 9218, section 10. The streams
-    /// of one urgency take turns, frame by frame, except that those that the client has declared not incremental are sent one
+    /// Returns the stream with waiting content that sends the next frame, if any may: see RFC 9218, section 10. The streams of
+    /// one urgency take turns, frame by frame, except that streams that the client has declared not incremental are sent one
     /// after the other.
     #[must_use]
     pub fn next_to_send(&mut self) -> Option<u32> {
@@ -352,7 +354,7 @@ impl Machine {
         start
     }
 
-    /// Fills in that header. A block that is too long for one frame continues in others.
+    /// Fills in the header for which `begin_block` has left room. A block that is too long for one frame continues in others.
     #[inline]
     fn end_block_of(&mut self, id: u32, ends: bool, start: usize, out: &mut Vec<u8>) {
         self.without_table = true;
