@@ -43,7 +43,7 @@ impl<T> Cache<T> {
         &mut self.slots[place].entry
     }
 
-    /// Adds an entry for a path that has none. `Err`: the cache has no room for any entry.
+    /// Adds an entry for a path that has none, and returns its index. Returns the entry as an error if the capacity is 0.
     pub(crate) fn add(&mut self, path: &[u8], entry: T) -> Result<usize, T> {
         if self.capacity == 0 {
             return Err(entry);

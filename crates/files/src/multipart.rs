@@ -15,7 +15,7 @@ pub(crate) struct Multipart {
 }
 
 impl Multipart {
-    /// `media_type` is that of the representation.
+    /// Makes the lines. `media_type` and `size` are those of the representation.
     pub(crate) fn new(ranges: &[ByteRange], media_type: &[u8], size: u64) -> Self {
         // The boundary is random, so the author of a file cannot have put it into the file.
         let (one, other) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
@@ -45,7 +45,7 @@ impl Multipart {
     }
 }
 
-/// A part of a representation; empty if the range does not lie in it.
+/// A part of a representation. If the representation is in memory and the range is not within it, the part is empty.
 pub(crate) fn piece<'a>(representation: &'a Representation, range: &ByteRange) -> Piece<'a> {
     match &representation.content {
         Content::Memory(bytes) => Piece::Bytes(bytes.get(range.start as usize..range.end as usize).unwrap_or_default()),

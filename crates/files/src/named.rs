@@ -49,7 +49,7 @@ impl NamedFiles {
         let mut named = Self { roots: Vec::new(), mapped: Vec::new() };
         for directory in &settings.sendfile_roots {
             let mut names = vec![directory.clone()];
-            // An app may have resolved a symbolic link.
+            // The app may name the directory by the path to which a symbolic link leads.
             names.extend(directory.canonicalize().ok().filter(|path| path != directory));
             named.roots.push((names, Root::open_named(directory)?));
         }
@@ -60,7 +60,7 @@ impl NamedFiles {
         Ok(Some(named))
     }
 
-    /// The first field of a response that names a file and is allowed to.
+    /// The file that a response names: the first field of this kind, if the settings allow the kind.
     #[must_use]
     pub fn name_in<'a>(&self, fields: &[FieldPair<'a>]) -> Option<Name<'a>> {
         fields.iter().find_map(|(name, value)| match name.len() {
@@ -87,7 +87,7 @@ impl NamedFiles {
     /// Opens the file.
     ///
     /// # Errors
-    /// It does not exist, or is not below a permitted directory.
+    /// See [`NotFound`]. A file that is not below a permitted directory counts as missing.
     pub fn find(&self, name: Name<'_>) -> Result<Representation, NotFound> {
         match name {
             Name::Path(path) => {
@@ -125,7 +125,7 @@ fn find_in(root: &Root, below: &[u8]) -> Result<Representation, NotFound> {
     }
 }
 
-/// The first file that exists, or the error for the last one.
+/// The first file that exists, or the last error if none exists.
 fn first_of(found: impl Iterator<Item = Result<Representation, NotFound>>) -> Result<Representation, NotFound> {
     let mut last = Err(NotFound::Missing);
     for result in found {

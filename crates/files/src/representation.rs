@@ -12,12 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Files up to this size are kept in memory and sent together with the head by one system call, which costs two thirds of the
-/// CPU time of a head and a sendfile (docs/static.md). Larger files gain less, and a lane may keep a thousand.
+/// CPU time of a head and a sendfile (docs/static.md). Larger files gain less, and a lane may keep a thousand files.
 pub(crate) const SMALL: u64 = 16 << 10;
 
-/// The first second of 1990. Earlier times are not informative: packaging tools often give all files the same time, so that
-/// only the content of the package differs. Known are 1970 (images of containers; Nix has its first second), 1980 (archives
-/// of ZIP) and 1985 (npm).
+/// The first second of 1990. Earlier times are not informative: many packaging tools give all files the same time, so that
+/// packages of the same files are equal. Known such times are in 1970 (images of containers; Nix has its first second), 1980
+/// (archives of ZIP) and 1985 (npm).
 const TELLING: u64 = 631_152_000;
 
 /// Metadata that changes whenever the content of the file does.

@@ -23,7 +23,7 @@ pub struct Response<'a> {
     pub method: &'a [u8],
     /// The request's conditions and ranges.
     pub selection: &'a Selection<'a>,
-    /// The status if conditions and ranges do not change it. They apply only to 200.
+    /// The status, unless conditions or ranges lead to another one. They apply only if this status is 200.
     pub status: u16,
     /// Further fields. They override fields of the representation with the same name.
     pub fields: &'a [FieldPair<'a>],

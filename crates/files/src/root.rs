@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The most tries for a path that was renamed during the look-up: the kernel then cannot determine whether it stays below
-/// (openat2(2)).
+/// The most tries for a path that changes during the look-up because something is renamed: the kernel then cannot determine
+/// whether the path stays below the directory, and fails (openat2(2)).
 const TRIES: usize = 16;
 
 /// A directory, open since the start: it stays the root even if its name changes.
@@ -32,7 +32,7 @@ pub enum Found {
 pub enum NotFound {
     /// Nothing with this name exists, or nothing that may be served: a link that leads out, a device, a socket.
     Missing,
-    /// The system does not let this process read it.
+    /// The system does not let this process read the file.
     Forbidden,
     /// The look-up failed.
     Failed(io::Error),
@@ -58,7 +58,7 @@ impl Root {
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(path, flags, Mode::empty())?;
-        // If a seccomp filter does not know the call, it may return any error.
+        // A seccomp filter that does not know the call may make it fail with any error.
         let kernel_confines = openat2(&directory, ".", flags, Mode::empty(), confinement()).is_ok();
         Ok(Self { directory, kernel_confines })
     }
@@ -75,7 +75,8 @@ impl Root {
     }
 
     /// Opens the file at a path below this directory. [`crate::target::is_plain`] must have checked the path. Symbolic links
-    /// are followed as long as they stay below the directory.
+    /// are followed as long as they stay below the directory; if the kernel cannot confine paths, a path with a symbolic link
+    /// counts as missing.
     ///
     /// # Errors
     /// See [`NotFound`].

@@ -35,7 +35,8 @@ impl<'a> Selection<'a> {
         condition || matches!(known, F::IfRange | F::Range | F::AcceptEncoding)
     }
 
-    /// Whether the request has a condition or a range.
+    /// Whether the request may have a condition or a range. `false` is certain; a second Accept-Encoding also makes this
+    /// `true`.
     #[inline]
     #[must_use]
     pub fn is_particular(&self) -> bool {

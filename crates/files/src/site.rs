@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// The time for which the cache trusts its metadata of a file: a change is seen after it.
+/// The time for which the cache trusts its metadata of a file. A change of the file may remain unnoticed for so long.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A directory and those of its files that were requested lately.
@@ -40,7 +40,7 @@ enum Lookup {
     Cached(usize),
     /// A file for which the cache had no room.
     Apart(Box<Resource>),
-    /// A directory with an index whose path lacks the slash.
+    /// A directory that has an index; the requested path lacks the slash at its end.
     Directory,
 }
 

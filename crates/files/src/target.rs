@@ -33,9 +33,9 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Whether a decoded path may be looked up: every segment is a plain name; only the last may be empty (a directory). It has no
-/// `.` or `..`; no backslash, which some systems and clients take for a separator; and no control byte. Names that begin with a
-/// dot are allowed only with `dotfiles`, or as `.well-known`.
+/// Whether a decoded path may be looked up. Every segment must be a name other than `.` and `..`; only the last segment may be
+/// empty (a directory). The path may have no backslash, which some systems and clients take for a separator, and no control
+/// byte. Names that begin with a dot are allowed only with `dotfiles`, or as `.well-known`.
 #[must_use]
 pub fn is_plain(relative: &[u8], dotfiles: bool) -> bool {
     if relative.iter().any(|byte| *byte < b' ' || matches!(byte, b'\\' | 0x7f)) {

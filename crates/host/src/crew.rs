@@ -13,14 +13,15 @@ pub trait GlobalLock {
     /// Called when the last thread has left the crew and its lane is about to be dropped.
     fn end(&self);
 
-    /// Makes a context for the calling thread, whose exchanges can still be answered when the thread has left.
+    /// Makes a context for the calling thread. The exchanges of the context can still be answered when the thread has left.
     ///
     /// # Errors
     /// A message for the log.
     fn open(&self) -> Result<Box<dyn Host>, String>;
 
-    /// Releases the lock, calls [`Wait::wait`], and takes the lock again. If the language has other work for this thread, it
-    /// calls [`Wait::interrupt`]. `false` if it had such work before the wait began, so nothing was called.
+    /// Releases the lock, calls [`Wait::wait`], and takes the lock again. If the language has other work for this thread
+    /// meanwhile, the language calls [`Wait::interrupt`]. Returns `false` if the language had such work before the wait began,
+    /// so that `wait` was not called.
     fn without_lock(&self, wait: &dyn Wait) -> bool;
 
     /// Starts a thread of the language that takes the lock and calls [`Crew::serve`]. `false` if no thread could be started.
@@ -32,10 +33,10 @@ pub trait GlobalLock {
         true
     }
 
-    /// Called on the thread that loaded the app, which runs no requests if the crew has more than one thread. It sleeps
-    /// without the lock until [`GlobalLock::wake_main`], or until the language has run code on it, such as the app's signal
-    /// handlers. `Some(false)` if the app has ended this thread. `None` if the language has no special way to sleep, and the
-    /// thread sleeps like the others, by [`GlobalLock::without_lock`].
+    /// Called on the thread that loaded the app, which runs no requests if the crew has more than one thread. The thread sleeps
+    /// without the lock until [`GlobalLock::wake_main`], or until the language has run code on this thread, such as the app's
+    /// signal handlers. Returns `Some(false)` if the app has ended this thread. Returns `None` without sleeping if the language
+    /// has no special way to sleep: the thread then sleeps like the others, by [`GlobalLock::without_lock`].
     fn rest_main(&self) -> Option<bool> {
         None
     }
@@ -64,8 +65,8 @@ pub trait Crew {
     /// Runs a thread of the crew: answers requests until the thread is no longer needed.
     fn serve(&self);
 
-    /// Called when the calling thread, which need not belong to the crew, is about to release the lock in the middle of an
-    /// app. The thread releases the lock in any case, even if this call has started or woken no other thread. Needed if
-    /// [`GlobalLock::tells_before_unlocking`] returns true.
+    /// Called when the calling thread, which need not belong to the crew, is about to release the lock in the middle of an app.
+    /// The thread releases the lock in any case, even if this call has started or woken no other thread. A language must call
+    /// this if its [`GlobalLock::tells_before_unlocking`] returns true.
     fn before_unlocking(&self);
 }

@@ -16,7 +16,7 @@ pub struct Gateway<'a> {
 }
 
 impl<'a> Gateway<'a> {
-    /// Makes a gateway of the places of its variables in `bytes`.
+    /// Makes the gateway of a request that a web server has sent. `variables` are the places of its variables in `bytes`.
     #[must_use]
     pub const fn new(role: Role, bytes: &'a [u8], variables: &'a [Variable], data: Content<'a>) -> Self {
         Self { role, data, own: false, bytes, variables }

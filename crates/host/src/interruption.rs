@@ -27,7 +27,7 @@ pub trait Interruption: Send + Sync {
     /// arm a hook by which the language reacts at the next moment that is safe. It must not allocate, lock, or panic, and
     /// preserves errno.
     ///
-    /// The app may have returned to the host already. So the host forgets an order that the app did not receive when it
-    /// returns from `answer`: an order must never reach the next exchange.
+    /// The app may have returned to the host already. When the host returns from `answer`, it must therefore discard an order
+    /// that the app has not received: an order must never reach the next exchange.
     fn interrupt(&self, exchange: ExchangeId, order: Order, limit: Duration);
 }

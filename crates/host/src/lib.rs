@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 /// A language runtime with a loaded app: one for each process, shared by its lanes.
 pub trait Runtime: Sync {
-    /// Makes a context for a lane. With `own`, the lane gets a context that shares no state with another (a cloned
-    /// interpreter). Without, it is the only lane and may use the state that the runtime has loaded.
+    /// Makes a context for a lane. With `own`, the context shares no state with any other (a cloned interpreter). Without
+    /// `own`, the lane is the only one of its process, and its context may use the state that the runtime has loaded.
     ///
     /// The server calls this from one thread at a time, which need not be the thread that will use the context.
     ///
@@ -43,9 +43,9 @@ pub trait Runtime: Sync {
         None
     }
 
-    /// The lock of a language whose threads share one. It is held whenever the server calls the host and whenever the host
-    /// uses an outlet. Then the threads of a worker are the language's own and share a lane. `None` if each lane has a
-    /// thread of its own.
+    /// The lock of a language whose threads share a single lock. The lock is held whenever the server calls the host and
+    /// whenever the host uses an outlet; the threads of a worker are the language's own and share a lane. `None` if the
+    /// language has no such lock: each lane then has a thread of its own.
     fn global_lock(&self) -> Option<&dyn GlobalLock> {
         None
     }
@@ -73,15 +73,15 @@ pub trait Runtime: Sync {
         let _ = status;
     }
 
-    /// Sets the title of the process in process lists, in the way of the language. `false` if the process is the server's
-    /// own program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane,
-    /// on one of them that has the runtime's lock.
+    /// Sets the title of the process in process lists, in the way of the language. Returns `false` if the server must set the
+    /// title itself, because the process is the server's own program. Called on the thread that loaded the app or, where
+    /// threads share a lane, on one of them that has the runtime's lock.
     fn set_title(&self, title: &str) -> bool {
         let _ = title;
         false
     }
 
-    /// Requests the positions of the apps of a worker; `None` if this language cannot report them.
+    /// Returns the interface that requests the positions of a worker's apps; `None` if this language cannot report them.
     fn tracing(&self) -> Option<Arc<dyn Tracing>> {
         None
     }
@@ -96,8 +96,8 @@ pub trait Host: Send {
     /// Binds this context to the calling thread.
     fn enter(&mut self) {}
 
-    /// Called after [`Host::enter`]. Until [`Host::leave`], `outlet` is the outlet of all exchanges and is not moved. Its
-    /// [`Outlet::waker`] makes the lane call [`Host::attend`].
+    /// Called after [`Host::enter`]. Until [`Host::leave`], `outlet` is the outlet of all exchanges and is not moved. The
+    /// outlet's [waker](Outlet::waker) makes the lane call [`Host::attend`].
     fn begin(&mut self, outlet: &dyn Outlet) {
         let _ = outlet;
     }
@@ -112,13 +112,13 @@ pub trait Host: Send {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After;
 
     /// Whether every answer is given at once and without later work, so that the answer may be sent together with the answers
-    /// to the next requests. An app may take its time, before and after it has answered, so it is not prompt.
+    /// to the next requests. A host that runs an app is not prompt, because the app may take long before or after its answer.
     fn is_prompt(&self) -> bool {
         false
     }
 
-    /// Delivers orders to an app that takes too long; `None` if this language cannot be interrupted, and a worker whose app
-    /// exceeds its time must be killed. Called before each [`Host::answer`] with a deadline.
+    /// Returns the interface that delivers orders to an app that takes too long. `None` if this language cannot be interrupted:
+    /// a worker whose app exceeds its time is then killed. Called before each [`Host::answer`] with a deadline.
     fn interruption(&self) -> Option<Arc<dyn Interruption>> {
         None
     }
@@ -137,6 +137,6 @@ pub trait Host: Send {
 pub struct After {
     /// Call [`Host::run_deferred`] as soon as the response has been sent.
     pub deferred: bool,
-    /// This context must answer nothing more: replace it (and the process, if it is the process's only one).
+    /// This context must answer nothing more: replace it, and also the process if the process has no other context.
     pub retire: bool,
 }

@@ -65,8 +65,8 @@ impl Piece<'_> {
     }
 }
 
-/// The receiver of replies. The server implements it; hosts use it through [`Reply`] and [`BodyWriter`] or, if they keep an
-/// exchange beyond their lives, directly.
+/// The receiver of replies. The server implements it. Hosts use it through [`Reply`] and [`BodyWriter`], or directly if they
+/// keep an exchange longer than these live.
 pub trait Outlet {
     /// Sends a whole response whose content is the concatenation of `parts`.
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError>;
@@ -102,18 +102,19 @@ pub trait Outlet {
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
 
     /// Sends a piece of content. While too much content waits for a slow client this call blocks, until the lane is woken
-    /// ([`ReplyError::Woken`]). Meanwhile, other connections are served as far as they need no app. A piece beyond the end of
-    /// the response ends it ([`ReplyError::Gone`]): after its Content-Length, or where it has no content (HEAD, 204, 205,
-    /// 304).
+    /// ([`ReplyError::Woken`]). Meanwhile, other connections are served as far as they need no app. A piece that the response
+    /// has no place for ends the response ([`ReplyError::Gone`]): after the number of bytes in its Content-Length, or in a
+    /// response without content (HEAD, 204, 205, 304).
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
-    /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.
+    /// Ends the content. If the content is shorter than its Content-Length, the connection is cut, so that the response does
+    /// not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
-    /// Ends the content and sends `trailers` after it. They are dropped where the response has no place for them: over
-    /// HTTP/1.0, by FastCGI, after content of known length, without content. [`ReplyError::Invalid`]: one of them is not
-    /// allowed as a trailer; then the exchange is given up, because without them the response would not be the one that the
-    /// app meant.
+    /// Ends the content and sends `trailers` after it. The trailers are dropped where the response has no place for them: over
+    /// HTTP/1.0, by FastCGI, after content of known length, without content. [`ReplyError::Invalid`]: a field is not allowed as
+    /// a trailer. The exchange is then given up, because without its trailers the response would not be the one that the app
+    /// meant.
     fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let _ = trailers;
         self.finish(exchange)
@@ -146,9 +147,9 @@ pub trait Outlet {
         false
     }
 
-    /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is
-    /// interrupted, and as long again whenever it has sent something. With `None` it has no deadline, and gets no warnings.
-    /// This ends with the exchange.
+    /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is interrupted,
+    /// and as long again whenever it has sent something. With `None` the app has no deadline, and gets no warnings. The change
+    /// applies until the exchange ends.
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         let _ = (exchange, time);
     }
@@ -165,24 +166,25 @@ pub trait Outlet {
         false
     }
 
-    /// Passes a message of the app on to the web server that sent the request, for its error log. `false` without a web
-    /// server, and the message belongs in this server's own log.
+    /// Passes a message of the app on to the web server that sent the request, for the web server's error log. Returns `false`
+    /// if the message was not passed on, for instance because there is no web server: it then belongs in this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         let _ = (exchange, message);
         false
     }
 
-    /// Announces that the host will ask for its replacement when it returns (`After::retire`). If its process ends with it,
-    /// no new connection is accepted from now on, and each response is the last on its connection: call this before the
-    /// response.
+    /// Announces that the host will ask for its replacement when it returns (`After::retire`): call this before the response.
+    /// If the process ends with the host, no new connection is accepted from now on, and each response is the last on its
+    /// connection.
     fn retire(&self) {}
 
     /// The number of complete requests that wait for an answer, including those that have just arrived: for work that should
     /// be done only while no request waits.
     fn waiting(&self) -> usize;
 
-    /// Wakes the lane, from any thread and from signal handlers, at any time: [`Host::attend`](crate::Host::attend) is called,
-    /// or a waiting [`Outlet::write`] returns. Several wake-ups before the lane reacts count as one.
+    /// Returns a waker that wakes the lane, from any thread and from signal handlers, at any time:
+    /// [`Host::attend`](crate::Host::attend) is called, or a waiting [`Outlet::write`] returns. Several wake-ups before the
+    /// lane reacts count as one.
     fn waker(&self) -> Waker {
         Waker::noop().clone()
     }

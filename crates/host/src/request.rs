@@ -6,7 +6,7 @@ use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm, Trailers
 /// One end of a connection: as text for the CGI-like interfaces, and in bytes because languages differ in their encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
-    /// An address or a host name; empty for the peer of a Unix socket. An address of IPv6 has brackets if it is the server's.
+    /// An address or a host name; empty for the peer of a Unix socket. Only an IPv6 address of the server has brackets.
     pub address: &'a [u8],
     /// The port in decimal; `0` for a Unix socket.
     pub port: &'a [u8],
@@ -58,8 +58,9 @@ impl<'a> Request<'a> {
     /// The name is the one in Host, an address of IPv6 with its brackets (RFC 3875, section 4.1.14). The listener's name is
     /// for clients that send no Host, unless it was chosen.
     ///
-    /// The port is the one in Host, or that of the scheme if Host has none. Clients connect to the listener's port only if
-    /// there is no proxy in front, and then Host also has it; so it is used only for clients that send no Host.
+    /// The port is the one in Host, or the port of the scheme if Host has none. The listener's port is used only for clients
+    /// that send no Host: without a proxy in front, Host has that port anyway, and behind a proxy, clients do not connect to
+    /// it.
     #[must_use]
     pub fn named_server(&self) -> Endpoint<'a> {
         let host = self.host().unwrap_or_default();
@@ -101,8 +102,8 @@ impl<'a> Request<'a> {
         self.head.authority().filter(|_| self.head.form() == TargetForm::Absolute)
     }
 
-    /// The port that apps need in Host to make URLs for their clients, and that is missing there: one that a trusted proxy
-    /// reports, and that is not the port of the scheme.
+    /// Returns the port that apps need in Host to make URLs for their clients, if Host lacks it: a port that a trusted proxy
+    /// reports and that is not the port of the scheme.
     pub(crate) fn missing_port(&self) -> Option<&'a [u8]> {
         (self.forwarded_port && self.server.port != self.default_port()).then_some(self.server.port)
     }

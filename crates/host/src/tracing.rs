@@ -10,8 +10,8 @@ pub trait Tracing: Send + Sync {
     /// is given up.
     fn trace(&self, question: u32);
 
-    /// Whether the signal may disturb an app that waits in a system call. If the app runs on the first thread of the process,
-    /// it is then asked only while that thread runs.
+    /// Whether the signal may disturb an app that waits in a system call. If so, an app on the first thread of the process is
+    /// asked for its position only while that thread runs.
     fn disturbs(&self) -> bool {
         true
     }

@@ -117,7 +117,7 @@ fn wait(events: &OwnedFd, most: Option<&Timespec>) -> io::Result<()> {
     Ok(())
 }
 
-/// epoll's own time is at least a millisecond.
+/// Waits with `poll`, because the shortest timeout of `epoll_wait` is a millisecond, which is longer than a doze.
 fn doze(events: &OwnedFd) -> io::Result<()> {
     let most = Timespec { tv_sec: 0, tv_nsec: DOZE.as_nanos() as i64 };
     poll(&mut [PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN)], Some(&most))?;

@@ -82,8 +82,8 @@ fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
 /// ended. Returns whether the child was killed.
 #[allow(unsafe_code)]
 fn run_until_step(last: u64, child: impl FnOnce(), mut meanwhile: impl FnMut()) -> bool {
-    // SAFETY: the child touches shared memory and memory of its own, and ends without running anything of this process; the C
-    // library's allocator may be used after a fork.
+    // SAFETY: the child touches shared memory and memory of its own, and ends by `_exit`, which runs no code of this process.
+    // The C library's allocator may be used after a fork.
     match unsafe { libc::fork() } {
         0 => {
             step::LAST.store(last, Relaxed);

@@ -88,13 +88,14 @@ impl Header {
         (self.length as u64) << 8 | self.kind as u64
     }
 
-    /// The number of bytes of the head and the content of a frame with a whole response; `None` for another kind of frame.
+    /// The number of bytes of head and content together in a frame with a whole response; `None` for another kind of frame, or
+    /// if the frame is too short.
     #[inline]
     pub(crate) const fn bytes_of_whole(self) -> Option<usize> {
         if matches!(self.kind, Kind::Whole) { self.length.checked_sub(WHOLE) } else { None }
     }
 
-    /// The number of words of a frame with a whole response.
+    /// The number of words of a frame with a whole response whose head and content have `bytes` bytes together.
     #[inline]
     pub(crate) const fn words_of_whole(bytes: usize) -> usize {
         1 + (WHOLE + bytes).div_ceil(WORD)
@@ -150,15 +151,17 @@ impl RingBuffer<'_> {
         joint.end()
     }
 
-    /// The position of the bytes of a whole response of `words` words in a circle of `size` words; `None` if they are in two
-    /// pieces.
+    /// The range of words for head and content of a whole response, whose frame begins at `position` and has `words` words. The
+    /// ring buffer has `size` words. `None` if the frame does not fit before the end of the ring buffer, so that it would be in
+    /// two pieces.
     #[inline]
     pub(crate) fn bytes_of_whole(position: u64, size: usize, words: usize) -> Option<Range<usize>> {
         let start = position as usize & (size - 1);
         (start + words <= size).then_some(start + BEFORE_WHOLE..start + words)
     }
 
-    /// Writes the numbers before a whole response whose bytes have been written, and returns the position after it.
+    /// Writes the header and the two numbers of a whole response whose head and content have already been written, and returns
+    /// the position after the response. `head` is the number of bytes of the head, `bytes` that of head and content.
     #[inline]
     pub(crate) fn write_numbers_of_whole(self, position: u64, entry: u64, head: usize, bytes: usize) -> u64 {
         self.at(position).store(Header { kind: Kind::Whole, length: WHOLE + bytes }.bits(), Relaxed);
@@ -195,15 +198,15 @@ impl RingBuffer<'_> {
         [position + 1, position + 2].map(|at| self.at(at).load(Relaxed))
     }
 
-    /// Copies head and content of the whole response at `position`, which is no shorter than its numbers.
+    /// Copies the `length` bytes of head and content of the whole response at `position`. The caller has checked its length.
     #[inline]
     pub(crate) fn read_parts_of_whole(self, position: u64, length: usize, bytes: &mut Vec<u8>) {
         self.read_bytes(position + 3, length, bytes);
     }
 
     fn read_bytes(self, position: u64, length: usize, bytes: &mut Vec<u8>) {
-        // The former content is overwritten, so it need not be cleared. The last word is added separately, because its size
-        // is known: this nearly always saves a call.
+        // The former content is overwritten, so it need not be cleared. A word of zeros is appended separately, because its
+        // size is known at compile time: `resize` then rarely has to grow the vector, which would cost a call.
         bytes.truncate(length);
         bytes.extend_from_slice(&[0; WORD]);
         bytes.resize(length.next_multiple_of(WORD), 0);
@@ -220,8 +223,8 @@ impl RingBuffer<'_> {
         bytes.truncate(length);
     }
 
-    /// `count` words from `position` on, at most as many as the circle has: those up to the end of the memory, and those at
-    /// its start.
+    /// Returns `count` words from `position` on, at most as many as the ring buffer has, in two slices: the words up to the end
+    /// of the ring buffer, and the words at its start.
     #[inline]
     fn run(&self, position: u64, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
         let start = position as usize & (self.0.len() - 1);
@@ -230,7 +233,8 @@ impl RingBuffer<'_> {
     }
 }
 
-/// Copies words of shared memory into as many copies. Four at a time: the compiler does not combine reads of atomics.
+/// Copies words of shared memory, four at a time, because the compiler does not combine reads of atomics. `copies` has as many
+/// elements as `words`.
 #[inline(always)]
 fn copy_words(words: &[AtomicU64], copies: &mut [[u8; WORD]]) {
     let ((words, last_words), (copies, last_copies)) = (words.as_chunks::<4>(), copies.as_chunks_mut::<4>());

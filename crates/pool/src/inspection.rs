@@ -1,10 +1,10 @@
 //! Lists the requests in a pool, for the process that made the memory.
 //!
-//! That process is neither the edge nor a worker, and waits for neither. It copies words by reading the file, and reads them
-//! twice to ensure that a copy is of one moment: the word of a slot's owner has the serial number of its use, and changes
-//! before the slot is used again. Any process that may write to the memory may have written anything there: every number is
-//! checked, and invalid ones are left out. A stranger that marks a slot as taken can at worst make an ended request appear
-//! in the list.
+//! That process is neither the edge nor a worker, and waits for neither. It copies words by reading the file. The word of a
+//! slot's owner has the serial number of the use of the slot, and changes before the slot is used again, so the process reads
+//! these words before and after all others, and leaves out a slot that has changed meanwhile. Any process that may write to the
+//! memory may have written anything there: every number is checked, and invalid ones are left out. A stranger that marks a slot
+//! as taken can at worst make an ended request appear in the list.
 
 use crate::memory::Memory;
 use crate::orders::Orders;
@@ -27,7 +27,7 @@ pub enum RequestState {
     Taken {
         /// The index of the worker that has it.
         worker: u32,
-        /// The worker's process, as the edge has noted it; `None` if it has not noted one yet.
+        /// The id of the worker's process, as the edge has noted it; `None` if the edge has not noted it yet.
         process: Option<u32>,
         /// The worker has begun to answer.
         begun: bool,
@@ -44,12 +44,13 @@ pub struct PooledRequest {
     pub state: RequestState,
     /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
-    /// The time at which the edge first found it with its worker, or at which the worker last made progress; `None` if the
-    /// edge has noticed neither.
+    /// The time, on the same clock, at which the worker last made progress; until then, the time at which the edge first found
+    /// the request with a worker. `None` if the edge has noticed neither.
     pub progress: Option<Duration>,
-    /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
+    /// The deadline that the app asked for last, counted from `progress`. `None` if the app has not asked; `Some(None)` if it
+    /// asked for no deadline.
     pub own_deadline: Option<Option<Duration>>,
-    /// The edge's orders about it.
+    /// The edge's orders about the request.
     pub orders: Orders,
 }
 
@@ -102,7 +103,7 @@ impl Memory {
         Ok((0..self.layout.shape.slots).filter_map(see).collect())
     }
 
-    /// Returns the first bytes of a request of the inspection, at most `most`; `None` if it has ended.
+    /// Returns the first bytes of an inspected request, at most `most` of them; `None` if the request has ended.
     ///
     /// # Errors
     /// The operating system refuses a read.
@@ -117,13 +118,13 @@ impl Memory {
         Ok(in_use(slot, owner).is_some_and(|(_, entry)| entry == pooled.entry).then_some(bytes))
     }
 
-    /// The part that names the owners of slots.
+    /// Copies the words that name the owners of slots.
     fn owners(&self) -> io::Result<Words> {
         let Range { start, .. } = self.layout.claims();
         self.copy(start, self.layout.ownership(self.layout.shape.slots) * WORD).map(Words)
     }
 
-    /// The number of requests before each of those that wait.
+    /// Returns the number of requests before each request in the queue, by the bits of its entry.
     fn queue_positions(&self, words: &Words, owners: &Words) -> HashMap<u64, usize> {
         let tail = words.at(Layout::TAIL);
         let mut positions = HashMap::new();
@@ -150,7 +151,7 @@ impl Memory {
         positions.extend(all.into_iter().zip(queued..).map(|((_, bits), position)| (bits, position)));
     }
 
-    /// The requests that are being answered, and whether the edge has paused reading the answer.
+    /// Returns the requests whose answers the edge is reading, by the bits of their entries, and whether it has paused reading.
     fn speakers(&self, words: &Words) -> io::Result<HashMap<u64, bool>> {
         let mut speakers = HashMap::new();
         for worker in 0..self.layout.shape.workers {
@@ -193,7 +194,7 @@ fn copy(file: &OwnedFd, start: usize, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The owner of a slot and the use of it, if its request waits or a worker has it.
+/// Returns the owner of a slot and its use, if its request waits or a worker has the request. `owner` is the slot's word.
 fn in_use(slot: u32, owner: u64) -> Option<(Ownership, Entry)> {
     let owner = Ownership::from_bits(owner);
     match owner {
@@ -229,7 +230,7 @@ mod tests {
         while edge.next(&mut Vec::new()).is_some() {}
     }
 
-    /// The requests of a inspection, the oldest first, with their bytes.
+    /// The requests of an inspection, the oldest first, with their bytes.
     fn seen(memory: &Memory) -> Vec<(String, PooledRequest)> {
         let mut all = memory.inspect().expect("memory can be read");
         all.sort_by_key(|pooled| pooled.since);

@@ -23,7 +23,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `range` of a file, from a multiple of the page size. The file is sealed against shrinking and contains `range`.
+    /// Maps `range` of a file. The range must begin at a multiple of the page size, and the file must contain it and be sealed
+    /// against shrinking.
     fn new(file: BorrowedFd<'_>, range: Range<usize>, access: ProtFlags) -> io::Result<Self> {
         let words = range.len() / WORD;
         // SAFETY: a new mapping, placed by the kernel where nothing else is.
@@ -33,8 +34,8 @@ impl Mapping {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: that many words are mapped from there, aligned to pages, as long as `self` lives; any bits are a valid
-        // atomic. Other processes may change them at any time, which atomics allow.
+        // SAFETY: `self.words` words are mapped from `self.start` as long as `self` lives, and the address is aligned to pages.
+        // Any bits are a valid atomic. Other processes may change the words at any time, which atomics allow.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -91,7 +92,7 @@ impl Readable {
         self.0.words()[word].load(order)
     }
 
-    /// A word, in a mapping that is never unmapped from now on.
+    /// Returns a word, and keeps the mapping until the process ends.
     pub(crate) fn keep(&self, word: usize) -> &'static AtomicU64 {
         let mapping = &self.0;
         mapping.kept.store(true, Ordering::Relaxed);
@@ -99,7 +100,7 @@ impl Readable {
         unsafe { &*std::ptr::from_ref(&mapping.words()[word]) }
     }
 
-    /// Some of the words as bytes, `length` of them or as many as there are.
+    /// Returns the words of `range` as bytes: the first `length` bytes, or all if there are fewer.
     ///
     /// # Safety
     /// No process writes to these words while the result lives.

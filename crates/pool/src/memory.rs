@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as
-/// an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. A process passes the
-/// [descriptors](Memory::descriptors) to a program that forks workers before executing it. The memory exists as long as one
-/// process keeps it.
+/// The memory of a pool, made by the process that forks the edge and the workers. Each forked process then opens its own side,
+/// as an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. If another program forks the workers, the
+/// process passes the [descriptors](Memory::descriptors) to that program, which [adopts](Memory::adopt) them. The memory exists
+/// as long as one process keeps it.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) layout: Layout,
@@ -38,8 +38,8 @@ impl Memory {
     /// Creates memory of that shape.
     ///
     /// # Errors
-    /// The shape is out of range, or the operating system refuses memory or descriptors: three for each worker and three
-    /// more.
+    /// The shape is out of range ([`io::ErrorKind::InvalidInput`]), or the operating system refuses memory or file descriptors:
+    /// three for each worker and three more.
     pub fn new(shape: Shape) -> io::Result<Self> {
         let layout = Layout::new(shape)?;
         let file = sealed_file("oribi-pool", layout.size())?;
@@ -56,8 +56,8 @@ impl Memory {
         Ok(Self { layout, file, notes, edge_doorbell: Arc::new(Doorbell::new()?), workers })
     }
 
-    /// The descriptors for a program whose processes become workers of this memory: it [adopts](Memory::adopt) them, in this
-    /// order.
+    /// Returns the file descriptors for a program whose processes become workers of this memory. The program passes them to
+    /// [`Memory::adopt`] in this order.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let workers = self.workers.iter().flat_map(|ends| [ends.doorbell.as_fd(), ends.worker_end.as_fd()]);
         [self.file.as_fd(), self.edge_doorbell.as_fd()].into_iter().chain(workers)
@@ -66,7 +66,8 @@ impl Memory {
     /// Opens the memory of another process for its workers; an edge cannot be created from it.
     ///
     /// # Errors
-    /// These are not the [descriptors](Memory::descriptors) of memory of that shape.
+    /// The descriptors are not [those](Memory::descriptors) of memory of that shape, or the operating system refuses to inspect
+    /// the file.
     pub fn adopt(shape: Shape, descriptors: impl IntoIterator<Item = OwnedFd>) -> io::Result<Self> {
         let layout = Layout::new(shape)?;
         let mut descriptors = descriptors.into_iter();
@@ -93,11 +94,11 @@ impl Memory {
         self.layout.shape
     }
 
-    /// Reports that the process of a worker executes another program and no longer has this memory:
-    /// [`Edge::take_executed`](crate::Edge::take_executed) then returns its place.
+    /// Reports that the process with the id `process`, if it is a worker's, executes another program and no longer has this
+    /// memory: [`Edge::take_executed`](crate::Edge::take_executed) then returns its place.
     ///
     /// # Errors
-    /// The operating system refuses the memory.
+    /// The operating system refuses to map the memory.
     pub fn report_executed(&self, process: u32) -> io::Result<()> {
         for worker in 0..self.layout.shape.workers {
             let answers = Shared::map(self.as_fd(), self.layout.answers(worker))?;
@@ -106,7 +107,7 @@ impl Memory {
                 words[Layout::EXECUTED].store(u64::from(process), SeqCst);
             }
         }
-        // The count of arrivals makes the edge check all places.
+        // The edge checks all places when this count has changed.
         Shared::map(self.as_fd(), self.layout.claims())?.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         self.edge_doorbell.ring();
         Ok(())

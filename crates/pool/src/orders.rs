@@ -6,7 +6,7 @@ const GONE: u64 = 1;
 const INTERRUPTED: u64 = 2;
 const WARNED: u64 = 4;
 
-/// The deadline, in milliseconds, that means none.
+/// The value of a deadline, otherwise in milliseconds, that means no deadline.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
 /// The edge's orders to the worker that has taken a request.

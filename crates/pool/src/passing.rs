@@ -1,9 +1,9 @@
 //! Passes descriptors from one process to another: files with content, and sockets that an app takes over.
 //!
-//! A descriptor is sent, with a tag, before the frame or the answer that refers to it by that tag. Several exchanges share a
-//! line. The edge chooses the order in which it reads the frames of several areas, so it keeps a descriptor for a later
-//! frame until it reads that frame. A worker waits for one descriptor at a time, so it drops all others, because no exchange
-//! will ask for them.
+//! Each descriptor is sent with a tag. A worker sends the descriptor of a file before it publishes the frame that names the
+//! tag; the edge sends a requested descriptor with its exchange as the tag. Several exchanges share a line. The edge chooses
+//! the order in which it reads the frames of several areas, so it keeps a descriptor for a later frame until it reads that
+//! frame. A worker waits for one descriptor at a time, so it drops all others, because no exchange will ask for them.
 
 use crate::shape::MOST_AREAS;
 use rustix::io::Errno;

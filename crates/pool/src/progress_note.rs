@@ -6,8 +6,8 @@
 //! | since | when the request entered the pool, in nanoseconds of the edge's clock |
 //! | progress note | low half: milliseconds from the arrival to the last sign of progress; high half: the app's own deadline |
 //!
-//! An edge passes the time to its pool once a turn ([`crate::Edge::set_time`]), so a note costs one store and does not read
-//! a clock.
+//! An edge passes the time to its pool once in each round of its loop ([`crate::Edge::set_time`]), so a note costs one store
+//! and does not read a clock.
 
 use std::time::Duration;
 
@@ -20,10 +20,11 @@ const LIFTED: u32 = u32::MAX;
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgressNote {
-    /// The time from its arrival to the last sign of progress from its worker; `None` if the edge
-    /// has not found it with a worker.
+    /// The time from the arrival of the request to the last sign of progress from its worker; `None` if the edge has not found
+    /// the request with a worker.
     pub(crate) progress: Option<Duration>,
-    /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
+    /// The deadline that the app asked for last, counted from the last sign of progress. `None` if the app has not asked;
+    /// `Some(None)` if it asked for no deadline.
     pub(crate) own_deadline: Option<Option<Duration>>,
 }
 

@@ -1,9 +1,10 @@
 //! The queue of complete requests: a worker that takes a request owns it.
 //!
 //! The edge writes an entry and then moves the tail. A worker takes a request by one compare-and-swap of the word of the
-//! entry's slot. The swap also writes the worker's number, so no request is taken without an owner, whenever a process dies.
-//! The head is only the start of a search: an entry before it has been taken or withdrawn, and stays so, because each use of
-//! a slot has its own serial number. So any worker that sees this may move the head, and an old head does no harm.
+//! entry's slot. The swap also writes the worker's index, so each taken request has an owner, whenever a process dies. The head
+//! is only the position where a search begins: all entries before the head have been taken or withdrawn, and can never be taken
+//! again, because each use of a slot has its own serial number. So any worker may move the head past such entries, and a worker
+//! that uses an old head only searches longer.
 
 use crate::mapping::Readable;
 use crate::shape::Layout;
@@ -34,7 +35,8 @@ impl Queue<'_> {
         })
     }
 
-    /// The position where a search begins. A process that may write the head may write any number there.
+    /// The position where a search begins: `head`, or the oldest position of the queue if `head` is out of range, because any
+    /// worker may have written any number there.
     fn start(&self, tail: u64, head: u64) -> u64 {
         let most = self.layout.queue as u64;
         if tail.wrapping_sub(head) > most { tail.saturating_sub(most) } else { head }
@@ -75,8 +77,8 @@ impl Queue<'_> {
         if ownership.load(Relaxed) != queued {
             return false;
         }
-        // Written before the swap: if a stranger overwrites the slot's word, the edge can still distinguish a request that a
-        // worker has taken from one that no worker has; only the second may go to another worker.
+        // The note is written before the swap: if a stranger overwrites the slot's word, the edge can still distinguish a
+        // request that a worker has taken from a request that no worker has. Only the latter may go to another worker.
         step();
         holding.store(entry.bits(), SeqCst);
         step();

@@ -12,11 +12,11 @@ const LINE: usize = 8;
 /// The alignment of mappings: the largest page size of the systems on which Linux runs with the kernel's usual options.
 const PAGE: usize = 65_536;
 
-/// The most areas of a worker: an answer that another thread writes, or that is deferred, keeps one while its client stays
+/// The most areas of a worker: an answer that another thread writes, or that is deferred, keeps an area while its client stays
 /// connected.
 pub(crate) const MOST_AREAS: u32 = 512;
 
-/// Areas that share the bits of the word for news: area `n` has bit `n % UNREAD_BITS`.
+/// The number of bits in the word [`Layout::UNREAD`]. Area `n` has bit `n % UNREAD_BITS`, so several areas may share a bit.
 pub(crate) const UNREAD_BITS: u32 = 64;
 
 /// The number of areas of full size. A worker that uses more mostly has clients that follow a stream, a few bytes at a time.
@@ -81,15 +81,15 @@ impl Layout {
     pub(crate) const TAIL: usize = 0;
     /// The last serial number that was used.
     pub(crate) const SERIAL: usize = 1;
-    /// The process of the edge; 0 without one.
+    /// The id of the edge's process; 0 if there is no edge.
     pub(crate) const EDGE: usize = 2;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;
-    /// Words of an area: `consumed`, `answer_of` and `paused`.
+    /// The number of words of this part for each area: `consumed`, `answer_of` and `paused`.
     pub(crate) const OF_AREA: usize = 3;
 
-    /// The entry of the queue at a position, which counts all entries that were ever in it.
+    /// The word of the entry at a position of the queue. A position counts all entries that were ever put into the queue.
     #[inline]
     pub(crate) fn entry(&self, position: u64) -> usize {
         Self::QUEUE + (position as usize & (self.queue - 1))
@@ -107,7 +107,7 @@ impl Layout {
         self.length(slot) + 1
     }
 
-    /// The process that uses a place, as far as the edge has noticed; 0 for none.
+    /// The id of the process that uses a place, as the edge has noted it; 0 for none.
     #[inline]
     pub(crate) fn occupant(&self, worker: u32) -> usize {
         self.length(self.shape.slots) + worker as usize
@@ -126,7 +126,7 @@ impl Layout {
         self.looked_at(self.shape.workers) + number * Self::OF_AREA
     }
 
-    /// The entry of the exchange whose answer the edge is reading in an area.
+    /// The entry of the exchange whose answer the edge is reading in an area; 0 for none.
     #[inline]
     pub(crate) fn answer_of(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 1
@@ -189,9 +189,9 @@ impl Layout {
         2 * LINE + slot as usize * 2
     }
 
-    /// The time at which the request in a slot was taken, in nanoseconds, as its worker reports. It is beside the word by
-    /// which that worker has claimed the slot, and not with the worker's answers: the worker takes its next request before
-    /// this one's answer is read.
+    /// The time at which the request in a slot was taken, in nanoseconds, as its worker reports. The word is not with the
+    /// worker's answers, but beside the word by which the worker has claimed the slot: the worker may take its next request,
+    /// and report its time, before the edge reads the answer to this request.
     #[inline]
     pub(crate) fn taken_at(&self, slot: u32) -> usize {
         self.ownership(slot) + 1
@@ -202,10 +202,10 @@ impl Layout {
 impl Layout {
     /// See [`crate::sleep`].
     pub(crate) const WORKER_SLEEP: usize = 0;
-    /// The process of the worker that uses the place; 0 for none.
+    /// The id of the process of the worker that uses the place; 0 for none.
     pub(crate) const ATTACHED: usize = LINE;
-    /// The process of the worker that uses the place, if its parent saw it execute another program; otherwise another
-    /// number.
+    /// The id of the process of the worker that uses the place, if the process that forked it saw it execute another program;
+    /// otherwise a different value.
     pub(crate) const EXECUTED: usize = LINE + 1;
     /// Bits for the areas that have something to read: see [`UNREAD_BITS`].
     pub(crate) const UNREAD: usize = 2 * LINE;

@@ -1,16 +1,16 @@
 //! The announcement of sleep, and the wake-up of sleepers.
 //!
-//! A process that is about to sleep announces it in its own word, checks once more for something to do, and only then
-//! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses
-//! are sequentially consistent: in any order, either the sleeper sees the publication or the publisher sees the sleeper.
-//! Only the position up to which the edge has read an area is written with a weaker order, because that happens for each
-//! frame; a fence follows before the edge looks for sleepers. Each sleep has a number, and a process rings for it at most
-//! once.
+//! A process that is about to sleep announces it in its own word, checks once more for something to do, and only then sleeps. A
+//! process that has published something for another one reads the word of the other process, and rings if that process sleeps.
+//! All of these accesses are sequentially consistent: in any order, either the sleeper sees the publication or the publisher
+//! sees the sleeper. Only the position up to which the edge has read an area is written with a weaker order, because that
+//! happens for each frame; a fence follows before the edge looks for sleepers. Each sleep has a number, and a process rings for
+//! it at most once.
 //!
 //! The edge first *dozes*: it sleeps for a short time only. Meanwhile a worker that has answered a request and sees another
-//! one takes that one instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more
-//! to take, it rings. If the next app takes long, the edge wakes by itself and then sleeps without a limit, and each answer
-//! rings.
+//! request in the queue takes that request instead of ringing, so that the edge wakes once for several answers. When the worker
+//! has nothing more to take, it rings. If the app takes long with a request, the doze ends without a ring. The edge then sleeps
+//! without a limit, and each answer rings.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;

@@ -1,8 +1,8 @@
-//! The meaning of the shared words. A stranger may write any bits into a word, so reading one never fails: it returns an
-//! expected value, or `Senseless`.
+//! The meaning of the shared words. A stranger may write any bits into a word, so reading a word never fails: bits without a
+//! meaning are read as `None` or as `Senseless`.
 
-/// Bits of a serial number. Each use of a slot has the next number: at a million requests a second they last for twelve days.
-/// After that, two uses are confused only if the older one is still in the pool.
+/// Bits of a serial number. Each use of a slot has the next number: at a million requests a second, the numbers begin anew
+/// after twelve days. Two uses of a slot with the same number are confused only if the older one is still in the pool.
 const SERIAL_BITS: u32 = 40;
 
 /// The serial number of one use of a slot.
@@ -45,7 +45,8 @@ impl Entry {
     }
 }
 
-/// The owner of a slot. Every change is a compare-and-swap, except from one state of the edge's to another.
+/// The owner of a slot. A worker changes it only by compare-and-swap. The edge does so as well while the request is queued,
+/// because a worker may take it at the same time; in other states the edge simply writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
     /// The edge: the slot is free, being filled, or was withdrawn.
@@ -54,7 +55,7 @@ pub(crate) enum Ownership {
     Aside(Serial),
     /// No process: a worker that takes the request becomes the owner.
     Queued(Serial),
-    /// A worker, until it reports the end of the request, or has ended itself.
+    /// A worker, until it reports the end of the request, or its process has ended.
     Taken(Serial, u32),
     /// A stranger has written here.
     Senseless,

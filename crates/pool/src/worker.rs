@@ -22,12 +22,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
-/// The most answers, or pieces of them, for which a worker does not ring while the edge dozes: the edge must be able to send
-/// some while the worker answers more.
+/// The most answers, or pieces of answers, that a worker publishes without ringing while the edge dozes. For the next one it
+/// rings, so that the edge sends them while the worker answers more.
 const MOST_UNRUNG: u32 = 16;
 
-/// A request that this worker has taken. The worker must finish or abandon it; if it is dropped, it stays open until the worker
-/// ends.
+/// A request that this worker has taken. The worker must respond to it, finish it or abandon it; if this value is dropped, the
+/// request stays open until the worker ends.
 #[derive(Debug)]
 #[must_use = "its client waits for an answer"]
 pub struct Taken {
@@ -41,16 +41,16 @@ pub struct Taken {
 pub enum NotWritten {
     /// There is no room now: the edge must first read the written part. See [`Worker::prepare_to_wait_for_room`].
     Full,
-    /// It would not fit even into an empty area, or the operating system refused a descriptor.
+    /// The part would not fit even into an empty area, or the operating system refused to send the descriptor.
     Never(io::Error),
 }
 
 #[derive(Clone, Debug)]
 struct Area {
-    /// The words in which the edge publishes how far it has read, and whether it has paused reading.
+    /// The indexes of the words in which the edge publishes how far it has read, and whether it has paused reading.
     consumed: usize,
     paused: usize,
-    /// Words written, and how many of them the edge may see.
+    /// The number of words that were ever written, and how many of them the edge may see.
     written: u64,
     published: u64,
     busy: bool,
@@ -74,7 +74,7 @@ pub struct Worker {
     busy: u32,
     /// The number of areas that have ever had frames.
     used: u32,
-    /// The process of the edge at the last look, and its descriptor.
+    /// The process id of the edge at the last look, and the descriptor of that process (pidfd).
     edge: (u64, Option<OwnedFd>),
     /// The number of descriptors sent.
     passed: u64,
@@ -92,7 +92,7 @@ impl Worker {
     /// reach.
     ///
     /// # Errors
-    /// All places are in use ([`io::ErrorKind::AddrInUse`]), or the operating system refuses the memory.
+    /// All places are in use ([`io::ErrorKind::AddrInUse`]), or the operating system refuses to map the memory.
     pub fn attach_free(memory: &Memory) -> io::Result<Self> {
         for number in 0..memory.shape().workers {
             match Self::attach(memory, number) {
@@ -108,15 +108,16 @@ impl Worker {
     /// of reach.
     ///
     /// # Errors
-    /// The place does not exist, another worker uses it ([`io::ErrorKind::AddrInUse`]), or the operating system refuses the
-    /// memory.
+    /// The place does not exist ([`io::ErrorKind::NotFound`]), another worker uses it or has died there and the edge has not
+    /// yet handled its death ([`io::ErrorKind::AddrInUse`]), or the operating system refuses to map the memory.
     pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
         let layout = memory.layout;
         let ends = memory.workers.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
         let requests = Readable::map(memory.as_fd(), layout.requests())?;
         let claims = Shared::map(memory.as_fd(), layout.claims())?;
         let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-        // A stranger may have overwritten the word of a place whose worker is alive; the edge's own word is checked as well.
+        // A stranger may have overwritten the word of a place whose worker is alive, so the word in which the edge has noted
+        // the worker is checked as well.
         let is_free = requests.load(layout.occupant(number), SeqCst) == 0;
         let process = u64::from(std::process::id());
         if !is_free || answers.words()[Layout::ATTACHED].compare_exchange(0, process, SeqCst, SeqCst).is_err() {
@@ -170,21 +171,21 @@ impl Worker {
             }
             self.edge = (number, opened.and_then(Result::ok));
         }
-        // Without a descriptor there is no such process, or the kernel has no descriptors for processes (Linux before 5.3):
-        // then the end of the edge cannot be noticed, so it counts as gone.
+        // Without a descriptor there is no such process, or the kernel refused the descriptor (before Linux 5.3 there are none
+        // for processes). In the second case the end of the edge could not be noticed, so the edge counts as gone as well.
         let Some(process) = &self.edge.1 else { return true };
         let mut polled = [PollFd::new(process, PollFlags::IN)];
         !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
-    /// Sets the time, in nanoseconds of a clock that the edge also uses. Until the next call, requests are taken at this
-    /// time.
+    /// Sets the time, in nanoseconds of a clock that the edge also uses. Until the next call, the worker reports this time as
+    /// the one at which it takes requests.
     #[inline]
     pub fn set_time(&mut self, nanoseconds: u64) {
         self.now = nanoseconds;
     }
 
-    /// Takes the oldest waiting request, unless all areas are in use.
+    /// Takes the oldest waiting request; `None` if no request waits or if all areas are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Taken> {
         let taken = self.take_oldest();
@@ -233,8 +234,8 @@ impl Worker {
     pub fn request(&self, taken: &Taken) -> &[u8] {
         let slot = taken.entry.slot;
         let length = usize::try_from(self.requests.load(self.layout.length(slot), Acquire)).unwrap_or(usize::MAX);
-        // SAFETY: only the edge can write there. It uses the slot again only after the worker has reported the end of the
-        // request, which consumes `taken`, or has ended itself.
+        // SAFETY: only the edge can write there. It uses the slot again only after this worker has reported the end of the
+        // request, or has ended itself. That report borrows the worker mutably, so the result no longer lives then.
         unsafe { self.requests.bytes(self.layout.request(slot), length) }
     }
 
@@ -255,11 +256,13 @@ impl Worker {
         self.line.take_only(u64::MAX).map(drop)
     }
 
-    /// Writes a whole response, whose content is the concatenation of `parts`, and ends it. From now on the bytes of the
-    /// request may belong to another one. This is the cheapest way to answer: the edge reads it in one piece.
+    /// Writes a whole response, whose content is the concatenation of `parts`, and ends it. From then on, the memory of the
+    /// request's bytes may hold another request. This is the cheapest way to answer, because the edge reads the response in one
+    /// piece.
     ///
     /// # Errors
-    /// There is no room for it now: nothing was written, and the exchange continues.
+    /// There is no room for the response now, or even an empty area is too small for it. Nothing was written, and the exchange
+    /// continues with the returned value.
     #[inline]
     pub fn respond(&mut self, taken: Taken, head: &[u8], parts: &[&[u8]]) -> Result<(), Taken> {
         let bytes = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
@@ -274,11 +277,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes a whole response as [`Worker::respond`] does, but in place: `write` gets room for head and content together,
-    /// and fills all of it.
+    /// Writes a whole response as [`Worker::respond`] does, but in place: `write` gets a buffer for the `head` bytes of the
+    /// head and the `content` bytes of the content together, and fills all of it.
     ///
     /// # Errors
-    /// There is no room for it now, or not in one piece: nothing was written, and the exchange continues.
+    /// There is no room for the response, or only in two pieces. Nothing was written, and the exchange continues with the
+    /// returned value.
     #[inline]
     #[allow(unsafe_code)]
     pub fn respond_in_place(
@@ -297,8 +301,8 @@ impl Worker {
             return Err(taken);
         }
         step();
-        // SAFETY: only this worker writes into its areas, and an edge reads there only published words. There is room, so
-        // these words were read before, and they are published later.
+        // SAFETY: only this worker writes into its areas, and an edge reads there only published words. Because there is room,
+        // the edge has already read the former content of these words; it reads the new content only after it is published.
         let room = unsafe { self.answers.bytes_mut(area.start + run.start..area.start + run.end) };
         write(&mut room[..bytes]);
         let ring_buffer = RingBuffer(&self.answers.words()[area]);
@@ -307,8 +311,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the word of the edge's orders for this exchange, for a signal handler: the number of the exchange is above its
-    /// lowest 24 bits, and orders for another number are void. The memory is not given back before the process ends.
+    /// Returns the word with the edge's orders for this exchange, and the serial number of the exchange, for a signal handler.
+    /// The upper 40 bits of the word are the serial number of the exchange for which the orders are meant; orders with another
+    /// serial number do not count. The word stays mapped until the process ends.
     #[must_use]
     pub fn order_word(&self, taken: &Taken) -> (&'static AtomicU64, u64) {
         (self.requests.keep(self.layout.orders(taken.entry.slot)), taken.entry.serial.bits())
@@ -317,15 +322,17 @@ impl Worker {
     /// Writes the head of the response, in a form that the edge can read.
     ///
     /// # Errors
-    /// It does not fit, now or ever.
+    /// [`NotWritten::Full`]: there is no room for the head now. [`NotWritten::Never`]: even an empty area is too small for it.
     pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Head, bytes)
     }
 
-    /// Writes the head of the response in as many pieces as necessary, from `written` on, which grows.
+    /// Writes the head of the response in as many pieces as necessary. `written` is the number of bytes that earlier calls have
+    /// written; this call increases it.
     ///
     /// # Errors
-    /// There is no room for the rest now, or it is larger than [`HEAD_BYTES`].
+    /// There is no room for the rest now ([`NotWritten::Full`]), or the head is larger than [`HEAD_BYTES`]
+    /// ([`NotWritten::Never`]).
     pub fn head_in_pieces(&mut self, taken: &mut Taken, bytes: &[u8], written: &mut usize) -> Result<(), NotWritten> {
         loop {
             let rest = &bytes[*written..];
@@ -346,7 +353,7 @@ impl Worker {
     /// Writes the head of an informational response, which precedes the final one.
     ///
     /// # Errors
-    /// It does not fit, now or ever.
+    /// The same as for [`Worker::head`].
     pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Interim, bytes)
     }
@@ -354,7 +361,7 @@ impl Worker {
     /// Writes the trailers. Then [finish](Worker::finish) the exchange.
     ///
     /// # Errors
-    /// It does not fit, now or ever.
+    /// The same as for [`Worker::head`].
     pub fn trailers(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Trailers, bytes)
     }
@@ -362,7 +369,7 @@ impl Worker {
     /// Writes a message for the error log of the client that sent the request.
     ///
     /// # Errors
-    /// It does not fit, now or ever.
+    /// The same as for [`Worker::head`].
     pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::Message, bytes)
     }
@@ -370,15 +377,15 @@ impl Worker {
     /// Asks the edge for a descriptor that belongs to the request: see [`Worker::take_descriptor`].
     ///
     /// # Errors
-    /// There is no room.
+    /// There is no room now ([`NotWritten::Full`]).
     pub fn request_descriptor(&mut self, taken: &mut Taken, request: DescriptorRequest) -> Result<(), NotWritten> {
         self.write_whole(taken, Kind::DescriptorRequest, &request.bits().to_ne_bytes())?;
         self.flush_before_waiting(taken);
         Ok(())
     }
 
-    /// Returns the descriptor that was asked for, if it has arrived; [`Worker::line`] is readable then. Descriptors for
-    /// other exchanges are dropped: a worker waits for one descriptor at a time.
+    /// Returns the descriptor that was asked for; `None` if it has not arrived yet. [`Worker::line`] becomes readable when it
+    /// arrives. Descriptors for other exchanges are dropped: a worker waits for one descriptor at a time.
     ///
     /// # Errors
     /// The process may not have more descriptors (`EMFILE`), or the operating system refuses.
@@ -403,10 +410,11 @@ impl Worker {
         taken_bytes
     }
 
-    /// Passes a part of a file to the edge, which sends it.
+    /// Passes a part of a file to the edge, which sends that part to the client.
     ///
     /// # Errors
-    /// There is no room, or the operating system refuses to send the descriptor.
+    /// There is no room in the area or on the line now ([`NotWritten::Full`]), or the operating system refuses to send the
+    /// descriptor ([`NotWritten::Never`]).
     pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), NotWritten> {
         if self.room(taken.area) < Self::needed(taken, 3 * WORD) {
             return Err(NotWritten::Full);
@@ -425,10 +433,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Passes the deadline that the app has set for this request to the edge: this time from now, or none.
+    /// Passes the deadline that the app has set for this request to the edge: `time` from now, or no deadline if it is `None`.
     ///
     /// # Errors
-    /// There is no room.
+    /// There is no room now ([`NotWritten::Full`]).
     pub fn deadline(&mut self, taken: &mut Taken, time: Option<Duration>) -> Result<(), NotWritten> {
         let most = NO_DEADLINE - 1;
         let time = time.map_or(NO_DEADLINE, |time| u64::try_from(time.as_millis()).unwrap_or(most).min(most));
@@ -437,12 +445,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Publishes all frames written so far. An edge that dozes or naps finds them afterwards, unless nothing else waits.
+    /// Publishes all frames of this exchange that were written so far. An edge that dozes or naps need not be rung for them
+    /// while other requests wait in the queue: it reads the frames at the latest after its doze or nap.
     pub fn flush(&mut self, taken: &Taken) {
         self.publish(taken.area, true);
     }
 
-    /// Like [`Worker::flush`], for a worker that then waits for the edge.
+    /// Like [`Worker::flush`], for a worker that then waits for the edge: also wakes an edge that dozes or naps.
     fn flush_before_waiting(&mut self, taken: &Taken) {
         self.publish(taken.area, false);
         if self.unrung > 0 {
@@ -450,7 +459,7 @@ impl Worker {
         }
     }
 
-    /// Ends the response. From now on the bytes of the request may belong to another one.
+    /// Ends the response. From then on, the memory of the request's bytes may hold another request.
     #[inline]
     pub fn finish(&mut self, mut taken: Taken) {
         self.write(&mut taken, Kind::End, &[]);
@@ -546,8 +555,8 @@ impl Worker {
         area.size.saturating_sub(used as usize)
     }
 
-    /// An area for another exchange: one that is at least half empty if there is one, because a whole response that does not
-    /// fit is costly.
+    /// An area for another exchange, preferably one that is at least half empty, because a whole response that does not fit is
+    /// costly. `None` if no area is usable.
     #[inline]
     fn usable_area(&self) -> Option<u32> {
         self.area_with(|area| area.size / 2).or_else(|| self.area_with(|_| ROOM_TO_BEGIN))

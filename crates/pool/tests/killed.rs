@@ -10,8 +10,8 @@ const REQUESTS: u32 = 20_000;
 const KILLED: usize = 60;
 
 fn fork_worker(memory: &Memory, number: u32) -> Pid {
-    // SAFETY: the child uses the pool, whose memory is made to be shared, and its own; the C library's allocator may be used
-    // after a fork. It ends without running anything of this process.
+    // SAFETY: the child uses only memory of its own and the pool's memory, which is made to be shared. The C library's
+    // allocator may be used after a fork. The child ends without running anything of this process.
     match unsafe { libc::fork() } {
         0 => {
             // A test that fails kills its workers as well.

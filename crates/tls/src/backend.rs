@@ -1,4 +1,4 @@
-//! A backend over another one, which keeps each promise of that one for encrypted connections.
+//! A backend over another backend. Every guarantee of that backend also holds for encrypted connections.
 //!
 //! A receive decrypts the received bytes and sends the messages of the protocol itself. A send encrypts and sends at once, or
 //! reports that there is no room. This backend adds events of two kinds: an end that a client has announced together with its
@@ -15,8 +15,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes of one receive, and the most of the caller's room that counts: bytes that are decrypted beyond that room
-/// must be kept.
+/// The most bytes of one receive. A receive is also limited to about the room in the caller's buffer, because bytes that are
+/// decrypted beyond that room must be kept.
 const RECEIVED: usize = 64 << 10;
 
 /// The size of a record without its content, and the least room of a receive.
@@ -172,7 +172,7 @@ impl<B: Backend> Tls<B> {
         if shakes_hands {
             self.tell_outcome(session);
         }
-        // Decrypted bytes will get a response, and the waiting bytes leave together with it.
+        // If bytes were decrypted, a response to them follows, and the waiting bytes leave together with it.
         if !session.waiting.is_empty() && session.owed == 0 && (filled == 0 || session.over.is_some()) {
             match flush(&mut self.backend, socket, session) {
                 Flushed::All => {
@@ -259,7 +259,8 @@ fn news(token: Token, ended: bool) -> Event {
     Event::Socket { token, readable: true, writable: false, ended, broken: false }
 }
 
-/// The process ends after the last connection, and with it the threads of hijacked connections.
+/// Waits until the threads of hijacked connections have passed on the bytes of their apps, because the process ends after its
+/// last connection, and the threads with it.
 impl<B> Drop for Tls<B> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -458,7 +459,8 @@ impl<B: Backend> Backend for Tls<B> {
         }
     }
 
-    /// Gives the host one end of a pair of sockets. A thread encrypts and decrypts the bytes between it and the client.
+    /// Gives the host one end of a pair of sockets. A thread passes bytes between the other end and the client, and encrypts
+    /// and decrypts them.
     fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
         let secure = match socket {
             Socket::Plain(socket) => return self.backend.give_away(socket),

@@ -63,10 +63,10 @@ impl Certificates {
         Ok(Self { all, by_name, authorities })
     }
 
-    /// The index of the certificate for a client: the first one for the requested name whose key the client supports;
-    /// otherwise, or if the client sends no name, the first one whose key it supports. If it supports none, the first of all:
-    /// then the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, demand, and not with
-    /// access_denied. `None` without a certificate.
+    /// Returns the index of the certificate for a client. Of the certificates for the requested name, it is the first whose key
+    /// the client supports. If there is none, or if the client sends no name, it is the first of all whose key the client
+    /// supports. If the client supports none of the keys, it is the first of all: the handshake then fails as RFC 8446, section
+    /// 4.1.1, and RFC 5246, section 7.4.1.3, demand, and not with access_denied. `None` without any certificate.
     pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<usize> {
         let fits = |place: &usize| {
             let certificate = &self.all[*place].certified;
@@ -88,8 +88,8 @@ impl Certificates {
         (self.all.len() > 1).then(|| Aim { name: name.into(), place })
     }
 
-    /// Whether a client on a connection for `aim` requests a host with another certificate: it does not check names, or it
-    /// has mixed up its connections (RFC 9110, section 7.4). The app decides about hosts without a certificate.
+    /// Whether a client on a connection for `aim` requests a host that has another certificate. Such a client does not check
+    /// names, or has mixed up its connections (RFC 9110, section 7.4). The app decides about hosts without a certificate.
     pub(crate) fn is_misdirected(&self, aim: &Aim, authority: &[u8]) -> bool {
         let Ok(authority) = std::str::from_utf8(authority) else { return false };
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
@@ -122,7 +122,7 @@ impl Certificate {
         let validity = Validity::of(first);
         let refused = |why: &str| format!("cannot use the key {}: {why}", pair.key);
         let key = pem::private_key(&pair.key_bytes).map_err(|error| match error {
-            // A line of the section in the traditional form shows it.
+            // In the traditional form, a line of the section says that the key is encrypted.
             PemError::NoItemsFound | PemError::Base64Decode(_) if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
                 "it is encrypted, and the server cannot ask for its passphrase; decrypt it: openssl pkey -in KEY -out NEWKEY",
             ),
@@ -158,7 +158,8 @@ impl Certificate {
     fn trouble(&self, now: u64) -> Option<String> {
         const WEEK: u64 = 7 * 24 * 3600;
         let validity = self.validity?;
-        // A certificate that is valid for days is usually renewed when a third of that time is left.
+        // A certificate that is valid for days is usually renewed when a third of that time is left. The warning comes only if
+        // that has not happened.
         let soon = WEEK.min(validity.end.saturating_sub(validity.start) / 4);
         if now >= validity.end {
             Some(format!("the certificate {} has expired: clients will refuse it", self.file))
@@ -181,7 +182,7 @@ impl Certificates {
 }
 
 impl Certificates {
-    /// The first name of each certificate, and the end of its validity.
+    /// The first name of each certificate, or the name of its file if it has none, and the end of its validity.
     pub(crate) fn expiries(&self) -> Vec<(String, u64)> {
         let name = |certificate: &Certificate| {
             let file = || Path::new(&certificate.file).file_name().map(|name| name.to_string_lossy().into_owned());

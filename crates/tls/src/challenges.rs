@@ -1,9 +1,9 @@
 //! Proof in a handshake that this server controls a domain (`tls-alpn-01`, RFC 8737).
 //!
-//! The client of the authority writes the name and the certificate for the proof into a file. It may be another process with
-//! other rights, and the process that shows the certificate may be unable to open files, so it keeps this one open; the
-//! writer replaces the content and not the file. The file is read only when a client asks for proof. Authorities do so once
-//! for a domain in weeks.
+//! The ACME client writes the name and the certificate for the proof into a file. The ACME client may be another process with
+//! other rights, and the process that shows the certificate may be unable to open files. That process therefore keeps the file
+//! open, and the ACME client replaces the content of the file, never the file. The file is read only when a client asks for
+//! proof. Authorities do so once for a domain in weeks.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -42,7 +42,8 @@ impl Challenges {
         self.certificate(hello.server_name().filter(|_| is_alone)?)
     }
 
-    /// Reads the file. While it is written, its content may be anything; the authority is asked to look only afterwards.
+    /// Reads the file, and returns the certificate for `name`. The file may contain anything while it is being written; the
+    /// authority is asked to look only afterwards.
     fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let mut content = vec![0; LARGEST];
         let mut size = 0;

@@ -49,7 +49,7 @@ impl Given {
     }
 }
 
-/// The time that the end of a process waits while no client takes anything, and the longest time that it waits.
+/// The longest time that the end of a process waits while no client takes anything, and the longest time that it waits at all.
 const STALLED: Duration = Duration::from_secs(5);
 const LONGEST_END: Duration = Duration::from_secs(30);
 
@@ -74,13 +74,14 @@ struct Course {
 
 /// No bytes of the app wait for the client.
 const QUIET: u8 = 0;
-/// Some may.
+/// Bytes of the app may wait for the client.
 const BUSY: u8 = 1;
 /// The app has ended, and all of its bytes have left, with close_notify.
 const ENDED: u8 = 2;
 
 impl Passages {
-    /// Starts the thread, and returns the end for the host. `received`: bytes that have arrived and are not decrypted yet.
+    /// Starts the thread of a connection. Returns the server's part of the connection, and the descriptor for the host.
+    /// `received` are bytes that have arrived and are not decrypted yet.
     pub(crate) fn pass(&mut self, session: Session, client: OwnedFd, received: Vec<u8>) -> io::Result<(Given, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         let kept = theirs.try_clone()?;
@@ -226,9 +227,9 @@ impl Passage {
         !self.app_ended && self.session.waiting.len() < MOST_WAITING
     }
 
-    /// Waits until one side has bytes, or room for waiting bytes. A side is not watched while neither matters, because poll
-    /// would report its end again and again; an app that has ended its sending side is still watched, because it may also
-    /// close the other side.
+    /// Waits until one side has bytes, or room for waiting bytes. A side of which neither is needed now is not watched, because
+    /// poll would report its end again and again. An app that has ended its sending side is still watched, because it may also
+    /// close its receiving side.
     fn wait(&self) -> Result<(PollFlags, PollFlags), Errno> {
         let (mut of_client, mut of_app) = (PollFlags::empty(), PollFlags::empty());
         of_client.set(PollFlags::IN, self.hears_client());

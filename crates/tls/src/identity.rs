@@ -14,7 +14,8 @@ pub struct Identity {
     pub start: u64,
     /// The time until which it is valid, in seconds since the Unix epoch.
     pub end: u64,
-    /// Whether its own key has signed it, and no authority.
+    /// Whether the certificate has the same name as issuer and as subject, so that no authority has signed it. The signature is
+    /// not checked.
     pub is_self_signed: bool,
 }
 

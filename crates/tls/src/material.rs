@@ -57,7 +57,7 @@ impl Material {
         Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()?, authorities: None })
     }
 
-    /// Also reads the certificates of the authorities for clients; `None` without any.
+    /// Also reads the certificates of the authorities for clients; `file` is `None` if clients are not asked for certificates.
     ///
     /// # Errors
     /// Says why the file cannot be read.
@@ -66,7 +66,8 @@ impl Material {
         Ok(Self { authorities: file.map(read).transpose()?, ..self })
     }
 
-    /// Completes `files`, from which another process has read this, with the texts in its configuration.
+    /// Sets the withheld texts in `files` to the bytes that another process, which has the configuration, has read from these
+    /// files.
     pub fn lend_texts(&self, files: &mut [CertificateFiles]) {
         for (files, pair) in files.iter_mut().zip(&self.identities) {
             files.certificate.complete(&pair.certificate_bytes);
@@ -92,7 +93,7 @@ impl Material {
         bytes
     }
 
-    /// `None` if the bytes are invalid.
+    /// Restores the material of another process; `None` if the bytes are invalid.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let (name, authorities) = (text(&mut bytes)?, part(&mut bytes)?);

@@ -1,8 +1,8 @@
 //! Encrypts the bytes of the app in records of up to 16 KiB, into one buffer that all connections share, and sends them.
 //!
-//! Encrypted bytes that the backend does not accept stay with the connection. The caller learns only of bytes that have left:
-//! it passes the rest again, as with any backend, and the part that is already encrypted is skipped then (`owed`). So the
-//! caller notices a client that does not keep up, and at most one batch of records waits here.
+//! Encrypted bytes that the backend does not accept stay with the connection. The caller learns only of bytes that have left,
+//! and passes the others again, as with any backend. Those that are already encrypted are then skipped (`owed`). So the caller
+//! notices a client that does not keep up, and at most one batch of records waits here.
 
 use crate::session::Session;
 use oribi_io::{Attempt, Backend};
@@ -97,7 +97,8 @@ impl Outgoing {
         Attempt::Done(sent)
     }
 
-    /// Encrypts the bytes from `start` to `end` of `pieces` and appends them to `encrypted`.
+    /// Encrypts the bytes from `start` to `end` of `pieces` and appends them to `encrypted`. Returns `false` if the session
+    /// encrypts nothing more.
     fn encrypt(&mut self, session: &mut Session, pieces: &[IoSlice<'_>], start: usize, end: usize) -> bool {
         let Self { encrypted, gathered, ends } = self;
         ends.clear();

@@ -1,5 +1,5 @@
-//! Reads and writes certificates and keys in PEM (RFC 7468), binary documents as text. It reads what OpenSSL reads. Messages
-//! about faults quote nothing of a file: it may hold a key.
+//! Reads and writes certificates and keys in PEM (RFC 7468), binary documents as text. Accepts the same texts as OpenSSL.
+//! Messages about faults quote nothing of a file: it may hold a key.
 
 use crate::der::element;
 use base64::Engine as _;
@@ -11,7 +11,8 @@ use std::borrow::Cow;
 /// The byte order mark of UTF-8. Some editors write it in front of a text; in a concatenated file it is also in the middle.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Labels of certificates (`openssl x509 -trustout`, and old ones). Trust settings follow a trusted certificate.
+/// Labels of certificates: the label of `openssl x509 -trustout`, which appends trust settings to the certificate; an old
+/// label; the usual label.
 const TRUSTED: &[u8] = b"TRUSTED CERTIFICATE-----";
 const OLD: &[u8] = b"X509 CERTIFICATE-----";
 const USUAL: &[u8] = b"CERTIFICATE-----";

@@ -247,8 +247,8 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(witness.clone());
-    // The protocol of authorities comes last: a client that also offers another one is not an authority, and gets the other
-    // one.
+    // The protocol of authorities comes last: a client that also offers another protocol is not an authority, and gets that
+    // protocol.
     let of_authorities = challenges.map(|_| ACME);
     config.alpn_protocols = protocols.iter().copied().chain(of_authorities).map(<[u8]>::to_vec).collect();
     config.ticketer = Arc::new(Tickets::new(server.secret.clone(), &clients.context(material.authorities.as_ref())));

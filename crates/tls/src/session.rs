@@ -27,9 +27,9 @@ const SPOKE_PLAINLY: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 53\r\nConnection: close\r\n\r\n\
     This port speaks HTTPS: write https:// in the address\n";
 
-/// The alert no_application_protocol (RFC 7301, section 3.2), for a client that asks for a proof that does not exist: a
-/// server that does not know the protocol sends the same. rustls would send access_denied, because to it a certificate is
-/// missing. Nothing is encrypted yet when a certificate is chosen.
+/// The alert no_application_protocol (RFC 7301, section 3.2), for a client that asks for a proof that does not exist: a server
+/// that does not know the protocol sends the same alert. rustls would send access_denied, because it only sees that a
+/// certificate is missing. The alert is in clear text, because nothing is encrypted yet when a certificate is chosen.
 const NO_PROOF: &[u8] = &[21, 3, 3, 0, 2, 2, 120];
 
 /// The reason why the client sends no more bytes.
@@ -68,7 +68,7 @@ pub(crate) struct Session {
     pub(crate) over: Option<Over>,
     /// The facts about the connection, once the handshake is done.
     facts: Option<Arc<Encryption>>,
-    /// The server that the connection is for, if it is not for any.
+    /// The server that the connection is for; `None` if it is for any server.
     aim: Option<Box<Aim>>,
     said_goodbye: bool,
     progress: Progress,
@@ -132,7 +132,8 @@ impl Session {
         self.conclude(Some(Outcome::Failed(failure)));
     }
 
-    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size: received bytes go after it.
+    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size. The caller appends received
+    /// bytes to it; the buffer has space for at least `room` of them.
     pub(crate) fn restore(&mut self, buffer: &mut Vec<u8>, room: usize) -> usize {
         let kept = self.incomplete.len();
         if buffer.len() < kept + room {
@@ -155,8 +156,9 @@ impl Session {
         }
     }
 
-    /// Ends this connection after a panic in rustls or here: their state is not used again. The only other state in their
-    /// hands is shared by the sessions of a listener, and it is consistent between two steps.
+    /// Ends this connection after a panic in rustls or in this crate: the connection's state is not used again. The panicking
+    /// code may also have changed state that the sessions of a listener share, which are the latest hello and the keys of
+    /// tickets. Both remain usable after a panic at any point.
     fn give_up(&mut self) {
         log::error!("a TLS session failed, and its connection is closed; please report this with the message of the panic");
         self.failed = true;
@@ -240,8 +242,8 @@ impl Session {
         }
     }
 
-    /// Ends the session with an authority, which has seen its proof in the handshake. Its protocol has no application data
-    /// (RFC 8737, section 4), so bytes that arrived with the end of the handshake are dropped.
+    /// Ends the session with an authority, which has seen the proof in the handshake. The protocol of authorities has no
+    /// application data (RFC 8737, section 4), so bytes that arrived with the end of the handshake are dropped.
     fn end_proof(&mut self) {
         log::debug!("an authority has asked for proof that a domain belongs to this server, and got it");
         self.conclude(None);
@@ -287,7 +289,8 @@ impl Session {
         }
     }
 
-    /// Ends the session after an error of the client, or for a client of an `old` version. The alert is left in `waiting`.
+    /// Ends the session after an error of the client, and leaves the alert for it in `waiting`. `old` is the result of
+    /// [`old_version`].
     fn fail(&mut self, error: &Error, old: Option<u8>, received: &mut [u8]) {
         match error {
             Error::NoCertificatesPresented => log::info!("refused a TLS client: it has sent no certificate"),
@@ -380,7 +383,7 @@ impl Session {
         mut act: impl FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError>,
     ) -> bool {
         loop {
-            // rustls remembers how far it has read the incomplete bytes.
+            // rustls gets the incomplete bytes again, because it remembers how far it has read them.
             match self.connection.process_tls_records(&mut self.incomplete).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return encode(|room| act(&mut traffic, room).map_err(|error| size_of_record(&error)), out).is_some();
@@ -425,9 +428,9 @@ fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out:
     }
 }
 
-/// The highest minor version of a client whose hello begins `received`, if it is older than TLS 1.2. Such a client gets the
-/// alert protocol_version (RFC 8446, section 6.2); rustls would send handshake_failure, because it misses an extension of
-/// later versions.
+/// The highest minor version that a client offers, if `received` begins with its hello and that version is older than TLS 1.2.
+/// Such a client gets the alert protocol_version (RFC 8446, section 6.2); rustls would send handshake_failure, because the
+/// hello lacks an extension of later versions.
 fn old_version(received: &[u8]) -> Option<u8> {
     match received {
         [22, 3, _, _, _, 1, _, _, _, 3, minor @ 0..=2, ..] => Some(*minor),

@@ -27,7 +27,7 @@ pub(crate) fn name_and_bits(suite: CipherSuite) -> (&'static str, &'static str) 
     TABLE.iter().find(|row| row.0 == suite).map_or(("", ""), |row| (row.1, row.3))
 }
 
-/// A choice of suites. If it names none of some version of TLS, all suites of that version are accepted.
+/// A choice of suites. If the choice contains no suite of a version of TLS, all suites of that version are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suites(Vec<CipherSuite>);
 

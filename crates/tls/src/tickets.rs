@@ -1,9 +1,9 @@
 //! Session tickets, with which clients resume a session without another signature.
 //!
-//! All processes of a server, also those that start later, derive their keys from one secret, which the first process has
-//! made. So a client may come back to any of them, and processes need not communicate. Each period has its own key. The
-//! secret of a period is derived from that of the period before, which is forgotten: an attacker that reads the memory of a
-//! process cannot open sessions whose tickets are older than two periods.
+//! All processes of a server, also those that start later, derive their keys from one secret, which the first process has made.
+//! So a client may come back to any process, and processes need not communicate. Each period has its own key. The secret of a
+//! period is derived from the secret of the period before, which is forgotten: an attacker that reads the memory of a process
+//! cannot open sessions whose tickets are older than two periods.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::SHA256;
@@ -141,8 +141,8 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The tickets of a listener. Those of a listener with other rules for certificates of clients do not open, because a resumed
-/// session is not verified again.
+/// The tickets of a listener. The listener does not open tickets from a listener with other rules for certificates of clients,
+/// because a resumed session is not verified again.
 #[derive(Debug)]
 pub(crate) struct Tickets {
     secret: Secret,

@@ -48,7 +48,8 @@ fn seconds(kind: u8, text: &[u8]) -> Option<u64> {
     Some(days(year, month, day) * DAY + hour * 3600 + minute * 60 + second)
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar; the years count from March, so that the odd day comes last.
+/// Days from 1970-01-01 to a date of the Gregorian calendar. The years begin in March here, so that a leap day is the last day
+/// of its year.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.saturating_sub(1), month + 9) };
     (year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day).saturating_sub(719_469)

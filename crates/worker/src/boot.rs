@@ -16,7 +16,8 @@ use std::time::Duration;
 /// The id of the only exchange.
 const EXCHANGE: ExchangeId = ExchangeId(u64::MAX);
 
-/// The interval at which the app is asked again for deferred work: Ruby runs some of its work only then.
+/// The longest wait before the worker's command and, if the language has a global lock, the language's interrupts are checked
+/// again: Ruby runs some of its work only then.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The progress of the answer.
@@ -32,8 +33,8 @@ enum Progress {
     GivenUp,
 }
 
-/// The boot request of a lane, and the outlet of its answer. A host may keep the outlet's address, so this must live as long
-/// as the host; late calls for the exchange are refused.
+/// The boot request of a lane, and the outlet of its answer. A host may keep the outlet's address, so this value must live as
+/// long as the host. Calls for the exchange after its end are refused.
 pub struct Boot<'a> {
     settings: &'a Settings,
     target: &'a str,
@@ -43,7 +44,8 @@ pub struct Boot<'a> {
 }
 
 impl<'a> Boot<'a> {
-    /// Creates the boot request of `settings`; `None` without one. After a write to `wake` it reads the command in `slot`.
+    /// Creates the boot request of `settings`; `None` if they have none. `wake` is the read end of the worker's pipe: after a
+    /// write to it, [`Boot::ask`] reads the command in `slot`.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -53,11 +55,12 @@ impl<'a> Boot<'a> {
         Ok(Some(Self { settings, target, slot, event_sources, progress: Cell::new(Progress::Waiting) }))
     }
 
-    /// Makes `host`, which no other thread uses, answer, and waits for the end of the answer; without `lock`, if the
-    /// language has one. No deadline applies here: the supervisor kills a worker that takes too long.
+    /// Makes `host`, which no other thread uses, answer the boot request, and waits for the end of the answer. If the language
+    /// has a global `lock`, the calling thread holds it, and releases it while it waits. No deadline applies: the supervisor
+    /// kills a worker that takes too long.
     ///
     /// # Errors
-    /// The app is not fit to serve; the message contains the reason.
+    /// The app is not fit to serve, or the worker was told to stop. The message contains the reason.
     pub fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
         host.enter();
         host.begin(self);

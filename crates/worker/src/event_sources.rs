@@ -1,11 +1,11 @@
 //! The event sources of a lane beside its connections: commands for its worker, its waker, its timer, and the descriptors
 //! that its app watches.
 //!
-//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A
-//! lane behind an edge has no backend: it waits for this instance itself, which then also contains its pools.
+//! All of them are in an epoll instance of the lane, so a backend of any kind watches them as a single descriptor. A lane
+//! behind an edge has no backend: it waits for this instance itself, which then also contains its pools.
 //!
-//! The timer, the watched descriptors and the waker make the lane call `Host::attend` between two exchanges. Any thread and
-//! any signal handler may use the waker. It also interrupts an `Outlet::write` that waits for a slow client, so that a
+//! The timer, the watched descriptors and the waker make the lane call `Host::attend` between two exchanges. Any thread and any
+//! signal handler may use the waker. The waker also interrupts an `Outlet::write` that waits for a slow client, so that a
 //! language's own signal handlers run at once.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -37,7 +37,7 @@ const ANSWER: u64 = 5;
 /// The number of events read at once.
 const EVENTS: usize = 8;
 
-/// The event sources of a lane. Each reports a change once, whether or not it is read.
+/// The event sources of a lane. Each source reports a change once, even if nothing is read from its descriptor.
 #[derive(Debug)]
 pub struct EventSources {
     poller: Arc<Poller>,
@@ -122,7 +122,7 @@ impl Interrupter {
 }
 
 impl EventSources {
-    /// Creates the sources `command`, the read end of the worker's pipe, and a waker.
+    /// Creates the event sources: `command`, the read end of the worker's pipe, and a waker.
     ///
     /// # Errors
     /// The operating system refused a call.

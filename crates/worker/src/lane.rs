@@ -115,7 +115,9 @@ pub trait ContextSupply {
     /// Returns the number of requests after which to call [`ContextSupply::renew`] for the first time.
     fn due(&self) -> u64;
 
-    /// Renews a context that no thread uses, after that many requests, or when the context has asked for its replacement.
+    /// Decides about `present`, a context that no thread uses at the moment. Called after the number of requests that the
+    /// supply has stated last, or when the context has asked for its replacement (`after.retire`). `answered` is the total
+    /// number of answered requests.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
 
     /// Whether the process ends with a context that asks for its replacement.
@@ -197,12 +199,13 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
         } else {
             break;
         };
-        // A context that has only reached its number of requests keeps its unanswered exchanges.
+        // A context that has only reached its number of requests is not renewed while it has unanswered exchanges.
         if retire || (answered >= due && lane.source().answering() == 0) {
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
-                    // This has no effect for the old context, which had nothing left to answer.
+                    // Abandons exchanges of a context that has asked for its replacement. Any other context has answered all of
+                    // its exchanges.
                     lane.source().abandon_all();
                     host = next;
                     due = until;
@@ -227,8 +230,8 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
 /// A lane as the outlet of its host. Every call borrows the source only for its duration.
 pub struct Lane<'a, S: Source> {
     source: RefCell<S>,
-    /// The event sources that the source watches; declared after the source. `None` if the source watches the worker's pipe
-    /// itself, without a waker.
+    /// The event sources that the source watches; declared after the source, so that they are dropped after it. `None` if the
+    /// source watches the worker's pipe itself, without a waker.
     event_sources: Option<EventSources>,
     slot: &'a WorkerSlot,
     /// The value of [`WorkerSlot::log_opening`] when the log files were opened; `None` if another process reopens them.
@@ -262,8 +265,8 @@ struct Aside<'a, S: Source> {
     interrupter: Interrupter,
     /// The number of threads that run an app.
     busy: Cell<usize>,
-    /// The exchanges for which the host is being called. Any other exchange was kept, and a thread without a turn answers
-    /// it.
+    /// The exchanges for which the host is being called. The app has kept every other open exchange, and may answer it on a
+    /// thread that has no turn.
     called: RefCell<Vec<ExchangeId>>,
     /// Exchanges whose apps wait for their clients.
     held: RefCell<Vec<ExchangeId>>,
@@ -336,7 +339,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.aside.as_ref().map(|aside| &aside.thread_pool)
     }
 
-    /// Makes the calling thread, which is idle, wait or rest. `false` if it is no longer needed.
+    /// Makes the calling thread, which is idle, wait for events or rest. Returns `false` if the thread is no longer needed.
     pub fn idle(&self, timeout: Option<Duration>) -> bool {
         self.aside.as_ref().is_none_or(|aside| aside.thread_pool.idle(timeout, |timeout| self.event_wait(aside, timeout)))
     }
@@ -504,8 +507,8 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` bytes of its output
-    /// wait for its client. `None` to interrupt the app.
+    /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` bytes of its output wait
+    /// for its client. Returns `None` if the app must be interrupted.
     fn wait_for_client<'e>(
         &'e self,
         mut source: RefMut<'e, S>,

@@ -1,5 +1,5 @@
-//! The core of a worker: a [`lane`] is a source of requests with a host's context, which the threads of a [`threads`] may
-//! share.
+//! The core of a worker: a [`lane`] is a source of requests together with a host's context. Several [`threads`] may share a
+//! lane.
 #![forbid(unsafe_code)]
 
 pub mod boot;

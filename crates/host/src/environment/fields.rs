@@ -5,10 +5,10 @@
 //! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2);
 //! * `Proxy` is dropped, because many programs take HTTP_PROXY for a setting of their own ("httpoxy");
 //! * `Transfer-Encoding` is dropped: the content that the host gets is decoded, and its size is CONTENT_LENGTH;
-//! * a name with an underscore becomes the same variable as one with hyphens: `X_Forwarded_For` could pass for the
-//!   `X-Forwarded-For` that a proxy has set or removed. Such fields are dropped unless the request allows them
-//!   ([`Request::underscores`]), and even then if a field with hyphens becomes the same variable and is in this request or is
-//!   well known.
+//! * a name with an underscore becomes the same variable as a name with hyphens: `X_Forwarded_For` could pass for the
+//!   `X-Forwarded-For` that a proxy has set or removed. Fields with underscores are dropped unless the request allows them
+//!   ([`Request::underscores`]). Even an allowed one is dropped if its name with hyphens is well known, or is that of another
+//!   field of this request.
 //!
 //! While names are few, they are compared in pairs; many names are sorted.
 
@@ -145,7 +145,8 @@ impl Environment {
         self.fields.underscored = numbers;
     }
 
-    /// Finds other variables that have the same name. From index `with_hyphens` on, the names of their fields have underscores.
+    /// Finds variables in `others` that have the same name, and unites them. `with_hyphens` is the index of the first variable
+    /// whose field has underscores in its name.
     fn unite_others(&mut self, with_hyphens: usize) {
         let mut others = std::mem::take(&mut self.fields.others);
         if others.len() <= FEW {
@@ -180,8 +181,8 @@ impl Environment {
         self.entries[place.index()].name.of(&self.rendered)
     }
 
-    /// Joins the field of the variable at `place` to the variable at `first`, which has the same name; drops it if it only
-    /// `shadows` that one.
+    /// Joins the field of the variable at `place` to the variable at `first`, which has the same name. With `shadows`, drops
+    /// the field instead, because it could be mistaken for that of `first`.
     #[cold]
     fn unite(&mut self, first: VariableIndex, place: VariableIndex, shadows: bool) {
         let entry = &mut self.entries[place.index()];

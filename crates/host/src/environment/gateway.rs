@@ -1,12 +1,12 @@
 //! The variables of a request from a web server, adapted to the rules of each interface.
 //!
-//! Web servers split a path between SCRIPT_NAME and PATH_INFO in different ways. They also decode it and collapse its
-//! slashes, but an app that routes by its path needs the path that the client sent. So for PSGI and Rack (not for CGI's own
+//! Web servers split a path between SCRIPT_NAME and PATH_INFO in different ways. They also decode the path and collapse its
+//! slashes, but an app that routes by the path needs the path that the client sent. So for PSGI and Rack (not for CGI's own
 //! meaning, [`PathInfo::AsGiven`]):
 //! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root and gets the whole
 //!   path; lighttpd sends an empty PATH_INFO and the whole path in SCRIPT_NAME instead;
-//! * PATH_INFO is the part of REQUEST_URI after SCRIPT_NAME, if it means the same as the PATH_INFO that was sent; otherwise
-//!   the web server has rewritten the request, and its own PATH_INFO is used;
+//! * PATH_INFO is the part of REQUEST_URI after SCRIPT_NAME, if that part means the same as the PATH_INFO that was sent;
+//!   otherwise the web server has rewritten the request, and its own PATH_INFO is used;
 //! * SCRIPT_NAME is never a mere slash.
 
 use super::{Entry, Environment, Key, PathInfo, Text, decode_percent};

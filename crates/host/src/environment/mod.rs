@@ -103,7 +103,7 @@ pub struct Environment {
     /// Fixed variables, by index, whose values differ from those of head and connection. If an index is here twice, the last
     /// value counts.
     replaced: Vec<(usize, Text)>,
-    /// Names and values that are not in the request in the form of the variables.
+    /// Names and values that the request does not contain in the form that the variables need.
     rendered: Vec<u8>,
     fields: Fields,
 }
@@ -121,7 +121,8 @@ enum Text {
     /// The value of a field. A head has at most 1 GiB ([`Span`]), so its fields can be counted in 32 bits.
     Field(u32),
     Rendered(Span),
-    /// A variable of the gateway, by number, also with its name if the key is [`Key::OTHER`].
+    /// The value of a variable of the gateway, by the variable's index. If the key is [`Key::OTHER`], the name is that of the
+    /// same variable.
     Variable(u32),
     /// No value: this variable has become a part of another one, or was dropped.
     Nothing,
@@ -169,7 +170,8 @@ impl Environment {
         described.others().for_each(|(key, name, value)| sink(key, name, value));
     }
 
-    /// The same for a host that keeps the names of the [fixed](FIXED) variables.
+    /// Like [`Environment::describe`], but returns the fixed variables and all others separately, for a host that keeps the
+    /// names of the [fixed](FIXED) variables.
     #[inline]
     pub fn describe_in_two<'a, 'r>(&'a mut self, request: &'r Request<'a>, path_info: PathInfo) -> Described<'a, 'r> {
         self.lay_out(request, path_info);

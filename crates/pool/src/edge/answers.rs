@@ -27,7 +27,7 @@ pub enum Event {
     File(Ticket, Option<File>, FilePart),
     /// A message for the error log of the client that sent the request.
     Message(Ticket),
-    /// The worker asks for something: see [`Edge::send_descriptor`].
+    /// The worker asks for this descriptor: see [`Edge::send_descriptor`].
     DescriptorRequest(Ticket, DescriptorRequest),
     /// The app wants another deadline: this time from now, or none.
     Deadline(Ticket, Option<Duration>),
@@ -55,7 +55,8 @@ pub struct FilePart {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     pub(super) read: u64,
-    /// The edge may read up to here before it loads the published position again; it checked the position when it loaded it.
+    /// The published position when the edge last loaded and checked it. The edge reads up to this position before it loads it
+    /// again.
     limit: u64,
     pub(super) answer_of: AnswerOf,
     paused: bool,
@@ -178,7 +179,7 @@ impl Edge {
     }
 
     /// Reads the most frequent frame: the whole response to a request that its worker has taken and whose client waits.
-    /// `None` if the frame may be another one; then nothing was changed.
+    /// `None` if the frame may be of another kind or invalid; then nothing was changed.
     #[inline]
     fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
         let worker_record = self.workers.get_mut(worker as usize)?;
@@ -228,14 +229,15 @@ impl Edge {
     }
 
     /// Stops reading the answer to this request until [`Edge::resume`], so that its worker must wait once its area is full.
-    /// Returns `false` if the answer is complete: then the edge must read the rest, at most one area, because another answer
-    /// may follow it.
+    /// Returns `false` if the answer is already complete, or if there is none. The edge must then read the rest, at most one
+    /// area, because another answer may follow it.
     pub fn pause(&mut self, ticket: Ticket) -> bool {
         let Some(record) = self.current(ticket.0).filter(|record| !record.forsaken) else { return false };
         let State::Begun(worker, area) = record.state else { return false };
         let paused = self.layout.paused(worker, area);
         self.requests.words()[paused].store(1, SeqCst);
-        // A worker that does not see the pause published the end of its answer earlier.
+        // A worker that begins another answer in this area without seeing the pause has published the end of this answer
+        // before.
         let is_complete = self.is_complete(worker, area);
         self.reader(worker, area).paused = true;
         if is_complete {
@@ -413,15 +415,16 @@ impl Edge {
         Ok((!forsaken).then_some(event))
     }
 
-    /// Drops the descriptors of a worker whose frames never arrived, once the worker has no request to which they could
-    /// belong.
+    /// Drops the descriptors that a worker has sent but that no frame has named, once the worker has no request whose frames
+    /// could name them.
     fn drop_unclaimed(&mut self, worker: u32) {
         if self.workers[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
             self.workers[worker as usize].line.drop_kept();
         }
     }
 
-    /// Reads a frame with a whole response: the entry of its exchange, and the number of bytes of its head.
+    /// Interprets a frame with a whole response: the entry of its exchange, and the number of bytes of its head. `length` is
+    /// the number of bytes of head and content.
     #[inline]
     fn understand_whole(
         &mut self,
@@ -462,8 +465,8 @@ impl Edge {
                 self.records[entry.slot as usize].contested = true;
                 return Ok(AnswerOf::Past);
             }
-            // A stranger has overwritten the word, so only the worker's own statement is left. A worker that takes the
-            // request at this moment is too late.
+            // A stranger has overwritten the word, so only the answering worker's own statement is left. If another worker
+            // takes the request at this moment, its answer comes too late.
             _ => self.ownership(entry.slot).store(taken.bits(), Release),
         }
         self.records[entry.slot as usize].state = State::Begun(worker, area);

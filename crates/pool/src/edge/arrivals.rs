@@ -1,14 +1,15 @@
 //! Reports workers that have taken a place, so that the edge can watch their processes and notice their end.
 //!
-//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival
-//! in memory that only it can write. No other worker gets a place with a note until the death of its worker was
+//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival in
+//! memory that only the edge can write. A place with a note is given to no other worker until the death of the noted worker was
 //! [reported](Edge::report_death), even if the place was overwritten meanwhile.
 //!
-//! A worker may lie about its process id. If it names a process that outlives it, its own end goes unnoticed: its place
-//! stays in use, and the requests that it had taken wait until their deadlines. If it names one that ends earlier, its place
-//! is released while the worker still runs: its requests are lost, and another worker gets the place while this one still
-//! writes there. Such writes affect only that place, and invalid frames [break](super::Event::Broken) with it. The edge only
-//! watches the process. The process that kills a worker for the edge first checks that it is a worker of this server.
+//! A worker may write the id of another process. If that process outlives the worker, the worker's end goes unnoticed: its
+//! place stays in use, and the requests that it had taken wait until their deadlines. If that process ends earlier, the place
+//! is released while the worker still runs: its requests are lost, and the next worker in the place may find the first one
+//! still writing there. Such writes affect only that place, and the edge stops reading it if frames become invalid
+//! ([`Broken`](super::Event::Broken)). The edge only watches the process. The process that kills a worker for the edge first
+//! checks that it is a worker of this server.
 
 use super::Edge;
 use crate::shape::Layout;
@@ -24,7 +25,8 @@ pub struct Arrival {
 }
 
 impl Edge {
-    /// The process id written in a place, perhaps before [`Edge::arrivals`] has reported it.
+    /// The process id written in a place, perhaps before [`Edge::arrivals`] has reported it; `None` if the place is free or
+    /// does not exist.
     #[must_use]
     pub fn occupant(&self, worker: u32) -> Option<u32> {
         let attached = self.workers.get(worker as usize)?.answers.words()[Layout::ATTACHED].load(SeqCst);
@@ -64,9 +66,9 @@ impl Edge {
         found
     }
 
-    /// The workers whose processes now execute other programs, as reported by the process that forked them.
-    /// [Report](Edge::report_death) the death of each. A worker that reports itself and continues is treated like one that lies
-    /// about its process.
+    /// The places of workers whose processes now execute other programs, as reported by the process that forked them.
+    /// [Report](Edge::report_death) the death of each. A worker that writes this report about itself and continues is treated
+    /// like a worker that writes the id of another process.
     pub fn take_executed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.executed)
     }

@@ -33,7 +33,8 @@ impl Edge {
                 return true;
             }
             if self.swap(entry.slot, queued, aside) {
-                // Otherwise workers would find it at this position after it was put back after others.
+                // Clears the old entry: otherwise workers would find the request at this position even after `put_back` has
+                // appended it.
                 self.requests.words()[self.layout.entry(waiting.position)].store(0, Release);
                 self.records[entry.slot as usize].state = State::Aside;
                 left.push(Ticket(entry));

@@ -36,7 +36,7 @@ use waking::Pace;
 pub struct Ticket(Entry);
 
 impl Ticket {
-    /// The number of its slot, counted from 0. No other request uses the slot until the event that ends this one.
+    /// The index of the request's slot, counted from 0. No other request uses the slot until the event that ends this request.
     #[inline]
     #[must_use]
     pub const fn slot(self) -> u32 {
@@ -98,7 +98,7 @@ struct WorkerRecord {
     known: bool,
     /// The worker is dead, and the edge reads the rest of its published frames.
     dying: bool,
-    /// The edge has read some of its frames, and has not yet checked whether the worker waits for room.
+    /// The edge has read some of the worker's frames, and has not yet checked whether the worker waits for room.
     read: bool,
     /// The edge has an order for the worker, which may be asleep.
     ordered: bool,
@@ -129,8 +129,8 @@ pub struct Edge {
     arrivals: Option<u64>,
     /// The count of arrivals at which `workers_in_use` was determined.
     counted: Option<u64>,
-    /// The first place that has never had a worker; the edge skips it and all later ones, because workers take the first
-    /// free place.
+    /// The number of places, counted from the first one, that may ever have had a worker. The edge skips the later places:
+    /// workers take the first free place.
     workers_in_use: usize,
     /// A dead worker's last frames are still being read at some place.
     any_dying: bool,
@@ -162,7 +162,8 @@ impl Edge {
     /// Creates the edge of new memory.
     ///
     /// # Errors
-    /// The operating system refuses the memory, or the memory was adopted.
+    /// The operating system refuses to map the memory, or the memory was [adopted](Memory::adopt)
+    /// ([`io::ErrorKind::Unsupported`]).
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
         let notes = memory.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
@@ -226,7 +227,7 @@ impl Edge {
         Some(Reserved(Entry { slot, serial: self.serial }))
     }
 
-    /// The buffer for the bytes of the request. Its size is set by the pool's shape.
+    /// The buffer for the bytes of the request; its size is [`Shape::request_bytes`].
     #[allow(unsafe_code)]
     pub fn room(&mut self, reserved: &mut Reserved) -> &mut [u8] {
         let range = self.layout.request(reserved.0.slot);
@@ -297,8 +298,8 @@ impl Edge {
         }
     }
 
-    /// Withdrawn requests leave gaps in the queue. When it is full, the requests that still wait move up to the tail, in
-    /// their order, and the gaps are skipped.
+    /// Makes room in a full queue: moves the requests that still wait to the tail, in their order, and so skips the gaps that
+    /// withdrawn requests have left.
     #[cold]
     fn close_ranks(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
@@ -308,13 +309,14 @@ impl Edge {
         });
         let still: Vec<Waiting> = still.collect();
         for waiting in still {
-            // At most as many as there are slots, which is half of the queue's capacity, and all entries before them are the
-            // edge's.
+            // There are at most as many of them as slots, and the queue has at least twice as many entries. Appending therefore
+            // overwrites only entries before them, whose requests are no longer queued.
             self.append(waiting.entry);
         }
     }
 
-    /// The number of requests that wait for a worker. Those after the oldest one are not checked.
+    /// The number of requests that wait for a worker. Requests behind the oldest waiting one are counted even if a worker has
+    /// just taken them.
     pub fn depth(&mut self) -> usize {
         self.forget_taken();
         self.waiting.len()
@@ -333,7 +335,8 @@ impl Edge {
         for worker_record in self.workers.iter().filter(|worker_record| !worker_record.broken && !worker_record.dying) {
             let words = worker_record.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
-            // The threads of a crew do not remove the announcement of a sleep when they were rung for and have work.
+            // A crew of threads may leave the announcement of a sleep in place while it works. A sleep for which the edge has
+            // already rung therefore does not count.
             let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
             let waits = sleep.waits.for_work() && sleep.is_to_be_woken(worker_record.rung);
             worker_counts.attached += u32::from(attached);
@@ -370,14 +373,14 @@ impl Edge {
     }
 
     /// Orders the worker to interrupt an app that exceeds its deadline. The app may still answer. The worker's
-    /// [line](crate::Worker::line) also becomes readable: a process that asked the kernel for a signal then gets it, even
-    /// while it is busy.
+    /// [line](crate::Worker::line) also becomes readable, so that a process that has asked the kernel for a signal gets the
+    /// signal even while it is busy.
     pub fn interrupt(&mut self, ticket: Ticket) {
         self.order_at_once(ticket, Orders { interrupted: true, ..Orders::default() });
     }
 
-    /// Orders the worker to log the position of an app that takes long. The worker is not called: a call would interrupt the
-    /// system call in which the app waits, which is more than a warning.
+    /// Orders the worker to log the position of an app that takes long. The worker's line does not become readable: the signal
+    /// would interrupt the system call in which the app waits, which is more than a warning.
     pub fn warn(&mut self, ticket: Ticket) {
         if self.can_order(ticket) {
             self.order(ticket.0, Orders { warned: true, ..Orders::default() });
@@ -417,7 +420,7 @@ impl Edge {
     /// Sends the descriptor that the worker asked for.
     ///
     /// # Errors
-    /// No worker has the request, or the operating system refuses to send the descriptor.
+    /// No worker has the request ([`io::ErrorKind::NotFound`]), or the operating system refuses to send the descriptor.
     pub fn send_descriptor(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
         let worker_record = self.workers.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;

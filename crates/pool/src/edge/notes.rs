@@ -15,7 +15,7 @@ impl Edge {
         self.now = nanoseconds(now);
     }
 
-    /// Sets the arrival of a request to an earlier time: it was in the pool earlier, and its worker was lost.
+    /// Sets the arrival of a request to an earlier time, for a request that was in the pool before and whose worker was lost.
     pub fn backdate(&mut self, ticket: Ticket, came: Duration) {
         if self.current(ticket.0).is_some() {
             self.notes.words()[Layout::since(ticket.0.slot)].store(nanoseconds(came), Relaxed);
@@ -37,8 +37,8 @@ impl Edge {
         self.note(entry, |progress_note, _| progress_note.own_deadline = Some(time));
     }
 
-    /// Notes the wait of a request whose answer has begun. The worker reports when it took the request; only a time between
-    /// the arrival and now is accepted.
+    /// Notes the wait of a request whose answer has begun. The worker reports when it took the request; a time before the
+    /// arrival counts as the arrival, and a time after now as now.
     #[inline]
     pub(super) fn note_wait(&mut self, slot: u32, worker: u32) {
         let taken = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
@@ -50,8 +50,8 @@ impl Edge {
         (record.waited, record.worker) = (Some(wait), worker);
     }
 
-    /// The place of the worker that has a request or has answered it, as far as the edge knows. It is known as long as the
-    /// wait that [`Edge::wait_of`] returns.
+    /// The place of the worker that has a request or has answered it, as far as the edge knows. After the answer the place is
+    /// known until the next request enters the slot.
     #[must_use]
     pub fn worker_of(&self, ticket: Ticket) -> Option<u32> {
         let record = &self.records[ticket.0.slot as usize];
@@ -71,8 +71,8 @@ impl Edge {
         let slot = ticket.0.slot;
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
         let claimed = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
-        // An earlier time belongs to the former request of the slot; a worker that has just taken this request has already
-        // written the time.
+        // A time before the arrival belongs to the former request of the slot: a worker that has just taken this request has
+        // not yet written its time.
         let taken = if self.holder(ticket).is_some() && claimed >= since { claimed.min(self.now) } else { self.now };
         taken.saturating_sub(since)
     }

@@ -16,7 +16,7 @@ impl Edge {
     /// workers are answering keep their slots until the workers have finished; there are no events about them.
     ///
     /// # Errors
-    /// The operating system refuses the memory.
+    /// The same as for [`Edge::new`].
     pub fn take_over(memory: &Memory) -> io::Result<Self> {
         let mut edge = Self::new(memory)?;
         let layout = edge.layout;
@@ -32,8 +32,8 @@ impl Edge {
         for (slot, serial) in (0..shape.slots).rev().zip(serials.into_iter().rev()) {
             let entry = Entry { slot, serial };
             let (queued, own) = (Ownership::Queued(serial), Ownership::Edge(serial));
-            // The previous edge died while or after it filled the slot. If a worker takes the request at this moment, the
-            // slot is not free.
+            // The slot is free if the previous edge owned it, or if its request is still queued and no worker takes it at this
+            // moment.
             let free = matches!(edge.owner(slot), Ownership::Edge(_) | Ownership::Aside(_)) || edge.swap(slot, queued, own);
             if free {
                 edge.release(entry);
@@ -185,7 +185,7 @@ impl Edge {
         if let Some(oldest) = self.waiting.front().map(|waiting| waiting.position)
             && head.load(Acquire).wrapping_sub(oldest) as i64 > 0
         {
-            // No worker would look there.
+            // Workers search from the head on, so none would find the oldest request.
             head.store(oldest, Release);
         }
         // Free slots are used from the lowest number on, so those in use are mostly the first ones.
@@ -210,7 +210,7 @@ impl Edge {
         if owner == Ownership::Queued(entry.serial) && !record.forsaken {
             let found = self.waiting.binary_search_by_key(&record.position, |waiting| waiting.position);
             if found.is_err() {
-                // It was taken out of the queue, but a stranger has marked it as waiting.
+                // A worker had taken the request, but a stranger has marked it as queued again.
                 self.enqueue(entry);
             }
             return;

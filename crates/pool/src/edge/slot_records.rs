@@ -20,13 +20,14 @@ pub(super) enum State {
 pub(super) struct Record {
     pub(super) serial: Serial,
     pub(super) state: State,
-    /// The position in the queue where it was last put.
+    /// The position in the queue where the request was last put.
     pub(super) position: u64,
     /// No client waits for the answer, but the slot stays in use until its worker has finished or ended.
     pub(super) forsaken: bool,
     /// A worker has answered although the shared word does not name it as the owner.
     pub(super) contested: bool,
-    /// The time from its arrival until the worker that has begun to answer took it, in nanoseconds.
+    /// The time, in nanoseconds, from the arrival of the request until a worker took it; `None` until that worker has begun to
+    /// answer.
     pub(super) waited: Option<u64>,
     /// The place of that worker.
     pub(super) worker: u32,

@@ -1,10 +1,11 @@
 //! Sleeping and waking.
 //!
-//! The edge does not wake a worker for each request: one that has just answered takes the next request sooner than a
-//! sleeping worker could. With [`Edge::prepare_to_rest`] the edge wakes one worker if none was active since the last call,
-//! and one more each time requests have waited for two rounds. After a doze without news it wakes one worker for each
-//! waiting request. If several dozes bring no news, the app is slow: for a while each request wakes a worker at once, and
-//! the edge sleeps without dozing first, which would cost a system call each time.
+//! The edge does not wake a worker for each request: a worker that has just answered takes the next request sooner than a
+//! sleeping worker could. With [`Edge::prepare_to_rest`] the edge wakes one worker if none was active since the last call, and
+//! one more each time requests have waited for two rounds. A doze without news, or several if new requests may have ended them
+//! early, shows that the app is slow. The edge then wakes one worker for each waiting request. During its next sleeps, each
+//! request wakes a worker at once, and the edge does not doze first, because each doze costs a system call. The more dozes in a
+//! row bring no news, the longer it leaves them out.
 
 use super::Edge;
 use crate::shape::Layout;
@@ -106,8 +107,8 @@ impl Edge {
         self.unannounced > 0
     }
 
-    /// Wakes workers for the requests that have been put into the queue since the last call, except for those that the active
-    /// workers will take. [`Edge::prepare_to_rest`] handles the rest.
+    /// Wakes workers for the requests that have been put into the queue since the last call, except for requests that the
+    /// active workers will take. If these do not take them, a later [`Edge::prepare_to_rest`] wakes other workers.
     pub fn wake_some_workers(&mut self) {
         let count = self.workers_to_wake();
         self.unannounced = 0;
@@ -123,7 +124,7 @@ impl Edge {
             self.pace.without_news = 0;
             self.pace.leaves_out = (self.pace.leaves_out * 2 + 1).min(MOST_LEFT_OUT);
             self.pace.left_out = self.pace.leaves_out;
-            // A worker that was expected to take them may be busy with a slow request.
+            // The worker that was expected to take the waiting requests may be busy with a slow one.
             self.unannounced = self.depth();
         }
         let is_idle = self.free.len() == self.records.len();
@@ -136,8 +137,9 @@ impl Edge {
         if self.pace.dozed { Rest::Doze } else { Rest::Sleep }
     }
 
-    /// Like [`Edge::prepare_to_rest`], for an edge that rests for a fixed time without a ring for each answer, while
-    /// requests have queued for longer than that. `true` if it may rest; workers that find nothing more to take ring.
+    /// Like [`Edge::prepare_to_rest`], for an edge that sleeps for a fixed time of its own choice, because requests wait in the
+    /// queue for longer than that time anyway. Workers then do not ring for each answer, but only when they find nothing more
+    /// to take. Returns `true` if the edge may sleep.
     pub fn prepare_to_nap(&mut self) -> bool {
         self.pace.dozed = false;
         self.begin_to_rest(Waits::Dozes)
@@ -165,8 +167,8 @@ impl Edge {
         usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
     }
 
-    /// Wakes a worker if a request waits. Call it from time to time: the worker that was woken for the request may have died
-    /// or been stopped before it took it, while others sleep.
+    /// Wakes a worker if a request waits. Call it from time to time: the worker that was woken for the request may have died or
+    /// been stopped before taking it, while other workers sleep.
     pub fn wake_another(&mut self) {
         if self.oldest().is_some() {
             self.unannounced = self.unannounced.max(1);
@@ -174,8 +176,8 @@ impl Edge {
         }
     }
 
-    /// Announces that the edge is about to sleep, and checks once more for news: `true` if it may sleep. Workers that
-    /// publish something then make its [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
+    /// Announces that the edge is about to sleep, and checks once more for news: `true` if it may sleep. Workers that publish
+    /// something then make the edge's [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self) -> bool {
         self.wake_workers();
         self.announce_sleep(Waits::Work)
@@ -216,7 +218,7 @@ mod tests {
 
     const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 1, areas: 1, area_bytes: 512 };
 
-    /// The number of pieces that the worker writes. On a busy machine, those of half a second must do.
+    /// The number of pieces that the worker writes. On a busy machine it stops earlier, after half a second.
     const PIECES: u32 = 50_000;
 
     /// Another thread makes room at any moment, even between two steps: only this reveals the effects of writes that a

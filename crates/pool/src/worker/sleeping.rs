@@ -10,9 +10,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Worker {
-    /// Announces that this worker is about to sleep, and checks once more for work: if it returns nothing, the worker may
-    /// sleep. When there is a request for it, the edge makes its [`descriptor`](Self::descriptor) readable; with `for_room`,
-    /// for a worker that has more to write in another exchange, also when there is room. Call [`Worker::awake`] afterwards.
+    /// Announces that this worker is about to sleep, and checks once more for work: if it returns `None`, the worker may sleep.
+    /// The edge makes the worker's [`descriptor`](Self::descriptor) readable when there is a request for the worker. With
+    /// `for_room`, for a worker that has more to write in another exchange, the edge does so also when there is room. Call
+    /// [`Worker::awake`] after the sleep.
     pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
         // A worker that can take nothing must not be woken for a request that another worker could take.
         let waits = match (self.usable_area(), for_room) {
@@ -28,14 +29,16 @@ impl Worker {
         taken
     }
 
-    /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges,
-    /// and if `takes`, until there is a request for it. The caller must then check once more for all of that before it
-    /// sleeps. It need not call [`Worker::awake`]; without that call the edge rings at most once in vain for this sleep.
+    /// Announces that this worker is about to sleep. The edge wakes the worker for each order for one of its exchanges. With
+    /// `takes`, the edge also wakes it for a request, if the worker has an area for one. With `for_room`, or if the worker
+    /// takes no request, the edge also wakes it when there is room. The caller must then check once more for all of these
+    /// before it sleeps. It need not call [`Worker::awake`]; without that call the edge rings at most once in vain for this
+    /// sleep.
     pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
         let waits = match (takes && self.usable_area().is_some(), for_room) {
             (true, false) => Waits::Work,
             (true, true) => Waits::WorkOrRoom,
-            // The edge rings for orders when it rings for room.
+            // The edge rings for orders in each sleep, but not for requests in this one.
             (false, _) => Waits::Room,
         };
         self.say_sleep(waits);
@@ -47,8 +50,8 @@ impl Worker {
         self.queue().depth()
     }
 
-    /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or
-    /// the edge has an order; returns whether it may sleep.
+    /// Announces that this worker is about to sleep in the middle of an exchange, until the edge makes room or has an order.
+    /// Returns `false` if the worker must not sleep, because there already is room for `bytes` more bytes, or an order.
     pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {
         self.flush_before_waiting(taken);
         self.say_sleep(Waits::Room);
@@ -84,7 +87,7 @@ impl Worker {
         self.doorbell.as_fd()
     }
 
-    /// The descriptor that becomes readable when a requested descriptor or a call has arrived.
+    /// The descriptor that becomes readable when a requested descriptor or a call of the edge has arrived.
     #[must_use]
     pub fn line(&self) -> BorrowedFd<'_> {
         self.line.as_fd()

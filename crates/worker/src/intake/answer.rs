@@ -98,7 +98,7 @@ impl Intake<'_> {
         match in_file(parts) {
             Ok(file) => self.finish_with(exchange, open, &[Piece::File { file: &Arc::new(file), offset: 0, size }]),
             Err(error) => {
-                // It then waits in memory of the process.
+                // The content then waits in the memory of the process.
                 log::error!("cannot put a response into a file: {}", oribi_engine::shortage::explain(&error));
                 let pieces: Vec<Piece<'_>> = parts.iter().map(|part| Piece::Bytes(part)).collect();
                 self.finish_with(exchange, open, &pieces)
@@ -324,8 +324,8 @@ impl Intake<'_> {
         })
     }
 
-    /// Checks that the response to an exchange has reached `step`. Otherwise the app has broken a rule, and the exchange is
-    /// abandoned.
+    /// Checks that the response to an exchange is in the state `step`. Otherwise the app has broken a rule, which `broken`
+    /// names, and the exchange is abandoned.
     #[inline]
     fn look_up(&mut self, exchange: ExchangeId, step: Step, broken: &'static str) -> Result<(), ReplyError> {
         let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;

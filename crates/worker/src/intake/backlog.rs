@@ -23,7 +23,7 @@ pub(super) enum ResponsePart {
     },
 }
 
-/// Parts of a response in their order. It is allocated when the first part must wait, because most responses never need it.
+/// Parts of a response in their order. The list is allocated only when a part must wait, because most responses never need it.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Option<Box<Waiting>>);
 

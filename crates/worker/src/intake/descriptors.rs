@@ -9,12 +9,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The time within which an edge must send a descriptor. It runs no app, so it answers within an iteration of its event
-/// loop, unless it has died, and then the next edge drops the request.
+/// The time within which an edge must send a descriptor. An edge runs no app, so it sends the descriptor within an iteration of
+/// its event loop. If the edge has died, the next edge drops the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The interval at which the worker checks whether the edge has refused, because the edge does not announce that on the
-/// socket.
+/// The interval at which the worker checks whether the edge has refused the descriptor, because the edge does not announce a
+/// refusal on the socket.
 const REFUSED: Duration = Duration::from_millis(20);
 
 /// Asks the edge for a descriptor, and waits for it.

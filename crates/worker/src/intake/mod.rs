@@ -3,11 +3,11 @@
 //!
 //! # The life of a request
 //! 1. **Wait** (`rest`): an idle worker announces its sleep to the edges, and sleeps;
-//! 2. **Take** (`take`): it takes the oldest request itself, and becomes its owner only then;
+//! 2. **Take** (`take`): the worker takes the oldest request itself, and owns the request only from then on;
 //! 3. **Lend**: the request is copied out of its slot and handed out. Content in a file is fetched (`descriptors`);
 //! 4. **Answer** (`answer`): a whole response is one frame if there is room for that, and otherwise a head and a file. Parts
-//!    without room wait in a `backlog`, and the app waits until the edge has read it, as for a slow client;
-//! 5. **End**: the edge learns that the response is complete, and the area is free for the next one.
+//!    without room wait in a `backlog`, and the app waits until the edge has read them, as for a slow client;
+//! 5. **End**: the edge learns that the response is complete, and the area is free for the next exchange.
 //!
 //! The edge frames the response, owns all deadlines, and writes the access log.
 
@@ -57,11 +57,11 @@ pub struct Intake<'a> {
     poller: Arc<Poller>,
     opened: Opened,
     stage: IntakeState,
-    /// Whether one thread has the lane, and waits itself.
+    /// Whether the lane has a single thread, which itself waits for events.
     alone: bool,
     /// Whether no thread can answer another request now, so that other workers should take the next ones.
     left: bool,
-    /// Whether there was an event for the lane, not for the clients of its apps.
+    /// Whether there was an event of a source other than the pools.
     woken: bool,
     /// The time to check for such events even while requests keep arriving, on the clock of [`rest`].
     news_due: MonotonicTime,

@@ -24,7 +24,7 @@ pub(super) struct Open {
     pub(super) taken: Taken,
     pub(super) step: Step,
     pub(super) backlog: Backlog,
-    /// The time that its request has waited, if its edge has stated its arrival.
+    /// The time that the request has waited, if the edge has stated when it was complete.
     pub(super) waited: Option<Duration>,
     /// Whether a host has its request.
     pub(super) lent: bool,
@@ -164,8 +164,8 @@ impl Open {
         if self.step == Step::Ended || pools[self.pool].orders(&self.taken).gone { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
-    /// Whether its client has disconnected or, once its host has returned, its time is over: then none of its code that
-    /// could be interrupted runs.
+    /// Whether the exchange needs no answer any more: its client has disconnected, or the edge has ordered an interruption
+    /// after the host has returned, when no code of the app runs that could be interrupted.
     pub(super) fn is_over(&self, pools: &[Worker]) -> bool {
         let orders = pools[self.pool].orders(&self.taken);
         orders.gone || (orders.interrupted && !self.lent)

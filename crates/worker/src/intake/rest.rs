@@ -1,9 +1,9 @@
 //! Step 1, wait: an idle worker sleeps until an edge has a request, room or an order for it, or until there is another event
 //! for its lane.
 //!
-//! It announces its sleep, checks once more, and then waits for its event sources, which include the pools. Where threads
-//! share the lane, one of them waits without the lane. Meanwhile others may take requests in spite of the announcement,
-//! which only means that a sleeper must be woken. Therefore they leave it unchanged, and every thread that finds no work
+//! The worker announces its sleep, checks once more, and then waits for its event sources, which include the pools. If threads
+//! share the lane, one of them waits without using the lane. Meanwhile other threads may take requests in spite of the
+//! announcement, which only makes the edges ring. They therefore do not revoke it, and every thread that finds no work
 //! announces a new sleep before it waits.
 
 use super::lent::Lent;
@@ -59,7 +59,8 @@ impl Waiter for Watcher {
 }
 
 impl Intake<'_> {
-    /// Returns the next request, or other work. With `patient`, waits until there is some; the lane has no other thread.
+    /// Returns the next request, or reports other work. With `patient`, for a lane with a single thread, waits until there is a
+    /// request or other work.
     #[inline]
     pub(super) fn next(&mut self, patient: bool) -> io::Result<Next<Lent>> {
         self.left = false;
@@ -109,8 +110,8 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Does all work that needs no wait; returns zero if there was an event, and otherwise `None`. Another thread takes the
-    /// requests in the queue, because the caller is in the middle of one.
+    /// Does all work that needs no wait. Returns a time of zero if there was an event, and otherwise `None`. Takes no request,
+    /// because the caller is in the middle of one: another thread takes those in the queue.
     pub(super) fn do_pending_work(&mut self) -> Option<Duration> {
         self.flow();
         if !self.alone {

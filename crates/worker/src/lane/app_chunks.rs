@@ -28,7 +28,8 @@ struct Begun {
 struct Framed {
     exchange: ExchangeId,
     framed: FramedContent,
-    /// The head, until there is content: if the first piece of an app is not a chunk, the response is a 500.
+    /// The head, which is held until there is content: if the first piece of an app is not a chunk, the client gets a 500
+    /// instead.
     head: Option<HeldHead>,
 }
 

@@ -28,7 +28,8 @@ impl<W: Waiter> Wait for EventWait<'_, W> {
         let outcome = waiter.wait(self.timeout);
         self.idle.inspect(|idle| _ = idle.fetch_sub(1, Ordering::Relaxed));
         if let Err(error) = outcome {
-            // The next turn fails in the same way, and may log this while it holds the lock.
+            // This cannot return the error, and the next wait will fail in the same way. The thread pauses here because it does
+            // not hold the language's lock now.
             log::error!("cannot wait for events: {error}");
             std::thread::sleep(PAUSE);
         }

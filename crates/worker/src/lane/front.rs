@@ -73,7 +73,8 @@ impl<S: Source> Lane<'_, S> {
         self
     }
 
-    /// Passes the exchange to the handler that it is for, which answers it; returns any other exchange, for the host.
+    /// Asks the handlers in their order, until one answers the exchange. Returns an exchange that no handler has answered, for
+    /// the host.
     #[inline]
     pub fn answer_in_front(&self, mut exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         for handler in &self.front.0 {

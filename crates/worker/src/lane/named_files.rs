@@ -1,5 +1,5 @@
-//! Sends the files that apps name in place of content (X-Sendfile, X-Accel-Redirect). Stores the conditions and ranges of
-//! their requests until the response begins, perhaps much later, and drops the content that the file replaces.
+//! Sends the files that apps name in place of content (X-Sendfile, X-Accel-Redirect). Stores the conditions and ranges of a
+//! request until its response begins, perhaps much later, and drops the content of the app that the file replaces.
 
 use oribi_files::root::NotFound;
 use oribi_files::selection::Selection;

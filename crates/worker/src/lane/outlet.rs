@@ -183,7 +183,8 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 }
 
-/// Content that consists only of framing: the app then writes an empty piece, which makes it wait for its client.
+/// Replaces an empty list of content when the app has written an empty piece: writing that piece makes the app wait for its
+/// client.
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<S: Source> Lane<'_, S> {
@@ -232,7 +233,7 @@ impl<S: Source> Lane<'_, S> {
             if piece.is_empty() {
                 return Ok(());
             }
-            // A file was sent, so the head is not sent, and further output of the host is ignored.
+            // A file was sent in place of the content, so the app need not produce any.
             file_responses.end(exchange);
             return Err(ReplyError::Gone);
         }
@@ -251,8 +252,8 @@ impl<S: Source> Lane<'_, S> {
         }
     }
 
-    /// Sends several pieces of content. A piece counts as written even if its write was woken, so the others are written
-    /// anyway.
+    /// Sends several pieces of content. A piece whose write returns [`ReplyError::Woken`] counts as written, so the others are
+    /// written anyway.
     fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
         let mut woken = Ok(());
         let pieces = if pieces.is_empty() { NOTHING } else { pieces };
@@ -291,7 +292,7 @@ impl<S: Source> Lane<'_, S> {
         let looks = source.is_due_to_look();
         drop(source);
         self.send_pending(exchange);
-        // There is no other signal that the client has disconnected for an app that need not wait for it.
+        // An app that never waits for its client gets no other signal that the client has disconnected.
         if looks && self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(()) }
     }
 

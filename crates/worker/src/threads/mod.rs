@@ -1,11 +1,11 @@
-//! The thread pool of a lane: decides which thread waits for events, which ones rest, and when the pool wakes or starts
-//! another one.
+//! The thread pool of a lane: decides which thread waits for events, which threads rest, and when the pool wakes or starts
+//! another thread.
 //!
 //! The language's lock protects everything here, including the lane. A thread keeps the lock from request to request, and
-//! releases it when it is idle, or when its app does. One thread at a time waits for events without the lock; other idle
-//! threads rest. Before a thread calls an app, it ensures that another thread is about to take the next turn. That thread
-//! gets the lock when the app waits for something, or when the language switches threads. So a request costs no switch of
-//! threads unless an app really waits.
+//! releases it when the thread is idle, or when its app releases it. One thread at a time waits for events without the lock;
+//! other idle threads rest. Before a thread calls an app, it ensures that another thread is about to take the next turn. That
+//! thread gets the lock when the app waits for something, or when the language switches threads. So a request costs no switch
+//! of threads unless an app really waits.
 
 mod parker;
 
@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 /// The time that a thread beyond the minimum rests before it ends.
 const REST: Duration = Duration::from_secs(30);
 
-/// The longest wait for events while there are other threads. During the wait they set new deadlines, and must wake the
-/// waiting thread for one that is earlier than the one it knows. Most deadlines are later than this limit, so that is rare.
+/// The longest wait for events while there are other threads. During the wait, these may set new deadlines, and must wake the
+/// waiting thread for a deadline that is earlier than the end of its wait. Most deadlines are later than this limit, so that is
+/// rare.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A wait for events of a lane, with a report whether the language interrupted it.
@@ -54,7 +55,7 @@ pub struct ThreadPool<'a> {
 struct Watch {
     /// The time at which it stops waiting by itself; `None` for never.
     until: Option<Instant>,
-    /// Whether its app waits for its client.
+    /// Whether the thread is in the middle of an app that waits for its client.
     held: bool,
 }
 
@@ -168,7 +169,7 @@ impl<'a> ThreadPool<'a> {
     pub fn end(&self) {
         self.ended.set(true);
         self.parker.end();
-        // The event for which that thread waits may have been handled by the turn that ended the worker.
+        // The thread that waits for events would wait in vain if the turn that ended the worker has handled its event.
         self.wake_watch();
     }
 

@@ -33,7 +33,7 @@ pub(super) enum WakeCondition {
     Called,
     /// A round after this one.
     Round(u64),
-    /// A wake-up after this one.
+    /// A wake-up of the main thread after this number of wake-ups.
     MainWoken(u64),
 }
 
@@ -113,7 +113,7 @@ impl Parker {
 }
 
 impl State {
-    /// Whether the sleep is over. A wake-up is for a single thread.
+    /// Whether the condition is met. A resting thread consumes the wake-up, which is for a single thread.
     fn is(&mut self, until: WakeCondition) -> bool {
         match until {
             WakeCondition::Called if self.calls > 0 => {

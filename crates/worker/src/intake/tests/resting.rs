@@ -110,7 +110,7 @@ fn a_worker_whose_threads_are_all_busy_is_not_woken_for_requests() {
     site.take();
 }
 
-/// Otherwise the thread of such an app would check again and again, with the language's lock.
+/// If the waiting time were zero, the thread of such an app would check again and again, with the language's lock.
 #[test]
 fn an_app_that_waits_for_its_client_leaves_the_queue_to_other_threads() {
     let mut site = Site::new();

@@ -15,8 +15,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most clients of a lane that wait for metrics. Each needs a descriptor, and a suspended first process answers none of
-/// them. Beyond this number the oldest are answered with an error, because they may have given up.
+/// The most clients of a lane that wait for metrics. Each waiting client needs a descriptor, and a suspended first process
+/// answers none of them. Beyond this number the client that has waited longest gets an error, because it may have given up.
 const MOST: usize = 16;
 
 /// The media type of errors.
@@ -122,7 +122,7 @@ impl<S: Source> Lane<'_, S> {
 
     fn leave(&self, request: &MetricsRequest) {
         if let Some(event_sources) = &self.event_sources {
-            // Closing it would not suffice, because a process that the app has forked may have a copy.
+            // Closing the socket would not suffice, because a process that the app has forked may have a copy.
             let _ = event_sources.unwatch(request.as_fd());
         }
     }
