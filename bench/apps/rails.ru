@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Cell rails: one action after the router and the middleware that Rails has in production, without a database. A line in the
-# log for each request is a policy and not a cost of serving: the log begins at warnings.
+# Cell rails: one action behind the router and the middleware that Rails has in production, without a database. The log has only
+# warnings and errors: a line for each request would be a choice of the operator, and not a cost of serving.
 ENV["RAILS_ENV"] = "production"
 require "rails"
 require "action_controller/railtie"

@@ -20,14 +20,15 @@ pub enum Answer {
     Count,
     /// 16 pieces of 1 KiB, without a length known beforehand.
     Stream,
-    /// 11 bytes, by a route of Sinatra.
+    /// 11 bytes, sent by a route of Sinatra.
     Sinatra,
-    /// 11 bytes, by an action of Rails.
+    /// 11 bytes, sent by an action of Rails.
     Rails,
 }
 
 impl Answer {
-    /// The app in `bench/apps` that gives this answer: a file for each language, with the language's ending.
+    /// Returns the name of the app in `bench/apps` that gives this answer. There is a file for each language, with the file
+    /// name extension of the language.
     pub fn app(self) -> &'static str {
         match self {
             Answer::Hello => "hello",
@@ -40,7 +41,7 @@ impl Answer {
         }
     }
 
-    /// The ending of the only language that has such an app; none when all have one.
+    /// Returns the file name extension of the only language with such an app; `None` if all languages have one.
     pub fn only_language(self) -> Option<&'static str> {
         match self {
             Answer::Hello | Answer::Body64k | Answer::File1m | Answer::Count | Answer::Stream => None,
@@ -67,7 +68,7 @@ pub enum Encryption {
     None,
     /// By TLS 1.3. A new connection begins with a full handshake.
     Tls,
-    /// By TLS 1.3. Every connection is a new one, and its handshake resumes the session of the first.
+    /// By TLS 1.3. Every connection is a new one, and its handshake resumes the session of the first connection.
     Resumed,
 }
 
@@ -78,7 +79,7 @@ pub struct Cell {
     pub name: &'static str,
     /// Its name in the table and the plots.
     pub title: &'static str,
-    /// The work of nginx in this cell: the ratio is against this.
+    /// What nginx does in this cell, as the yardstick of the ratios.
     pub yardstick: &'static str,
     /// Connections open at once.
     pub connections: usize,

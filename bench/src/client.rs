@@ -25,10 +25,11 @@ pub struct Response {
 }
 
 impl Connection {
-    /// Connects; `patience` bounds the connection and every later read and write.
+    /// Connects to `port` on the loopback interface. `patience` limits the time of connecting, and of each later read and
+    /// write.
     ///
     /// # Errors
-    /// If no server listens or the time is up.
+    /// No server listens, or the time is over.
     pub fn open(port: u16, patience: Duration) -> Result<Connection, String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, patience).map_err(|e| format!("cannot connect: {e}"))?;
@@ -42,7 +43,7 @@ impl Connection {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// If the server closes or the time is up.
+    /// The server closes the connection, or the time is over.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.reader.get_mut().write_all(bytes).map_err(|e| format!("cannot send: {e}"))
     }
@@ -50,15 +51,15 @@ impl Connection {
     /// Reads one response.
     ///
     /// # Errors
-    /// If it is not a well-formed response, ends early, or the time is up.
+    /// It is not a well-formed response, it ends early, or the time is over.
     pub fn receive(&mut self) -> Result<Response, String> {
         receive(&mut self.reader)
     }
 
-    /// Whether the server closes the connection now, without sending anything more.
+    /// Checks that the server closes the connection without sending more bytes.
     ///
     /// # Errors
-    /// If it sends something or leaves the connection open.
+    /// The server sends something, or leaves the connection open.
     pub fn expect_close(&mut self) -> Result<(), String> {
         match self.reader.fill_buf() {
             Ok([]) => Ok(()),
@@ -124,12 +125,12 @@ fn receive(reader: &mut impl BufRead) -> Result<Response, String> {
     Ok(Response { status, body })
 }
 
-/// Checks that a server answers the requests of `cell` exactly: the status, every byte of the body, as many responses as
-/// requests, and on the same connection or not as the cell wants it. One that does not `keep` connections must close each.
-/// One read or write may take `patience`: a server may listen before it has loaded its app.
+/// Checks that a server answers the requests of `cell` exactly: the status, every byte of the body, the number of responses,
+/// and whether the connection stays open as the cell requires. A server that does not `keep` connections must close each. Each
+/// read or write may take up to `patience`, because a server may listen before it has loaded its app.
 ///
 /// # Errors
-/// The fault.
+/// The first fault.
 pub fn check(cell: &Cell, port: u16, keep: bool, patience: Duration) -> Result<(), String> {
     let closes = cell.close || !keep;
     let mut connection = Connection::open(port, patience)?;
@@ -141,7 +142,7 @@ pub fn check(cell: &Cell, port: u16, keep: bool, patience: Duration) -> Result<(
     check_turn(cell, &mut connection, 2)
 }
 
-/// One write of a cell's requests, and their answers.
+/// Sends the requests of a cell in one write, and checks their answers.
 fn check_turn(cell: &Cell, connection: &mut Connection, turn: usize) -> Result<(), String> {
     let expected = cell.body();
     connection.send(&cell.request().repeat(cell.depth))?;
@@ -160,8 +161,8 @@ fn check_turn(cell: &Cell, connection: &mut Connection, turn: usize) -> Result<(
     Ok(())
 }
 
-/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
-/// `patience`.
+/// Returns the time for which a new client waits for its answer while the server is under load; `None` if it gets no answer
+/// within `patience`.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     let mut connection = Connection::open(port, patience).ok()?;

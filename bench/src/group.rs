@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time that a group may take to end after it was asked to, before it is killed.
+/// The time that a group may take to end after the request to end. After it, the group is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The time that the kernel may take to end killed processes: at once, unless a process hangs inside a system call.
+/// The time that the kernel may take to end killed processes. It ends them at once, unless a process hangs in a system call.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running program and its descendants. Dropping it ends them all.
@@ -22,10 +22,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts `words` on some CPUs; its output goes to the file `output`.
+    /// Starts the program `words` on some CPUs. Its output goes to the file `output`.
     ///
     /// # Errors
-    /// If the file or the program cannot be opened.
+    /// The file cannot be created, or the program cannot be started.
     pub fn start(words: &[String], cpus: &[usize], output: &Path) -> Result<Group, String> {
         let file = create(output)?;
         let errors = file.try_clone().map_err(|e| format!("{}: {e}", output.display()))?;
@@ -34,11 +34,11 @@ impl Group {
         Ok(Group { child: spawn(&mut command, words)?, output: output.to_owned() })
     }
 
-    /// As [`Group::start`], for a program that is controlled by its standard input and output; only its standard error goes to
-    /// the file `output`.
+    /// Like [`Group::start`], for a program that is controlled by its standard input and output. Only its standard error goes
+    /// to the file `output`.
     ///
     /// # Errors
-    /// If the file or the program cannot be opened.
+    /// The file cannot be created, or the program cannot be started.
     pub fn converse(words: &[String], cpus: &[usize], output: &Path) -> Result<(Group, ChildStdin, ChildStdout), String> {
         let mut command = pinned(words, cpus);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(create(output)?);
@@ -49,12 +49,12 @@ impl Group {
         }
     }
 
-    /// The number of the first process, which is also the number of the group.
+    /// Returns the process id of the first process, which is also the id of the process group.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(i32::MAX)
     }
 
-    /// Its status, if it has ended.
+    /// Returns the exit status of the first process, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -64,7 +64,7 @@ impl Group {
         std::fs::read(&self.output).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// The last lines it has printed beyond `start` bytes, to show why something went wrong.
+    /// Returns the last lines of the output after its first `start` bytes, to show why something went wrong.
     pub fn last_words(&self, start: usize) -> String {
         let output = self.output();
         let output = output.get(start..).unwrap_or_default();
@@ -72,10 +72,10 @@ impl Group {
         lines[lines.len().saturating_sub(5)..].join(" | ")
     }
 
-    /// Waits until it ends by itself, at most `limit`.
+    /// Waits until the first process ends by itself, at most `limit`.
     ///
     /// # Errors
-    /// If it takes longer, fails, or the user wants to stop.
+    /// The process takes longer or fails, or the user wants to stop.
     pub fn finish(&mut self, limit: Duration) -> Result<(), String> {
         let end = Instant::now() + limit;
         loop {
@@ -95,7 +95,7 @@ impl Group {
         }
     }
 
-    /// Ends everything: asks, waits up to `grace`, then kills the remaining processes. Returns whether nothing had to be
+    /// Ends all processes: asks them to end, waits up to `grace`, and kills those that remain. Returns whether none had to be
     /// killed.
     pub fn end(&mut self, grace: Duration) -> bool {
         let Some(group) = Pid::from_raw(self.pid()) else { return true };
@@ -141,7 +141,7 @@ fn create(output: &Path) -> Result<File, String> {
     File::create(output).map_err(|e| format!("{}: {e}", output.display()))
 }
 
-/// The command for `words` in a group of its own.
+/// Returns the command for `words`, which runs in a process group of its own.
 fn pinned(words: &[String], cpus: &[usize]) -> Command {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     // The parent-death signal covers the one end that cannot be caught here: the bench itself being killed.

@@ -1,5 +1,6 @@
-//! A small HTTP/2 client that checks everything: it checks a server before and after a cell of HTTP/2, as [`crate::client`]
-//! does in the others. It sends requests without compression and reads of a response its status, its content and its end.
+//! A small HTTP/2 client that checks everything. It checks a server before and after a cell of HTTP/2, as [`crate::client`]
+//! does in the other cells. It sends requests without compression, and reads only the status, the content and the end of each
+//! response.
 
 use crate::cell::Cell;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ fn frame(kind: u8, flags: u8, id: u32, content: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags][..], &id.to_be_bytes(), content].concat()
 }
 
-/// A field block: GET, http, the path, and an authority as literals that go into no table.
+/// Returns a field block: GET, http, the path and an authority. The last two are literals that are not added to a table.
 fn block(path: &str) -> Vec<u8> {
     let mut block = vec![0x82, 0x86];
     // Literals without indexing, whose names are 4 (`:path`) and 1 (`:authority`) of the static table.
@@ -63,7 +64,7 @@ impl Connection {
         self.stream.write_all(bytes).map_err(|e| format!("cannot send: {e}"))
     }
 
-    /// Sends `count` requests at once and reads their responses: the content of each.
+    /// Sends `count` requests at once, and returns the content of each response.
     fn ask(&mut self, path: &str, count: usize) -> Result<Vec<Vec<u8>>, String> {
         let mut requests = Vec::new();
         let mut open = BTreeMap::new();
@@ -117,10 +118,11 @@ impl Connection {
     }
 }
 
-/// Checks that a server answers as many requests at once as `cell` opens, exactly, and then as many more on the same connection.
+/// Checks that a server answers exactly as many requests at once as `cell` opens, and then again as many on the same
+/// connection.
 ///
 /// # Errors
-/// The fault.
+/// The first fault.
 pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     let expected = cell.body();
     let mut connection = Connection::open(port, patience)?;
@@ -134,8 +136,8 @@ pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
-/// `patience`.
+/// Returns the time for which a new client waits for its answer while the server is under load; `None` if it gets no answer
+/// within `patience`.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     let mut connection = Connection::open(port, patience).ok()?;

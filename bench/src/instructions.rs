@@ -1,7 +1,8 @@
 //! User-space instructions per request, counted by valgrind.
 //!
-//! The same server runs twice, for few and for many requests; loading the app costs the same both times, so the difference of
-//! the two counts belongs to the requests between them. The figure repeats to about a percent, also on a busy machine.
+//! The same server runs twice, with few and with many requests. Loading the app costs the same in both runs, so the difference
+//! between the two counts is the cost of the additional requests. The result is the same to about a percent when it is
+//! repeated, also on a busy machine.
 
 use crate::cell::{self, Cell};
 use crate::client::Connection;
@@ -11,9 +12,9 @@ use crate::setup::{Serves, Setup};
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections in lockstep: each has one request under way, and the next turn begins when all are answered.
+/// The number of connections. They work in lockstep: each sends one request, and the next turn begins when all are answered.
 const CONNECTIONS: usize = 16;
-/// Turns of the two runs.
+/// The number of turns in the first and in the second run.
 const TURNS: (usize, usize) = (20, 120);
 /// Perl takes some ten seconds to load an app under valgrind.
 const START: Duration = Duration::from_secs(120);
@@ -30,10 +31,10 @@ const REQUEST: &[u8] = b"GET /?name=world&lang=en HTTP/1.1\r\n\
     Accept-Encoding: gzip\r\n\
     Cookie: a=1; b=two-halves; session=4217\r\n\r\n";
 
-/// Counts for one server.
+/// Counts the instructions for each request of one server.
 ///
 /// # Errors
-/// If it does not start, answer right or end under valgrind.
+/// The server does not start, answer correctly or end under valgrind.
 pub fn count(installation: &Installation, setup: &Setup) -> Result<f64, String> {
     let few = run(installation, setup, TURNS.0)?;
     let many = run(installation, setup, TURNS.1)?;
@@ -90,7 +91,7 @@ fn lockstep(port: u16, cell: &Cell, connections: usize, turns: usize, keep: bool
     Ok(())
 }
 
-/// Waits until the server has finished its work on the closed connections: no CPU time spent for a while.
+/// Waits until the server has handled the end of the connections: until it uses no CPU time for a while.
 fn settle(server: &Server) -> Result<(), String> {
     for _ in 0..20 {
         let before = server.cpu();
@@ -102,7 +103,7 @@ fn settle(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// The sum over all processes of what callgrind collected.
+/// Returns the sum of the instructions that callgrind has counted, over all processes.
 fn collected(logs: &Path) -> Result<u64, String> {
     let told = |e: std::io::Error| format!("{}: {e}", logs.display());
     let (mut sum, mut found) = (0, false);

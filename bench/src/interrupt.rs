@@ -9,10 +9,10 @@ pub const STEP: Duration = Duration::from_millis(20);
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Catches INT, TERM and HUP from now on.
+/// Handles INT, TERM and HUP from now on: they set a flag.
 ///
 /// # Errors
-/// If the kernel refuses a handler.
+/// The kernel refuses a handler.
 pub fn catch() -> Result<(), String> {
     let flag = FLAG.get_or_init(Arc::default);
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -26,18 +26,18 @@ pub fn requested() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// Fails when the user wants to stop, so that `?` leads out.
+/// Returns an error when the user wants to stop, so that `?` leads to the end of the program.
 ///
 /// # Errors
-/// If the user wants to stop.
+/// The user wants to stop.
 pub fn check() -> Result<(), String> {
     if requested() { Err("interrupted".to_owned()) } else { Ok(()) }
 }
 
-/// Sleeps, but wakes when the user wants to stop.
+/// Sleeps, but returns early when the user wants to stop.
 ///
 /// # Errors
-/// If the user wants to stop.
+/// The user wants to stop.
 pub fn sleep(duration: Duration) -> Result<(), String> {
     let mut left = duration;
     while !left.is_zero() {

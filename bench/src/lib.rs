@@ -1,5 +1,5 @@
-//! The parts of `oribi-bench`: servers and loads in groups of processes that are ended in any case, the CPU time and the memory
-//! of such a group, the facts of the machine, tables and plots. The study in `bench/study` also uses it.
+//! The parts of `oribi-bench`: servers and loads in process groups that are ended in any case, the CPU time and the memory of
+//! such a group, the facts about the machine, tables and plots. The study in `bench/study` uses these parts as well.
 
 #![forbid(unsafe_code)]
 

@@ -16,14 +16,14 @@ pub struct Outcome {
     pub requests: u64,
     /// Bytes received, heads included.
     pub bytes: u64,
-    /// The time that it really took.
+    /// The real duration of the load.
     pub duration: Duration,
-    /// Half of the responses took at most this; h2load does not print it.
+    /// The time within which half of the responses arrived; `None` with h2load, which does not print it.
     pub median: Option<Duration>,
-    /// 99 of 100 responses took at most this.
+    /// The time within which 99 of 100 responses arrived.
     pub p99: Option<Duration>,
-    /// Connections that failed, reads and writes that failed, statuses outside 2xx and 3xx, responses that took above two
-    /// seconds, and responses that cannot have been whole.
+    /// Failures: of connections, reads and writes; statuses outside 2xx and 3xx; responses that took longer than two seconds;
+    /// and responses that cannot have been complete.
     pub failures: Failures,
 }
 
@@ -38,9 +38,9 @@ pub struct Failures {
     pub write: u64,
     /// The status was that of an error.
     pub status: u64,
-    /// It took more than wrk's limit of two seconds.
+    /// The response took more than wrk's limit of two seconds.
     pub timeout: u64,
-    /// More responses were counted than the bytes received can hold.
+    /// There were more responses than fit into the received bytes.
     pub short: u64,
 }
 
@@ -50,7 +50,7 @@ impl Failures {
         self.connect + self.read + self.write + self.status + self.timeout + self.short
     }
 
-    /// Adds another run's.
+    /// Adds the failures of another run.
     pub fn add(&mut self, other: Failures) {
         self.connect += other.connect;
         self.read += other.read;
@@ -84,10 +84,10 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Starts it for `seconds`.
+    /// Starts a load generator for `seconds`.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// It cannot be started.
     pub fn start<'a>(installation: &Installation, server: &Server, cell: &'a Cell, seconds: u64) -> Result<Load<'a>, String> {
         let scheme = if cell.encryption == Encryption::None { "http" } else { "https" };
         let url = format!("{scheme}://127.0.0.1:{}{}", server.port, cell.answer.path());
@@ -118,10 +118,10 @@ impl Load<'_> {
         Ok(Load { group: start(&words)?, cell, seconds })
     }
 
-    /// Waits for its end and reads the result.
+    /// Waits until the load generator ends, and returns its result.
     ///
     /// # Errors
-    /// If it fails or does not end in time.
+    /// The load generator fails, or does not end in time.
     pub fn finish(mut self) -> Result<Outcome, String> {
         self.group.finish(Duration::from_secs(self.seconds) + MARGIN).map_err(|e| format!("load: {e}"))?;
         let output = self.group.output();
@@ -167,7 +167,8 @@ fn parse(line: &str) -> Option<Outcome> {
     })
 }
 
-/// Reads the output of h2load at its end. It prints failures without their kinds: they count as failed reads.
+/// Reads the last lines of the output of h2load. h2load prints failures without their kinds, so all of them count as failed
+/// reads.
 fn parse_h2load(output: &str, body: u64) -> Option<Outcome> {
     let line = |start| output.lines().find_map(|line| line.strip_prefix(start));
     let before = |text: &str, word: &str| {
@@ -191,8 +192,8 @@ fn parse_h2load(output: &str, body: u64) -> Option<Outcome> {
     Some(Outcome { requests, bytes, duration: Duration::from_secs_f64(seconds), median: None, p99: None, failures })
 }
 
-/// Reads what `openssl s_time -reuse` prints: a letter for each connection, `r` if its session was resumed, and two lines. A session
-/// that was not resumed counts as a failed connection.
+/// Reads the output of `openssl s_time -reuse`: a letter for each connection, `r` if its session was resumed, and two lines
+/// with counts. A connection whose session was not resumed counts as failed.
 fn parse_s_time(output: &str, body: u64) -> Option<Outcome> {
     let letters = output.split_once("starting\n")?.1.lines().next()?;
     let line = output.lines().find(|line| line.contains(" real seconds, "))?;

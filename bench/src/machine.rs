@@ -13,7 +13,7 @@ pub fn allowed_cpus() -> Vec<usize> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// Raises the soft limit of descriptors to the hard one, for wrk and the servers alike. Returns the new limit.
+/// Raises the soft limit of descriptors to the hard limit, for wrk and for the servers. Returns the new limit.
 pub fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -21,8 +21,8 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Facts in the order in which they are written, each a name and a value: the machine, the programs of the bench, the servers
-/// and their versions, the vulnerabilities.
+/// Returns names and values of facts, in the order in which they are written: about the machine, the programs of the bench, the
+/// servers and their versions, and vulnerabilities of the CPU.
 pub fn facts(servers: &[(String, String)]) -> Vec<(String, String)> {
     let mut facts = system();
     facts.extend([
@@ -57,7 +57,7 @@ pub fn system() -> Vec<(String, String)> {
     ]
 }
 
-/// The CPU's name in a form for a directory's name, with the number of CPUs.
+/// Returns the name of the CPU, with the number of CPUs, in a form that is suitable for the name of a directory.
 pub fn label() -> String {
     let words: String = cpu_model().to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
     let mut label = words.split_whitespace().take(4).collect::<Vec<_>>().join("-");
@@ -93,7 +93,7 @@ fn after(text: &str, key: &str) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.trim().to_owned())
 }
 
-/// The words that change the cost of a request; the rest may name disks and hosts.
+/// Returns the words of the kernel's command line that change the cost of a request. Others may name disks and hosts.
 fn mitigation_words(line: &str) -> String {
     const TELLING: [&str; 10] =
         ["mitigations", "nopti", "pti", "spectre", "spec_", "mds", "isolcpus", "nohz_full", "idle", "intel_pstate"];
@@ -127,7 +127,8 @@ fn commit() -> String {
     }
 }
 
-/// The first line that a program prints on either stream; some print their version and fail.
+/// Returns the first line that a program prints to standard output or standard error, even if the program fails: some do after
+/// they have printed their version.
 pub fn output(program: &str, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else { return "not installed".to_owned() };
     let text = [output.stdout, output.stderr].concat();

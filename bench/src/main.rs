@@ -70,7 +70,7 @@ fn run(options: &Options) -> Result<Vec<String>, String> {
     Ok(results.failures())
 }
 
-/// The set-ups that were asked for, and the yardstick.
+/// Returns the set-ups that the user has chosen, and the yardstick.
 fn choose(setups: Vec<Setup>, options: &Options) -> Result<Vec<Setup>, String> {
     let Some(names) = &options.servers else { return Ok(setups) };
     if let Some(unknown) = names.iter().find(|name| !setups.iter().any(|setup| setup.name == **name)) {
@@ -80,7 +80,7 @@ fn choose(setups: Vec<Setup>, options: &Options) -> Result<Vec<Setup>, String> {
     Ok(setups.into_iter().filter(|setup| setup.is_yardstick() || names.contains(&setup.name)).collect())
 }
 
-/// The possible measurements.
+/// The parts of the bench that are installed and missing.
 #[derive(Default)]
 struct Installed {
     /// The set-ups whose server is there.

@@ -26,7 +26,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the command line; prints help or a mistake and ends the program where there is nothing to run.
+    /// Reads the command line. Ends the program after a request for help or a mistake, whose text it prints.
     pub fn from_command_line() -> Options {
         let matches = command().get_matches();
         let quick = matches.get_flag("quick");

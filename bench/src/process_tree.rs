@@ -9,12 +9,12 @@ use std::time::Duration;
 pub struct Cpu {
     /// In the processes' own code.
     pub user: Duration,
-    /// In the kernel, on their behalf.
+    /// In the kernel, on behalf of the processes.
     pub system: Duration,
 }
 
 impl Cpu {
-    /// The time and memory spent since `before`.
+    /// Returns the CPU time spent since `before`.
     pub fn since(self, before: Cpu) -> Cpu {
         Cpu { user: self.user.saturating_sub(before.user), system: self.system.saturating_sub(before.system) }
     }
@@ -25,10 +25,10 @@ impl Cpu {
     }
 }
 
-/// One process, distinguished from a later one with the same number by its start time.
+/// One process. The time of its start distinguishes it from a later process with the same process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The process number.
+    /// The process id.
     pub pid: i32,
     /// Clock ticks after boot.
     started: u64,
@@ -53,7 +53,7 @@ struct Stat {
     started: u64,
 }
 
-/// Takes a line apart as proc(5) lays it out. The name in parentheses may hold spaces and parentheses itself.
+/// Parses a line in the format of proc(5). The name in parentheses may contain spaces and parentheses.
 fn parse_stat(line: &str) -> Option<Stat> {
     let (before, after) = line.rsplit_once(')')?;
     let pid = before.split_once(' ')?.0.parse().ok()?;
@@ -100,7 +100,7 @@ pub fn members(root: i32) -> Vec<Member> {
     stats(root).iter().map(|stat| Member { pid: stat.pid, started: stat.started }).collect()
 }
 
-/// CPU time of the whole tree so far. The kernel counts in ticks, a hundredth of a second as a rule.
+/// Returns the CPU time of the whole tree so far. The kernel counts it in ticks, usually of a hundredth of a second.
 pub fn cpu(root: i32) -> Cpu {
     let ticks = stats(root).iter().fold((0, 0), |sum, stat| (sum.0 + stat.user, sum.1 + stat.system));
     let tick = Duration::from_secs(1) / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1);
@@ -108,7 +108,8 @@ pub fn cpu(root: i32) -> Cpu {
     Cpu { user: time(ticks.0), system: time(ticks.1) }
 }
 
-/// Memory of the tree in KiB: the proportional set size, in which a page shared by two processes counts half for each.
+/// Returns the memory of the tree in KiB, as the sum of the proportional set sizes (PSS): a page that two processes share
+/// counts half for each.
 pub fn memory(root: i32) -> u64 {
     let rollup = |pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     stats(root).iter().filter_map(|stat| parse_memory(&rollup(stat.pid))).sum()

@@ -1,5 +1,5 @@
-//! Measures one cell: all its servers are up at the same time, and each round loads one after the other, so that a slow spell
-//! of the machine falls on the yardstick too.
+//! Measures one cell. All of its servers run at the same time, and each round loads one after the other. So if the machine is
+//! slow for a while, this also affects the yardstick.
 
 use crate::cell::{Cell, Encryption};
 use crate::client;
@@ -16,19 +16,20 @@ use std::time::Duration;
 
 /// The time for which a server is loaded before anything counts, in seconds.
 const WARM_UP: u64 = 1;
-/// The time after which the newcomer knocks and memory is read: well after the start of the connections of wrk.
+/// The time from the start of the warm-up until a new client connects and memory is read: wrk has long opened its connections
+/// then.
 const INTO_WARM_UP: Duration = Duration::from_millis(300);
-/// The time for which the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from
-/// that.
+/// The time for which the new client waits for an answer. It ends shortly before the warm-up, so that the client cannot get its
+/// answer because of the end of the warm-up.
 pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(500);
-/// Between the end of one load and the next figure: the server notices that its clients are gone.
+/// The time from the end of a load until the next measurement, in which the server notices that its clients are gone.
 const SETTLE: Duration = Duration::from_millis(100);
-/// For how long at a time servers are watched doing nothing.
+/// The interval over which the CPU time of servers without clients is measured.
 const IDLE: Duration = Duration::from_millis(250);
-/// The time that they may take to come to rest, in seconds: a server that takes one connection after the other finds out only
-/// then that thousands which waited are closed.
+/// The time that servers may take to become idle, in seconds. A server that handles one connection after another notices only
+/// then that thousands of waiting connections are closed.
 const WIND_DOWN: u64 = 5;
-/// The interval at which they are watched until then.
+/// The number of intervals in which servers may become idle.
 const IDLE_LOOKS: u64 = WIND_DOWN * 1000 / IDLE.as_millis() as u64;
 /// The share of [`IDLE`] above which a server without clients is called busy.
 const IDLE_SHARE: f64 = 0.2;
@@ -38,7 +39,7 @@ const IDLE_SHARE: f64 = 0.2;
 pub struct Round {
     /// The results of wrk.
     pub outcome: Outcome,
-    /// The resources that the server's processes used meanwhile.
+    /// The CPU time that the processes of the server used during the load.
     pub cpu: Cpu,
 }
 
@@ -48,12 +49,13 @@ impl Round {
         (self.outcome.requests > 0).then(|| self.cpu.total().as_secs_f64() * 1e6 / self.outcome.requests as f64)
     }
 
-    /// As [`Round::microseconds`], in the server's own code alone.
+    /// As [`Round::microseconds`], but only the time in user space.
     pub fn user_microseconds(&self) -> Option<f64> {
         (self.outcome.requests > 0).then(|| self.cpu.user.as_secs_f64() * 1e6 / self.outcome.requests as f64)
     }
 
-    /// The share of a CPU that the server's processes had. Well below 1, something else was the limit: wrk, as a rule.
+    /// Returns the share of a CPU that the server's processes used. If it is well below 1, something else limited the load,
+    /// usually wrk.
     pub fn busy(&self) -> f64 {
         self.cpu.total().as_secs_f64() / self.outcome.duration.as_secs_f64().max(1e-6)
     }
@@ -127,10 +129,11 @@ pub struct Plan {
     pub seconds: u64,
 }
 
-/// Measures a cell. `broken` holds servers that did not start once, with the reason: they are not waited for again.
+/// Measures a cell. `broken` has the servers that did not start in an earlier cell, with the reason; they are not started
+/// again.
 ///
 /// # Errors
-/// Only when the user wants to stop: the faults of a server are part of the result.
+/// The user wants to stop. Faults of a server are a part of the result.
 pub fn measure(
     installation: &Installation,
     cell: &'static Cell,
@@ -218,7 +221,7 @@ fn start(
     }
 }
 
-/// Loads a server without counting; meanwhile a newcomer knocks, and memory is read with all connections open.
+/// Loads a server without counting. Meanwhile a new client connects, and memory is read while all connections are open.
 fn warm_up(installation: &Installation, server: &Server, cell: &Cell, entry: &mut Entry) -> Result<(), String> {
     let load = Load::start(installation, server, cell, WARM_UP)?;
     interrupt::sleep(INTO_WARM_UP)?;
@@ -244,7 +247,7 @@ fn round(installation: &Installation, server: &Server, cell: &Cell, seconds: u64
     Ok(Round { outcome, cpu })
 }
 
-/// A server that still works long after its clients are gone has lost track of a connection.
+/// Notes a problem of each server that still works long after its clients are gone: it has lost track of a connection.
 fn find_the_busy(entries: &mut [Entry], servers: &[Option<Server>]) -> Result<(), String> {
     let cpu = |server: &Option<Server>| server.as_ref().map(Server::cpu).unwrap_or_default();
     let mut shares = Vec::new();

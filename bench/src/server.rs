@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Below the range from which the kernel takes the client's own ports (32768 by default), so that no client sits on them.
+/// The next port to try. It is below the range from which the kernel chooses the ports of clients (32768 and above by default),
+/// so that no client uses it.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(21000);
 /// The time that a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
 pub const START: Duration = Duration::from_secs(20);
@@ -36,10 +37,10 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// A new directory that a worker which gave up its rights can use too.
+    /// Makes a new directory, which a worker without root's rights can also use.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// The directory cannot be made.
     pub fn directory(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.scratch.join(name);
         let told = |e: std::io::Error| format!("{}: {e}", path.display());
@@ -62,16 +63,16 @@ pub struct Server {
     pub port: u16,
     group: Group,
     serves: Serves,
-    /// The size of its output when it began to listen: banners explain no error.
+    /// The size of the server's output when it began to listen: the banner before that explains no error.
     banner: usize,
 }
 
 impl Server {
-    /// Starts a server for a cell, after `prefix` (a tool such as valgrind, or nothing), and waits at most `patience` until
-    /// it answers right.
+    /// Starts a server for a cell, and waits at most `patience` until it answers correctly. `prefix` is a tool that runs the
+    /// server, such as valgrind, or empty.
     ///
     /// # Errors
-    /// If it does not start or answers wrong, with its last words.
+    /// The server does not start, or answers wrongly. The error has the last lines of its output.
     pub fn start(
         installation: &Installation,
         setup: &Setup,
@@ -134,10 +135,10 @@ impl Server {
         }
     }
 
-    /// Checks that the answer is right now.
+    /// Checks that the server answers correctly now.
     ///
     /// # Errors
-    /// The error, with the server's last output.
+    /// The fault, with the last lines of the server's output.
     pub fn check(&self, cell: &Cell) -> Result<(), String> {
         self.check_within(cell, client::PATIENCE)
     }
@@ -171,16 +172,16 @@ impl Server {
         process_tree::members(self.group.pid())
     }
 
-    /// Ends it, after up to `grace`; returns whether it ended by itself.
+    /// Asks the server to end, and kills it after `grace`. Returns whether it ended by itself.
     pub fn end(mut self, grace: Duration) -> bool {
         self.group.end(grace)
     }
 }
 
-/// A port on which no server listens.
+/// Returns a port on which no server listens.
 ///
 /// # Errors
-/// If all are taken.
+/// All ports are in use.
 pub fn free_port() -> Result<u16, String> {
     for _ in 0..10_000 {
         let port = 21000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;

@@ -12,7 +12,7 @@ pub const YARDSTICK: &str = "nginx";
 /// One file of `bench/servers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// The file's name without its ending; what `--servers` calls it.
+    /// The name of the file without its extension, and the name for `--servers`.
     pub name: String,
     /// Its name in the table and the plots.
     pub title: String,
@@ -20,11 +20,11 @@ pub struct Setup {
     pub package: String,
     /// Files that must exist beside the program.
     requires: Vec<String>,
-    /// The ending of the apps that it serves, which is their language; none for a server that needs no app.
+    /// The file name extension of the apps that the server runs, which identifies their language; `None` if it needs no app.
     pub apps: Option<String>,
-    /// Prints the version, and fails when the server is not there.
+    /// A command that prints the version, and fails if the server is not installed.
     version: String,
-    /// Starts it in the foreground.
+    /// The command that starts the server in the foreground.
     command: String,
     /// Words that the command line needs for one cell in addition.
     extra: BTreeMap<String, String>,
@@ -32,15 +32,16 @@ pub struct Setup {
     pub template: Option<String>,
     /// The way in which a worker serves its connections.
     pub serves: Serves,
-    /// Whether the instruction count goes over one connection: a lockstep of several would wait for the same as the server.
+    /// Whether instructions are counted with one connection only: with several in lockstep, client and server would wait for
+    /// each other.
     pub alone: bool,
     /// Whether it takes part in the cells of HTTP/2.
     http2: bool,
     /// Whether it takes part in the cells of TLS.
     pub tls: bool,
-    /// The part for the template of a web server in front: how it passes requests on.
+    /// The part of the template that tells a web server in front how to pass requests on.
     pub pass: String,
-    /// If given, the only cells it takes part in.
+    /// The only cells in which the server takes part; `None` for all.
     only: Option<BTreeSet<String>>,
     /// Cells that would say nothing new.
     skip: BTreeSet<String>,
@@ -53,9 +54,9 @@ pub struct Setup {
 pub enum Serves {
     /// All at the same time, each for as long as its client wants.
     Many,
-    /// One at a time, so that a second one waits as long as the first stays open.
+    /// One at a time, so that a second connection waits until the first is closed.
     OneConnection,
-    /// One request on each connection, whose end it announces.
+    /// One request on each connection; the server announces the end of the connection.
     OneRequest,
 }
 
@@ -71,10 +72,10 @@ pub enum Participation<'a> {
 }
 
 impl Setup {
-    /// Reads one file.
+    /// Parses one file.
     ///
     /// # Errors
-    /// A line that is no `key = value`, an unknown key or cell, a missing key.
+    /// A line is not `key = value`, a key or a cell is unknown, or a key is missing or given twice.
     pub fn parse(name: &str, text: &str) -> Result<Setup, String> {
         let mut values: BTreeMap<&str, &str> = BTreeMap::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -141,10 +142,10 @@ impl Setup {
         }
     }
 
-    /// Reads every `*.server` of a directory: the yardstick first, then Oribi, then the peers by name.
+    /// Reads every `*.server` of a directory. The order is: the yardstick, Oribi, and the other servers by name.
     ///
     /// # Errors
-    /// If a file cannot be read or understood, or the yardstick is not there.
+    /// A file cannot be read or parsed, or there is no yardstick.
     pub fn read_all(directory: &Path) -> Result<Vec<Setup>, String> {
         let told = |e: std::io::Error| format!("{}: {e}", directory.display());
         let mut setups = Vec::new();
@@ -201,10 +202,10 @@ impl Setup {
         (self.http2 || cell.streams == 0) && (self.tls || cell.encryption == Encryption::None)
     }
 
-    /// The first line that it prints about its version.
+    /// Returns the first line that the server prints about its version.
     ///
     /// # Errors
-    /// If it is not there, with what to install.
+    /// The server is not installed; the error says what to install.
     pub fn version(&self, oribi: &Path) -> Result<String, String> {
         let remedy = if self.is_oribi() {
             "run `make build`, or name the program with --oribi".to_owned()
@@ -260,8 +261,8 @@ pub struct Places {
     pub oribi: PathBuf,
     /// `{http2}`: this word in a cell of HTTP/2, otherwise nothing, for servers that need it.
     pub http2: bool,
-    /// `{ssl}`: this word in a cell of TLS, otherwise nothing. `{certificate}` and `{key}` are files of the server's directory,
-    /// and `{listen}` is the address in Oribi's syntax.
+    /// `{ssl}`: this word in a cell of TLS, otherwise nothing. `{certificate}` and `{key}` are the paths of files in the
+    /// server's directory, and `{listen}` is the address in the syntax of Oribi.
     pub encrypted: bool,
     /// `{pass}`: how a web server in front passes requests on.
     pub pass: String,

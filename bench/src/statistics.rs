@@ -12,7 +12,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of some figures; none when there are none.
+    /// Returns the spread of some figures; `None` without figures.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);

@@ -9,7 +9,8 @@ use crate::setup::Setup;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// The time for which the server is loaded: long enough that accepting the connections is a percent of all calls.
+/// The time for which the server is loaded, in seconds. It is so long that accepting the connections is only a percent of all
+/// calls.
 const SECONDS: u64 = 2;
 /// The time that strace may take to attach or to detach.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,10 +26,10 @@ pub struct Calls {
     pub by_name: Vec<(String, f64)>,
 }
 
-/// Counts for one server.
+/// Counts the system calls for each request of one server.
 ///
 /// # Errors
-/// If the server does not start, or strace may not attach to it.
+/// The server does not start, or strace is not allowed to attach to it.
 pub fn count(installation: &Installation, setup: &Setup) -> Result<Calls, String> {
     let hello = cell::ALL.iter().find(|cell| cell.name == "keep-alive-64").ok_or("no keep-alive cell")?;
     let server = Server::start(installation, setup, hello, &[], START)?;

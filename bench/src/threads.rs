@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// By how much the ticks may exceed the sum over the threads: each figure of a process is rounded to a tick.
+/// The most by which the ticks of a process may exceed the sum of its threads' times, because each figure is rounded to a tick.
 const TICKS: Duration = Duration::from_millis(30);
 
 /// The threads of a group at one moment.

@@ -13,10 +13,10 @@ pub const KEY: &str = "site.key";
 /// The output of curl after the content.
 const FORMAT: &str = "\n%{http_version} %{http_code}";
 
-/// Makes a certificate with a P-256 key, what most sites have.
+/// Makes a certificate with a P-256 key, as most sites have one.
 ///
 /// # Errors
-/// If openssl is not there or fails.
+/// openssl is not installed, or fails.
 pub fn make_certificate(directory: &Path) -> Result<(), String> {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
@@ -26,10 +26,10 @@ pub fn make_certificate(directory: &Path) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("openssl: {}", String::from_utf8_lossy(&output.stderr).trim())) }
 }
 
-/// Checks that a server answers exactly, and with the version of HTTP that the cell is about.
+/// Checks that a server answers exactly, and with the version of HTTP that the cell requires.
 ///
 /// # Errors
-/// The fault.
+/// The first fault.
 pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     let mut expected = cell.body();
     expected.extend_from_slice(if cell.streams > 0 { b"\n2 200" } else { b"\n1.1 200" });
@@ -42,8 +42,8 @@ pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     Err(format!("wrong answer: {} bytes ({start:?}, at the end {end:?})", answer.len()))
 }
 
-/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
-/// `patience`. The time in which curl starts is in it.
+/// Returns the time for which a new client waits for its answer while the server is under load; `None` if it gets no answer
+/// within `patience`. The time includes the start of curl.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     ask(cell, port, patience).ok()?;

@@ -6,9 +6,10 @@ use oribi_message::Role;
 use oribi_proto::fcgi::Limits;
 use std::collections::VecDeque;
 
-/// The first byte of `data` chooses the limits and whether requests are held, the second how the rest, the input, is cut.
-/// However it is cut, the result must be the same; [`read`] checks what else must hold. If the first byte is 192 or more, the
-/// rest describes valid requests, interleaved, whose outcome is known.
+/// Checks input that has any bytes. The first byte of `data` chooses the limits and whether requests are held. The second
+/// chooses how the input, which is the rest of `data`, is cut into pieces. The result must be the same for all pieces; [`read`]
+/// checks the other properties. If the first byte is 192 or more, the rest describes valid, interleaved requests instead, whose
+/// outcome is known.
 pub fn check(data: &[u8]) {
     let [choice, cuts, input @ ..] = data else { return };
     if *choice >= 192 {
@@ -37,7 +38,7 @@ fn limits_of(choice: u8) -> Limits {
     }
 }
 
-/// Cuts `input` at places that follow from `cuts` alone.
+/// Cuts `input` at places that depend only on `cuts`.
 fn pieces(mut input: &[u8], cuts: u8) -> impl Iterator<Item = &[u8]> {
     let mut state = u32::from(cuts) + 1;
     core::iter::from_fn(move || {
@@ -52,7 +53,7 @@ fn pieces(mut input: &[u8], cuts: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Takes numbers and texts from the bytes of the fuzzer; zeros and empty ones when they are used up.
+/// Takes numbers and texts from the bytes of the fuzzer. When these are used up, numbers are zero and texts are empty.
 struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
@@ -152,7 +153,7 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Valid requests, their records interleaved with one another and with records that do not belong to any of them.
+/// Checks valid requests. Their records are interleaved with each other and with records that belong to none of them.
 fn check_requests(data: &[u8], cuts: u8) {
     let mut source = Source(data);
     let count = 1 + source.byte() % 6;

@@ -4,7 +4,8 @@ use crate::fastcgi_transcript::{Head, head};
 use crate::records::{Pair, pair, pairs};
 use oribi_proto::fcgi::{Limits, Refusal};
 
-/// The first byte of `data` chooses the limits, and whether the rest is encoded pairs or one pair a line.
+/// Checks the variables in `data`. The first byte chooses the limits, and whether the rest has encoded pairs or one pair on
+/// each line.
 pub fn check(data: &[u8]) {
     let [choice, rest @ ..] = data else { return };
     let bytes = match choice % 2 {
@@ -127,7 +128,7 @@ fn decode(mut text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// A refusal must have a visible reason, before the place where the pairs are cut off.
+/// Checks that the pairs in `bytes` really have the fault that the refusal names.
 fn check_refusal(refusal: Refusal, bytes: &[u8], limits: &Limits) {
     let (all, whole) = pairs(bytes);
     let last = |name: &str| {

@@ -6,10 +6,10 @@ use oribi_proto::fcgi::{Finish, Preset, Refusal, ResponseWriter};
 
 const ID: u16 = 0x1234;
 
-/// Fields of the app that are not passed on, and the one whose line the server writes.
+/// Fields of the app that are not passed on, and `content-length`, which the server writes itself.
 const OWN: &[&str] = &["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "status", "content-length"];
 
-/// Takes numbers and texts from the bytes of the fuzzer; zeros and empty ones when they are used up.
+/// Takes numbers and texts from the bytes of the fuzzer. When these are used up, numbers are zero and texts are empty.
 struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The view of a web server.
+/// The response as a web server reads it.
 struct WebServerView {
     status: u16,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
@@ -107,7 +107,7 @@ pub fn check(data: &[u8]) {
     assert!(length.is_none() || promised.is_some());
 }
 
-/// The fields must be the app's, in the same order, followed by the length.
+/// Checks that the fields are those of the app, in the same order, followed by the length.
 fn check_fields(seen: &WebServerView, fields: &[FieldPair<'_>]) {
     let is = |name: &[u8], other: &&&str| name.eq_ignore_ascii_case(other.as_bytes());
     let passed = fields.iter().filter(|field| !OWN.iter().any(|own| is(field.0, &own)));

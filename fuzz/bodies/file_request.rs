@@ -12,8 +12,9 @@ const ETAG: &[u8] = b"\"xyzzy\"";
 /// Sat, 29 Oct 1994 19:43:31 GMT
 const MODIFIED: u64 = 783_459_811;
 
-/// The first byte of `data` chooses the size of the file, the second its variants. The rest are lines: a letter for the field
-/// (or `P` for a path), and its value. Returns the number of parts that are sent.
+/// Checks a request for a file. The first byte of `data` chooses the size of the file, and the second its variants. The rest
+/// consists of lines: a letter that stands for a field (or `P` for a path), and the value. Returns the number of parts that are
+/// sent.
 pub fn check(data: &[u8]) -> usize {
     let [size, variants, lines @ ..] = data else { return 0 };
     let size = u64::from(*size) * u64::from(*size) / 16;
@@ -98,7 +99,7 @@ fn check_path(path: &[u8]) {
     }
 }
 
-/// Compares with the plainest possible reading.
+/// Compares the result for a Range field with that of [`plain_reading`].
 fn check_range(value: &[u8], size: u64) {
     let wanted = read(value, size);
     match &wanted {
@@ -119,7 +120,7 @@ fn check_range(value: &[u8], size: u64) {
     }
 }
 
-/// Which bytes the field asks for; `None` if the field must be ignored.
+/// Returns which bytes of the file the field asks for; `None` if the field must be ignored.
 fn plain_reading(value: &[u8], size: u64) -> Option<Vec<bool>> {
     let text = std::str::from_utf8(value).ok()?;
     let (unit, set) = (text.get(..6)?, text.get(6..)?);
@@ -155,7 +156,7 @@ fn plain_reading(value: &[u8], size: u64) -> Option<Vec<bool>> {
     Some(covered)
 }
 
-/// A number that does not fit into a u128 is larger than any size.
+/// Parses a number. A number that does not fit into a u128 becomes the largest one, because it is larger than any size.
 fn number(digits: &str) -> Option<u128> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -168,7 +169,7 @@ fn cover(ranges: &[ByteRange], size: u64) -> Vec<bool> {
     (0..size).map(|place| ranges.iter().any(|range| (range.start..range.end).contains(&place))).collect()
 }
 
-/// The ranges must be in the file and must not overlap. Returns how many there are.
+/// Checks that the ranges are in the file and do not overlap. Returns their number.
 fn check_ranges(ranges: &[ByteRange], size: u64) -> usize {
     assert!(
         ranges.len() <= MOST_RANGES && ranges.iter().all(|range| range.start < range.end && range.end <= size),

@@ -2,7 +2,8 @@
 
 use oribi_proto::h1::FramedContent;
 
-/// However the bytes are cut, the same content or the same error comes out; content that was framed again reads as the same.
+/// Checks that the content, or the error, is the same however the bytes are cut, and that content that is framed again is read
+/// as the same.
 pub fn check(data: &[u8]) {
     let whole = read([data]);
     assert_eq!(read(data.chunks(1)), whole, "byte by byte");
@@ -23,7 +24,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(read([&framed[..]]), Some((content, true)), "framed again");
 }
 
-/// The content of the chunks, and whether it may end there; `None` if the framing is broken.
+/// Returns the content of the chunks, and whether the content may end after the last piece; `None` if the framing is broken.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(Vec<u8>, bool)> {
     let (mut framed, mut content) = (FramedContent::new(), Vec::new());
     for piece in pieces {

@@ -3,8 +3,9 @@
 use crate::transcript::{Item, read};
 use oribi_proto::h1::Limits;
 
-/// The first byte of `data` chooses the limits, the second how the rest, the input, is cut. However it is cut, the result must
-/// be the same; [`read`] checks what else must hold. Returns what happened.
+/// Checks input of a client. The first byte of `data` chooses the limits. The second chooses how the input, which is the rest
+/// of `data`, is cut into pieces. The result must be the same for all pieces; [`read`] checks the other properties. Returns the
+/// events.
 pub fn check(data: &[u8]) -> Vec<Item> {
     let [limits, cuts, input @ ..] = data else { return Vec::new() };
     let limits = limits_of(*limits);
@@ -32,7 +33,7 @@ fn limits_of(choice: u8) -> Limits {
     }
 }
 
-/// Cuts `input` at places that follow from `cuts` alone.
+/// Cuts `input` at places that depend only on `cuts`.
 fn pieces(mut input: &[u8], cuts: u8) -> impl Iterator<Item = &[u8]> {
     let mut state = u32::from(cuts) + 1;
     core::iter::from_fn(move || {

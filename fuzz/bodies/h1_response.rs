@@ -15,10 +15,10 @@ const PRESET: Preset<'static> = Preset {
     until_close: false,
 };
 
-/// Fields of the app that are not passed on, and those whose lines the machine writes itself.
+/// Fields of the app that are not passed on, or whose lines the machine writes itself.
 const OWN: &[&str] = &["connection", "keep-alive", "proxy-connection", "trailer", "content-length"];
 
-/// Takes numbers and texts from the bytes of the fuzzer; zeros and empty ones when they are used up.
+/// Takes numbers and texts from the bytes of the fuzzer. When these are used up, numbers are zero and texts are empty.
 struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
@@ -39,14 +39,14 @@ impl<'a> Source<'a> {
 /// A name and a value.
 type Field = (Vec<u8>, Vec<u8>);
 
-/// The view of a strict client.
+/// The response as a strict client reads it.
 #[derive(Debug)]
 struct ClientView {
     status: u16,
     fields: Vec<Field>,
     content: Vec<u8>,
     trailers: Vec<Field>,
-    /// Whether the response is complete; the end of the connection alone does not complete it.
+    /// Whether the response is complete according to its own framing, without the end of the connection.
     whole: bool,
     until_close: bool,
 }
@@ -147,7 +147,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(machine.must_close(), finish != Finish::Reuse);
 }
 
-/// A machine that has read a request of this kind.
+/// Returns a machine that has read a request with these properties.
 fn machine(head_only: bool, old: bool, close: bool, in_content: bool) -> Machine {
     let request = [
         if head_only { "HEAD / " } else { "GET / " },
@@ -185,7 +185,7 @@ fn inform(machine: &mut Machine, source: &mut Source<'_>, old: bool) {
     }
 }
 
-/// The fields must be the app's, in the same order, with the server's fields around them.
+/// Checks that the fields are those of the app, in the same order, with the server's fields around them.
 fn check_fields(seen: &ClientView, fields: &[FieldPair<'_>], status: u16) {
     assert_eq!(seen.status, status);
     let is = |name: &[u8], other: &str| name.eq_ignore_ascii_case(other.as_bytes());
@@ -252,7 +252,7 @@ fn read(out: &[u8], head_only: bool) -> ClientView {
     seen
 }
 
-/// The field in a line, whose name must be a token, and its value free of control bytes.
+/// Parses a field line. The name must be a token, and the value must not have control bytes.
 fn field(line: &[u8]) -> Field {
     let colon = line.iter().position(|&byte| byte == b':').expect("a colon");
     let (name, value) = (&line[..colon], line[colon + 1..].strip_prefix(b" ").expect("a space"));

@@ -5,8 +5,9 @@ use crate::http2_transcript::{Item, Manner, read};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h2::{Event, Limits, Machine, Preset};
 
-/// Blocks, each with its length in front, as heads and as trailers: they mean the same whole and byte by byte, and the machine
-/// bears them. Then the same bytes as fields of a response: written fields can be read again. Returns the events.
+/// Checks blocks of compressed fields in `data`, each after its length. Each block is sent as the head of a request and as
+/// trailers. The events must be the same whether the input is read whole or byte by byte. Then the same bytes are the fields of
+/// a response, and must be readable when they are written. Returns the events.
 pub fn check(data: &[u8]) -> Vec<Item> {
     let mut input = [PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
     let (mut rest, mut id) = (data, 1);

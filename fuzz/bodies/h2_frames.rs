@@ -4,9 +4,9 @@ use crate::frames::PREFACE;
 use crate::http2_transcript::{Item, Manner, read};
 use oribi_proto::h2::Limits;
 
-/// The first byte of `data` chooses the limits and the treatment of requests, the second how the rest, the input, is cut.
-/// However it is cut, the result must be the same; [`read`] checks the other properties. If the first byte is 64 or more,
-/// the preface and SETTINGS are put in front of the input. Returns the events.
+/// Checks input of a client. The first byte of `data` chooses the limits and how requests are treated. The second chooses how
+/// the input, which is the rest of `data`, is cut into pieces. The result must be the same for all pieces; [`read`] checks the
+/// other properties. If the first byte is 64 or more, the preface and SETTINGS precede the input. Returns the events.
 pub fn check(data: &[u8]) -> Vec<Item> {
     let [choice, cuts, input @ ..] = data else { return Vec::new() };
     let limits = limits_of(*choice);
@@ -42,7 +42,7 @@ fn limits_of(choice: u8) -> Limits {
     }
 }
 
-/// Cuts `input` at places that follow from `cuts` alone.
+/// Cuts `input` at places that depend only on `cuts`.
 fn pieces(mut input: &[u8], cuts: u8) -> impl Iterator<Item = &[u8]> {
     let mut state = u32::from(cuts) + 1;
     core::iter::from_fn(move || {

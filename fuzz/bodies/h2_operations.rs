@@ -5,7 +5,7 @@ use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h2::{Admission, ErrorCode, Event, Limits, Machine, Preset, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Takes numbers from the bytes of the fuzzer; zeros when they are used up.
+/// Takes numbers from the bytes of the fuzzer. When these are used up, numbers are zero.
 struct Source<'a>(&'a [u8]);
 
 impl Source<'_> {
@@ -16,27 +16,27 @@ impl Source<'_> {
     }
 }
 
-/// A client that keeps count.
+/// A client and a caller of the machine, which check its windows and streams.
 struct Client {
     machine: Machine,
     limits: Limits,
     text: Vec<u8>,
     layout: HeadLayout,
     next: u32,
-    /// The amount that the server may send: on the connection, on new streams and on each stream that has been opened.
+    /// The number of bytes of content that the server may send: on the connection, on new streams, and on each open stream.
     window: i64,
     first_window: i64,
     windows: BTreeMap<u32, i64>,
-    /// The amount that the server lets the client send.
+    /// The number of bytes of content that the client may send: on the connection, and on each stream.
     allowed: i64,
     stream_allowed: BTreeMap<u32, i64>,
-    /// Streams that the server has ended, and those that the caller knows.
+    /// Streams that the server has ended, and streams that the caller of the machine knows.
     ended: BTreeSet<u32>,
     known: BTreeSet<u32>,
     over: bool,
 }
 
-/// Each byte of `data` and those after it are something that the client sends or that the caller does.
+/// Performs steps that the bytes of `data` choose: in each step, the client sends something, or the caller calls the machine.
 pub fn check(data: &[u8]) {
     let mut source = Source(data);
     let limits = Limits {
@@ -144,7 +144,7 @@ impl Client {
         self.send(&Frame::new(HEADERS, 4 | ends, id, &block).to_bytes());
     }
 
-    /// Something that a caller does.
+    /// Performs a call of the machine that `choice` selects.
     fn act(&mut self, choice: u8, source: &mut Source<'_>) {
         let id = self.pick(source);
         let mut out = Vec::new();
@@ -201,7 +201,7 @@ impl Client {
         self.receive(&out);
     }
 
-    /// Has the machine read all of this.
+    /// Passes bytes of the client to the machine, until it has read all of them.
     fn send(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {
@@ -231,7 +231,7 @@ impl Client {
         }
     }
 
-    /// The client's treatment of the server's frames.
+    /// Reads the server's frames as the client, and checks them.
     fn receive(&mut self, out: &[u8]) {
         for frame in frames::decode(out) {
             let Frame { kind, id, ref content, .. } = frame;

@@ -2,7 +2,7 @@
 
 use oribi_lua::modules::{cookie, form};
 
-/// A form that was read can be written and is read as the same; nothing gets lost.
+/// Checks that a form that was read can be written, and is then read as the same form.
 pub fn check(data: &[u8]) {
     assert_eq!(form::decode(form::encode(data).as_bytes()), data);
     let pairs: Vec<_> = form::pairs(data).collect();

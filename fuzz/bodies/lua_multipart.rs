@@ -2,7 +2,8 @@
 
 use oribi_lua::modules::multipart::{HEAD_BYTES, PARTS, parse};
 
-/// The first line of `data` is the Content-Type, the rest the content. Returns whether it could be read.
+/// Checks a form. The first line of `data` is the Content-Type, and the rest is the content. Returns whether the form could be
+/// parsed.
 pub fn check(data: &[u8]) -> bool {
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (content_type, content) = (&data[..end], data.get(end + 1..).unwrap_or_default());

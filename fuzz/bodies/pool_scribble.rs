@@ -1,5 +1,5 @@
-//! An edge and two workers of a pool act as the bytes of the fuzzer say, while a stranger overwrites the memory that one of the
-//! workers may write.
+//! An edge and two workers of a pool act as the bytes of the fuzzer say. Meanwhile a stranger overwrites the memory that one of
+//! the workers may write.
 
 use oribi_pool::{DescriptorRequest, Edge, Event, Memory, NotWritten, RequestState, Shape, Taken, Ticket, Withdrawal, Worker};
 use std::collections::{HashMap, HashSet};
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 2, areas: 2, area_bytes: 512 };
 
-/// The worker whose memory is overwritten. That of the first worker never is.
+/// The index of the worker whose memory the stranger overwrites. The memory of the first worker is never overwritten.
 const STRANGER: usize = 1;
 
-/// Takes numbers from the bytes of the fuzzer; zeros when they are used up.
+/// Takes numbers from the bytes of the fuzzer. When these are used up, numbers are zero.
 struct Source<'a>(&'a [u8]);
 
 impl Source<'_> {
@@ -52,7 +52,7 @@ struct Asked {
     wished: usize,
 }
 
-/// The observations, for tests that check that something happened at all.
+/// Counts of events, by which tests check that something happened at all.
 #[derive(Debug, Default)]
 pub struct ScribbleCounts {
     /// Responses that were complete.
@@ -72,11 +72,11 @@ struct Play<'a> {
     /// Requests that have not ended.
     open: HashMap<Ticket, Asked>,
     withdrawn: HashSet<Ticket>,
-    /// The answers of the worker that follows the rules, by the text of the request.
+    /// The answers of the first worker, which follows the rules, by the text of the request.
     answered: HashMap<Vec<u8>, Vec<u8>>,
     texts: HashMap<Ticket, Vec<u8>>,
     asked: u32,
-    /// Which parts of the memory the stranger writes.
+    /// Whether the stranger writes to the answers of its worker, and whether it writes to the claims.
     answers: bool,
     claims: bool,
     seen: ScribbleCounts,
@@ -306,7 +306,8 @@ impl Play<'_> {
         self.look();
     }
 
-    /// A reader sees each request once; without strangers that write to the claims, it sees all open ones, with their bytes.
+    /// Checks the view of a reader of the memory. Unless the stranger writes to the claims, the reader sees each open request
+    /// once, with its bytes.
     fn look(&mut self) {
         let seen = self.memory.inspect().expect("memory can be read");
         let mut texts = Vec::new();
@@ -373,13 +374,14 @@ impl Play<'_> {
         self.look();
     }
 
-    /// Most of a part is never used.
+    /// Returns the offset of a word in the first bytes of `part`: the rest of a part is mostly unused.
     fn place_in(&mut self, part: &Range<usize>) -> u64 {
         const USED: usize = 180;
         (part.start + self.source.below(USED.min(part.len() / 8)) * 8) as u64
     }
 
-    /// In every state, a worker that follows the rules can answer all remaining requests, and nothing is lost.
+    /// Checks that, in every state, a worker that follows the rules can answer all remaining requests, and that nothing is
+    /// lost.
     fn end(&mut self) {
         self.players.truncate(STRANGER);
         self.edge.report_death(STRANGER as u32);

@@ -3,7 +3,7 @@
 use oribi_proto::proxy_protocol::{Client, LONGEST, Step, Versions, read};
 use std::net::IpAddr;
 
-/// The first byte of `data` chooses which versions are accepted.
+/// Checks a PROXY header. The first byte of `data` chooses which versions are accepted.
 pub fn check(data: &[u8]) {
     let [choice, bytes @ ..] = data else { return };
     let versions = [Versions::One, Versions::Two, Versions::Both][usize::from(choice % 3)];

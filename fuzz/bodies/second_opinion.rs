@@ -1,16 +1,16 @@
-//! Gives the heads that the machine has accepted to httparse. httparse is more lenient, so it must accept them too, and must
-//! read the same from them.
+//! Passes the heads that the machine has accepted to httparse. httparse is more lenient than the machine, so it must accept
+//! these heads too, and must parse them into the same parts.
 
 use crate::transcript::Item;
 
-/// The number of fields that are compared: the same as the usual limit.
+/// The most fields that httparse parses, which is the usual limit of the machine.
 const FIELDS: usize = 100;
 
-/// Writes the head of `item` out again and lets httparse read it.
+/// Writes the head of `item` as text, and lets httparse parse this text.
 pub fn check(item: &Item) {
     let Item::Head(head) = item else { return };
-    // httparse accepts neither characters that URIs exclude nor bytes that are not UTF-8. The machine does, because clients
-    // send them.
+    // httparse rejects characters that are not allowed in URIs, and bytes that are not UTF-8. The machine accepts them, because
+    // clients send them.
     if head.target.iter().any(|byte| b"\"<>\\^`{|}".contains(byte) || !byte.is_ascii()) {
         return;
     }

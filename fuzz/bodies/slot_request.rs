@@ -2,7 +2,7 @@
 
 use oribi_ipc::slot::{Stored, size_for_summary, summarize};
 
-/// Reads `data` as a worker does, and as a process that only summarizes it; returns whether it is a request.
+/// Reads `data` as a worker does, and as a process that only summarizes requests. Returns whether `data` is a request.
 pub fn check(data: &[u8]) -> bool {
     let mut stored = Stored::default();
     let is_request = stored.read(data).is_ok();

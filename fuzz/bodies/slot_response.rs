@@ -4,7 +4,7 @@ use oribi_ipc::slot::{Content, Head, Heads, encode_head, encode_interim, encode_
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Limits, Machine, Preset};
 
-/// Reads `data` as an edge does, and sends the result; returns whether anything was sent.
+/// Reads `data` as an edge does, and writes the result for a client. Returns whether anything was written.
 pub fn check(data: &[u8]) -> bool {
     let mut heads = Heads::default();
     let once = heads.read(data, |head| pass_on(data, head));
@@ -44,7 +44,7 @@ fn pass_on(data: &[u8], Head { head, content }: Head<'_>) -> bool {
     true
 }
 
-/// Ends a response in chunks with trailers; returns whether they were sent.
+/// Ends a response in chunks with these trailers. Returns whether the trailers were written.
 fn end(mut machine: Machine, trailers: &[FieldPair<'_>]) -> bool {
     let (mut head, mut out) = (Vec::new(), Vec::new());
     machine
@@ -68,7 +68,7 @@ fn machine() -> Machine {
     machine
 }
 
-/// A reader sees one head with that status, and not more fields than the worker's and the machine's own.
+/// Checks that `out` is one head with that status, and has no more fields than those of the worker and of the machine.
 fn check_lines(out: &[u8], status: u16, fields: usize) {
     const OWN: usize = 2;
     let text = out.strip_suffix(b"\r\n\r\n").expect("the empty line at the end");

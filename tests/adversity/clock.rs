@@ -1,7 +1,8 @@
-//! A wall clock that jumps: it is set, or it was wrong until the network came up. Nothing that waits looks at it.
+//! The wall clock jumps, because it is set, or because it was wrong until the network came up. Nothing that waits may depend on
+//! the wall clock.
 //!
-//! The clock of the machine stays as it is. A library that is loaded before all others moves the time of the C library, for
-//! the server, its apps and their languages.
+//! The clock of the machine does not change. Instead, a library that is loaded before all others changes the time that the C
+//! library reports to the server, its apps and their languages.
 
 use crate::connection::Connection;
 use crate::pressure::Pressure;
@@ -27,7 +28,7 @@ fn library() -> &'static Path {
     })
 }
 
-/// Moves the clock of `site` by so many seconds.
+/// Moves the clock that the server sees by `seconds`.
 fn jump(clock: &Path, seconds: i64) {
     // The library has mapped it: the same file, and eight bytes at once.
     use std::os::unix::fs::FileExt;
@@ -35,13 +36,13 @@ fn jump(clock: &Path, seconds: i64) {
     file.write_all_at(&seconds.to_ne_bytes(), 0).expect("it is ours");
 }
 
-/// By how many seconds the clock of an app differs from that of the machine.
+/// Returns the number of seconds by which the clock of an app differs from the clock of the machine.
 fn shift(site: &Site) -> i64 {
     let told: i64 = site.get("/time?0").and_then(|text| text.trim().parse().ok()).expect("it is a number");
     told - SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_secs() as i64
 }
 
-/// Whether lines of this log were written at hours of the day that no test takes.
+/// Whether the time stamps in this log differ by hours, more than any test takes.
 fn stamps_differ_by_hours(log: &str) -> bool {
     let hours: Vec<u32> = log.lines().filter_map(|line| line.split_once('T')?.1.split_once(':')?.0.parse().ok()).collect();
     hours.iter().any(|hour| hour.abs_diff(hours[0]) > 1)

@@ -12,7 +12,8 @@ crate::in_shape!(ruby_alone, Ruby, Edge::Off, an_app_may_clear_its_environment, 
 crate::in_shape!(lua, Lua, Edge::On, the_servers_own_variables_are_hidden_from_apps);
 crate::in_shape!(lua_alone, Lua, Edge::Off, the_servers_own_variables_are_hidden_from_apps);
 
-/// An app that answers with the names of variables that it has seen while it was loaded, and then clears or changes its environment.
+/// Returns an app that answers with the names of variables that it has seen while it was loaded. It clears or changes its
+/// environment after that.
 fn app(language: Language) -> &'static str {
     match language {
         Language::Perl => {
@@ -57,7 +58,7 @@ fn an_app_may_clear_its_environment(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// Upgrades the server, and waits until the new one is alone.
+/// Upgrades the server, and waits until only the new server is left.
 pub fn upgrade(server: &Server) {
     server.signal(Signal::USR2);
     let is_first = |process: u32| ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role));

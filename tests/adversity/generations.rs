@@ -33,7 +33,7 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// No rollback is possible: the processes of the generation before have ended, and its files are deleted.
+/// A generation that has served cannot be restored: its processes have ended, and its files are deleted.
 fn generations_that_have_served_are_replaced_at_once(language: Language, edge: Edge) {
     let site = Site::start(language, edge, &[]);
     let pressure = Pressure::on(&site, edge);

@@ -1,5 +1,6 @@
-//! Starts under everything odd that a parent can leave: signals that are ignored or blocked, low limits, closed descriptors, strange
-//! masks, environments and directories. The server answers, or ends with a message that names the cause.
+//! Starts the server with everything unusual that it can inherit from its parent: ignored or blocked signals, low limits,
+//! closed descriptors, and unusual masks, environments and directories. The server must answer, or end with a message that
+//! names the cause.
 
 use crate::client::{Target, get_from};
 use crate::server::{Folder, Server, wait_for};
@@ -61,10 +62,10 @@ crate::in_shape!(
     files_at_their_limit_end_no_process
 );
 
-/// A way to start the server: the shell's commands before, and the cause in the log if it cannot serve like this (empty if it
-/// can).
+/// A way to start the server. `script` has the commands of a shell. If the server cannot serve like this, the log must name the
+/// cause; otherwise the cause is empty.
 struct Row {
-    /// `$FOLDER` is one of the test's. The arguments are executed by `"$@"`.
+    /// The commands. `$FOLDER` is a folder of the test, and `"$@"` executes the server.
     script: &'static str,
     cause: &'static [&'static str],
 }
@@ -123,7 +124,7 @@ fn limits_and_signals(language: Language, edge: Edge) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All signals that have names, except those that cannot be ignored.
+/// Tests all signals that have names, except those that cannot be ignored.
 fn each_signal(language: Language, edge: Edge) {
     let mut wrong = Vec::new();
     for number in (1..=31).filter(|number| ![9, 19].contains(number)) {
@@ -135,7 +136,7 @@ fn each_signal(language: Language, edge: Edge) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// `bash` that does so before it executes the server, and a folder of the test's.
+/// Returns a `bash` that runs `script`, which executes the server, and a folder for the test.
 fn shell(script: &str) -> (Command, Folder) {
     let folder = Folder::new();
     let mut command = Command::new("/bin/bash");
@@ -143,7 +144,7 @@ fn shell(script: &str) -> (Command, Folder) {
     (command, folder)
 }
 
-/// Starts the server, waits for an answer and stops it; returns the fault.
+/// Starts the server, waits for an answer and stops the server. Returns the fault, if there is one.
 fn start(language: Language, edge: Edge, row: &Row) -> Option<String> {
     let (command, folder) = shell(row.script);
     let path = folder.file("socket");
@@ -179,7 +180,7 @@ fn a_request_is_interrupted_whatever_was_blocked(language: Language, edge: Edge)
     site.stop();
 }
 
-/// A response of some 300,000 bytes, of which a worker can keep at most as much as the pool has room for.
+/// Returns an app whose response has 300,000 bytes. A worker can keep only as many of these as the pool has room for.
 fn large(language: Language) -> &'static str {
     match language {
         Language::Perl => "sub { [200, ['Content-Type' => 'text/plain'], ['x' x 300_000]] };\n",

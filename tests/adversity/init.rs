@@ -1,5 +1,5 @@
-//! A server as process 1 of its own world of processes, as in a container without an init; and servers whose first process is
-//! killed.
+//! Tests of a server that is process 1 of a PID namespace, as in a container without an init, and of servers whose first
+//! process is killed.
 
 use crate::client::Target;
 use crate::pressure::Pressure;
@@ -17,14 +17,14 @@ crate::everywhere!(
     whoever_kills_the_first_process_ends_everything,
 );
 
-/// A command that executes what follows as process 1. Only root may do that.
+/// Returns a command that executes its arguments as process 1 of a new PID namespace. This needs root.
 fn as_process_1() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(program());
     command
 }
 
-/// Process 1 of the world below this command, by its number outside.
+/// Returns the id that process 1 of that namespace has outside of it.
 fn process_1(server: &Server) -> u32 {
     wait_for("process 1 (is this root?)", || children(server.pid()).first().copied())
 }
@@ -141,7 +141,7 @@ fn whoever_kills_the_first_process_ends_everything(language: Language, edge: Edg
     }
 }
 
-/// `plackup` or `rackup` with an app, as its own command line would be.
+/// Starts `plackup` or `rackup` with an app, as a user would from a command line.
 fn classic(language: Language, edge: &str, prefix: &[&str]) -> (Server, SocketAddr, crate::server::Folder) {
     let folder = crate::server::Folder::new();
     let host = |path: &str| format!("{}/../../hosts/{path}", env!("CARGO_MANIFEST_DIR"));
@@ -197,8 +197,8 @@ fn plackup_and_rackup_are_good_first_processes_too() {
     }
 }
 
-/// The sockets are start_server's: when that is killed, its server continues until it is told to stop, as under any other
-/// program that lends it sockets, and then nothing is left.
+/// start_server opens the sockets. When it is killed, its server continues until it gets the order to stop, as under any other
+/// program that lends it sockets. After that, no process is left.
 #[test]
 fn below_start_server_nothing_is_left_either() {
     let mut command = Command::new("start_server");

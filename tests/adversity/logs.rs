@@ -20,14 +20,14 @@ crate::everywhere!(
     a_folder_of_logs_may_vanish,
 );
 
-/// `oribi` below a shell that prepares something: `$0` is `path`.
+/// Returns `oribi` below a shell that first runs `script`, in which `$0` is `path`.
 fn below(script: &str, path: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{script} && exec \"$@\"")]).arg(path).arg(program());
     command
 }
 
-/// Requests whose app dies, each of which is in the error log.
+/// Sends requests at which the app raises an error; the error log reports each of them.
 fn let_die(site: &Site, times: usize) {
     for number in 0..times {
         let answer = get_from(&site.target(), &format!("/die?{number}")).expect("it has an answer");
@@ -35,7 +35,7 @@ fn let_die(site: &Site, times: usize) {
     }
 }
 
-/// Has the app loaded again when the log cannot show it.
+/// Reloads the app, at a time when the log cannot report it.
 fn reload_unseen(site: &Site) {
     let before = site.titled("worker");
     site.server.signal(Signal::HUP);
@@ -89,7 +89,7 @@ fn a_full_disk_costs_lines_and_nothing_else(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// Writes until nothing more fits.
+/// Writes to a named pipe until it is full.
 fn fill(path: &Path) {
     let mut file = File::create(path).expect("the folder is writable");
     for size in [4096, 64, 1] {
@@ -129,7 +129,7 @@ impl Reader {
     }
 }
 
-/// A server whose standard error is read by the reader that is given with it.
+/// Starts a server whose standard error goes to a named pipe. Also returns the reader of the pipe.
 fn start_with_reader(language: Language, edge: Edge) -> (Site, Reader) {
     let folder = crate::server::Folder::new();
     let path = folder.file("pipe");
@@ -154,7 +154,7 @@ fn a_log_whose_reader_has_gone_is_no_reason_to_stop(language: Language, edge: Ed
 }
 
 fn a_log_whose_reader_stalls_is_not_waited_for(language: Language, edge: Edge) {
-    /// The messages of so many requests do not fit into a pipe.
+    /// The number of requests whose messages together do not fit into a pipe.
     const MANY: usize = 1200;
     let (site, mut reader) = start_with_reader(language, edge);
     let pressure = Pressure::on(&site, edge);
@@ -193,7 +193,7 @@ fn a_named_pipe_without_a_reader_is_no_reason_to_stop(language: Language, edge: 
     site.stop();
 }
 
-/// Ends the workers and the edges of a server by force: others must take their places.
+/// Kills the workers and the edges of a server, and waits until others have taken their places.
 fn kill_all(site: &Site, edge: Edge) {
     let before = site.titled("worker");
     let edges = site.titled("edge");

@@ -1,8 +1,8 @@
-//! Troubles that a server must survive: apps that break while they are loaded or soon after, orders in the wrong moment, full
-//! disks and log readers that stall, leftovers of dead servers, clocks that jump, and being process 1. With an app of each
-//! language, with edges and without, and with clients that check every byte and count every connection.
+//! Troubles that a server must survive: apps that break while they are loaded or soon after, orders at the wrong moment, full
+//! disks, log readers that stall, leftovers of dead servers, clocks that jump, and being process 1. The tests run with an app
+//! of each language, with edges and without, and with clients that check every byte and count every connection.
 //!
-//! `apps/` holds the same app three times; `app.psgi` lists its behaviours.
+//! `apps/` has the same app in three languages; `app.psgi` lists its behaviours.
 
 mod clock;
 mod environment;
@@ -30,7 +30,7 @@ macro_rules! everywhere {
     };
 }
 
-/// Makes a test of each function for one language and shape.
+/// Makes a test of each function, for one language, with or without an edge.
 macro_rules! in_shape {
     ($module:ident, $language:ident, $edge:expr, $($test:ident),*) => {
         mod $module {

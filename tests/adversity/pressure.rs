@@ -6,9 +6,9 @@ use crate::site::{Edge, Site};
 
 /// Clients at work.
 pub struct Pressure {
-    /// With edges: sixteen connections that nothing may close. Every byte is checked.
+    /// With edges: sixteen connections that must never close. Every byte is checked.
     kept: Option<load::Load>,
-    /// Without: four clients that keep their connections as long as the server does.
+    /// Without edges: four clients that keep their connections as long as the server does.
     polite: Option<client::Load>,
     short: client::Load,
 }
@@ -31,7 +31,7 @@ impl Pressure {
         self.short.wait_for_more(10);
     }
 
-    /// Every request got the expected answer, and no kept connection was closed.
+    /// Checks that every request got the expected answer, and that no kept connection was closed.
     pub fn must_have_been_perfect(self, what: &str) {
         let (kept, lost) = self.stop();
         if let Some(report) = kept {
@@ -40,8 +40,8 @@ impl Pressure {
         assert_eq!(lost, [""; 0], "{what}");
     }
 
-    /// The same, but requests may have been lost with the workers that had them: then there is a 502 with an edge, and a connection
-    /// without an answer otherwise.
+    /// Checks the same, but permits that requests were lost together with the workers that were answering them. With an edge
+    /// such a request gets a 502; without one, the connection ends without an answer.
     pub fn must_have_lost_only_what_workers_had(self, what: &str) {
         let (kept, lost) = self.stop();
         if let Some(report) = kept {

@@ -11,7 +11,8 @@ use std::process::Command;
 crate::everywhere!(a_reload_serves_the_release_to_which_the_link_leads, a_directory_that_is_gone_is_no_reason_to_end);
 crate::in_shape!(bundled, Ruby, Edge::On, the_gemfile_is_that_of_the_release);
 
-/// An app that answers with its release, which is in a file of its own, and with that in the directory it was loaded in.
+/// Returns an app that answers with its release twice: as it is in a file of the app, and as it is in the directory in which
+/// the app was loaded.
 fn app(language: Language, release: &str) -> String {
     match language {
         Language::Perl => format!(
@@ -27,7 +28,7 @@ fn app(language: Language, release: &str) -> String {
     }
 }
 
-/// Makes a release and has the link lead to it.
+/// Writes a release, and points the symbolic link to it.
 fn deploy(folder: &Path, language: Language, release: &str) {
     let directory = folder.join("releases").join(release);
     std::fs::create_dir_all(&directory).expect("the folder is ours");
@@ -39,7 +40,7 @@ fn deploy(folder: &Path, language: Language, release: &str) {
     std::fs::rename(folder.join("next"), folder.join("current")).expect("the folder is ours");
 }
 
-/// Serves the release to which the link leads, started there as by a shell.
+/// Starts a server for the release to which the link points, in the way a shell does from there.
 fn start(language: Language, edge: Edge, change: impl FnOnce(&Path, &mut Command)) -> Site {
     let folder = Folder::new();
     deploy(&folder.0, language, "1");

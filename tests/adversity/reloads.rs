@@ -16,7 +16,7 @@ crate::everywhere!(
     a_second_stop_skips_the_delay_and_a_third_ends_everything,
 );
 
-/// Longer than signals that count as echoes of each other.
+/// A time that is longer than that in which repeated signals count as one.
 const NO_ECHO: Duration = Duration::from_millis(300);
 
 fn ten_reloads_in_a_row_lose_nothing(language: Language, edge: Edge) {
@@ -35,7 +35,7 @@ fn ten_reloads_in_a_row_lose_nothing(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// Clients that leave when the server announces its end, until the server is gone.
+/// Starts clients that close a connection when the server announces its end, and that continue until the server is gone.
 fn leaving(site: &Site) -> [client::Load; 2] {
     let manners = [Manner::KeepAlive, Manner::ConnectionPerRequest];
     let loads = manners.map(|manner| client::Load::start(&site.target(), 4, manner));

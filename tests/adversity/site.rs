@@ -29,7 +29,7 @@ impl Language {
         }
     }
 
-    /// Whether a process of its own loads the app for all workers.
+    /// Whether a separate process, the mold, loads the app for all workers.
     pub fn has_mold(self) -> bool {
         self != Self::Lua
     }
@@ -60,7 +60,7 @@ impl Plan {
         Self::below(Command::new(program()), language, edge, arguments)
     }
 
-    /// The same, where `command` executes what follows as arguments.
+    /// The same below `command`, which executes its arguments.
     pub fn below(command: Command, language: Language, edge: Edge, arguments: &[&str]) -> Self {
         Self::of_app(command, language, Folder::new(), &language.app(), edge, arguments)
     }
@@ -83,13 +83,13 @@ impl Plan {
         Self { language, folder, command }
     }
 
-    /// Starts it, and leaves the result open. The folder belongs to its app.
+    /// Starts the server without waiting for an answer. The folder belongs to the app.
     pub fn run(self) -> (Folder, Server) {
         let Self { folder, mut command, .. } = self;
         (folder, Server::run(&mut command))
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts the server, and waits until it answers.
     pub fn start(self) -> Site {
         self.start_with(|server| {
             assert!(server.exit_status().is_none(), "it has ended: {}", server.log());
@@ -97,14 +97,14 @@ impl Plan {
         })
     }
 
-    /// The same for a server whose log is what `log` gives.
+    /// The same, for a server whose log `log` returns.
     pub fn start_with(self, log: impl FnMut(&mut Server) -> String) -> Site {
         let site = self.announced(log);
         wait_until("the first answer", || site.get("/fast?0").is_some_and(|content| content == "fast 0\n"));
         site
     }
 
-    /// The same for an app that answers in another way.
+    /// The same, for an app that must answer `target`.
     pub fn start_and_look(self, target: &str) -> Site {
         let site = self.announced(|server| {
             assert!(server.exit_status().is_none(), "it has ended: {}", server.log());
@@ -147,7 +147,7 @@ impl Site {
         text.starts_with("HTTP/1.1 200").then(|| text.split_once("\r\n\r\n").map(|(_, content)| content.to_owned()))?
     }
 
-    /// Sets the way in which the app is loaded from now on: see `app.psgi`; `None` for well.
+    /// Sets how the app behaves while it is loaded from now on: see `app.psgi`. `None` lets it load without trouble.
     pub fn set_load(&self, word: Option<&str>) {
         let file = self.folder.file("load");
         match word {
@@ -156,7 +156,7 @@ impl Site {
         }
     }
 
-    /// The number of times that the log has one of these texts.
+    /// Returns how often the log contains any of these texts.
     pub fn count(&self, texts: &[&str]) -> usize {
         let log = self.server.log();
         texts.iter().map(|text| log.matches(text).count()).sum()
@@ -172,7 +172,7 @@ impl Site {
         self.count(&["the app could not be reloaded", "the current workers stay"])
     }
 
-    /// All processes of the server, the first one left out.
+    /// Returns the ids of all processes of the server but the first.
     pub fn processes(&self) -> Vec<u32> {
         let mut found = children(self.server.pid());
         let mut next = 0;
@@ -183,14 +183,13 @@ impl Site {
         found
     }
 
-    /// Its processes with titles that begin like this.
+    /// Returns the ids of the server's processes whose titles begin with `beginning`.
     pub fn titled(&self, beginning: &str) -> BTreeSet<u32> {
         let beginning = format!("oribi: {beginning}");
         self.processes().into_iter().filter(|process| title(*process).starts_with(&beginning)).collect()
     }
 
-    /// Waits until the server is in the state of its start: two workers that are not among `before`, and nothing else of the
-    /// past.
+    /// Waits until the server has two workers that are not among `before`, and no other processes than after its start.
     pub fn wait_for_others(&self, before: &BTreeSet<u32>) {
         wait_for("two new workers, and nobody else", || {
             let (workers, all) = (self.titled("worker"), self.processes());
@@ -200,14 +199,14 @@ impl Site {
         });
     }
 
-    /// Has the app loaded again and waits until that has succeeded.
+    /// Reloads the app, and waits until that has succeeded.
     pub fn reload(&self) {
         let before = self.taken_over();
         self.server.signal(Signal::HUP);
         wait_until("the reload", || self.taken_over() > before);
     }
 
-    /// Tells it to stop, and waits for its end, which must be a good one.
+    /// Stops the server, and checks that it ends with status 0.
     pub fn stop(mut self) {
         self.server.signal(Signal::TERM);
         assert_eq!(self.server.wait(), 0, "{}", self.server.log());

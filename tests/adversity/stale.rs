@@ -60,7 +60,8 @@ fn native(pid_file: &Path) -> Server {
     Server::run(command.env("ORIBI_CONTROL", "off"))
 }
 
-/// For any content: the number may now be that of any process, as after a crash and in each container.
+/// A pid file may have any content: the process id in it may now belong to another process, as after a crash, or in each
+/// container.
 #[test]
 fn a_pid_file_is_overwritten_whatever_it_says() {
     let folder = Folder::new();

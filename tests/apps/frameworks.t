@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: the example apps of the frameworks answer right, straight from oribi and behind nginx over TCP and a Unix socket.
+# Property: the example apps of the frameworks answer correctly, without a proxy and behind nginx over TCP and a Unix socket.
 
 use v5.36;
 use FindBin;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: programs that an app runs get the environment that it gives them, and the client's content: git clones from and
-# pushes to git's own CGI program, and gitweb shows what was pushed, in processes and threads.
+# Property: programs that an app runs get the environment that the app gives them, and the content of the client. git clones
+# from and pushes to its own CGI program, and gitweb shows the pushed commits, with processes and with threads.
 
 use v5.36;
 use File::Temp ();

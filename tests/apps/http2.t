@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# Property: an app of each language is reached by real clients that speak HTTP/2, with an edge and without one: requests side by side
-# on one connection, large content in both directions, small windows, and none of it held up by an app that takes long.
+# Property: real clients that speak HTTP/2 reach an app of each language, with an edge and without one. They send several
+# requests at once on one connection, transfer large content in both directions, and use small windows; an app that takes long
+# delays none of it.
 
 use v5.36;
 use FindBin;

@@ -20,8 +20,8 @@ use Test::WebServer::Nginx;
 
 my $random = encode_base64(content_of(random_file(300_000)->filename), q());
 
-# The work of users and an administrator with the three hosts at PORT; in the middle of it SERVER gets a HUP, which is done when
-# its log has REPLACED.
+# Does the work of users and of an administrator at the three hosts at PORT. In the middle of it, SERVER gets a HUP; the reload
+# is complete when its log has REPLACED.
 sub works ($port, $server, $replaced, $scheme = 'http') {
     my ($test, $auth, $manager) = map { "$scheme://$_.example.com:$port" } qw(test1 auth manager);
     my $browser = Test::Browser->new($test, $auth, $manager);

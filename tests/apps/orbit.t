@@ -20,7 +20,7 @@ sub blog () {
     for my $file (glob "$samples/blog/*") {
         copy($file, "$folder") or die "$file: $!";
     }
-    # The sample asks the wrong variable for its cache, and does not say the name that its tables begin with: lua5.1 does not load
+    # The sample names the wrong variable for its cache, and does not name the prefix of its tables; so plain lua5.1 cannot load
     # it either.
     my $app = content_of("$folder/blog.lua") =~ s/= orbit\.cache\.new/= orcache.new/r =~ s/orbit\.new\(\)/orbit.new("blog")/r;
     open my $out, '>', "$folder/blog.lua" or die "blog.lua: $!";

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: what happens to processes costs no client an answer that it could have had.
+# Property: no client loses an answer because of what happens to processes, unless the process that had the answer was lost.
 
 use v5.36;
 use FindBin;

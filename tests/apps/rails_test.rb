@@ -16,8 +16,8 @@ class RailsTest < Minitest::Test
   ONE_WORKER = [1, 5].freeze
   TWO_WORKERS = [2, 1].freeze
 
-  # The ways to start the app on a port. Where no number of workers and threads is given, it comes from the environment and
-  # from config/puma.rb, which Rails has generated for Puma.
+  # The ways to start the app on a port. A command without the numbers of workers and threads takes them from the environment,
+  # and from config/puma.rb, which Rails has generated for Puma.
   COMMANDS = {
     "oribi config.ru" => lambda do |port, workers, threads|
       %W[#{ServerProcess::ORIBI} config.ru --host 127.0.0.1 --port #{port} --workers #{workers} --threads #{threads}]

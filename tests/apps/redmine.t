@@ -19,8 +19,8 @@ my @patience = ('--queue-timeout', 120);
 my $file = random_file(300_000);
 my $sent = content_of($file->filename);
 
-# The work of a user; in the middle of it SERVER gets a HUP. A request for the bytes from 1000 to 1999 of a file gets PART,
-# which is the whole file if Redmine sends it.
+# Does the work of a user at URL; in the middle of it, SERVER gets a HUP. A request for the bytes from 1000 to 1999 of a file
+# must get PART, which is the whole file if Redmine sends the file itself.
 sub works ($url, $server, $part) {
     my $browser = Test::Browser->new($url);
     $browser->visit('/my/page');

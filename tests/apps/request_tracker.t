@@ -73,8 +73,9 @@ sub deliver_letter ($url) {
     return close $gate;
 }
 
-# Ends SERVER, which has not complained of anything but the wrong password. At the end of an interpreter, Perl destroys the
-# remaining objects in no particular order, so a destructor of the app may look for a logger that has gone.
+# Ends SERVER, and checks that it has complained only of the wrong password. When an interpreter ends, Perl destroys the
+# remaining objects in no particular order, so a destructor of the app may look for a logger that is gone; such a complaint is
+# permitted.
 sub ends_quietly ($server) {
     is $server->stop, 0, 'TERM ends it with status 0';
     my $expected = qr/FAILED LOGIN for root|[(]in cleanup[)] .* during global destruction[.]\z/;

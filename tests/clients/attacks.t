@@ -14,8 +14,8 @@ use Test::More;
 use Test::Oribi;
 use Time::HiRes qw(sleep);
 
-# The end of each attack by the server. ENHANCE_YOUR_CALM is 11, COMPRESSION_ERROR 9, REFUSED_STREAM 7, PROTOCOL_ERROR 1. The
-# allowances are 100 requests that are given up and 10,000 frames that bring nothing.
+# How the server ends each attack. The error codes are: ENHANCE_YOUR_CALM 11, COMPRESSION_ERROR 9, REFUSED_STREAM 7 and
+# PROTOCOL_ERROR 1. The server tolerates 100 cancelled requests, and 10,000 frames that have no effect.
 my $ended = <<'ENDED';
 rapid reset: GOAWAY 11 within 200
 made to reset by a window of 0: GOAWAY 11 within 200

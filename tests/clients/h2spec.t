@@ -17,8 +17,8 @@ for my $edge (qw(on off)) {
     my $said = output_of($h2spec, '--tls', '--insecure', '--host', '127.0.0.1', '--port', $https, '--timeout', 20);
     like($said, qr/^145 tests, 145 passed, 0 skipped, 0 failed$/m, "over TLS, edge $edge") or diag($said);
 
-    # Where HTTP/1 is also spoken, a client that does not begin with the preface gets an answer of HTTP/1: 400. The bytes
-    # after `PRI * HTTP/2.0` must be the rest of the preface.
+    # On the port for HTTP/1 and HTTP/2, a client that does not begin with the preface gets the answer 400 of HTTP/1. But if the
+    # input begins with `PRI * HTTP/2.0`, the rest of the preface must follow.
     $said = output_of($h2spec, '--host', '127.0.0.1', '--port', $http, '--timeout', 20);
     like($said, qr/^145 tests, 144 passed, 0 skipped, 1 failed$/m, "in clear text, edge $edge") or diag($said);
     my ($failures) = $said =~ /^Failures:(.*)/ms;

@@ -54,8 +54,8 @@ for (['app.psgi', 'on'], ['app.ru', 'on'], ['app.lua', 'on'], ['app.psgi', 'off'
         } else {
             is(scalar(() = $said =~ /: 0 failed/g), 4, 'no request has failed') or diag($said);
         }
-        # A reload that is overtaken by the next one is interrupted, which Ruby reports; in the middle of its own start
-        # RubyGems does.
+        # If a reload is overtaken by the next one, the process that loads the app is interrupted, and Ruby reports that; during
+        # the start of Ruby itself, RubyGems does.
         my $ended      = qr/SIGTERM|<internal:[^>]*(?:kernel_require|gem_prelude)/;
         my @complaints = grep { !/cannot use the certificate|$ended/ } $oribi->complaints;
         is_deeply(\@complaints, [], 'nothing else is complained of');

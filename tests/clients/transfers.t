@@ -83,8 +83,8 @@ for my $app (qw(app.psgi app.ru app.lua)) {
 
 # The number of endless responses whose end the app has seen.
 sub ended ($site) {
-    # Lua sees the end of something when it collects garbage, for the second time. These are so many requests at once, each of which
-    # takes a moment, that every worker gets one.
+    # Lua notices the end of a response only at the second garbage collection. These six requests are sent at once, and each
+    # takes a moment, so every worker gets at least one.
     for my $time (1, 2) {
         output_of('curl', '-sSZ', '--fail', '-o', '/dev/null', "$site->{http}/collect?[1-6]");
     }

@@ -24,8 +24,8 @@ crate::in_language!(
     an_upgrade_keeps_ordering
 );
 
-/// The ports of one authority and of the server for which it gives certificates. Its address in the loopback network belongs to one
-/// test alone.
+/// The ports of an authority and of the server for which it issues certificates. Each test uses another address of the loopback
+/// network.
 const DIRECTORY: u16 = 14_000;
 const MANAGEMENT: u16 = 15_000;
 const NAMES: u16 = 8053;
@@ -40,7 +40,7 @@ struct Authority {
 }
 
 impl Authority {
-    /// One that does not run yet.
+    /// Creates an authority that does not run yet.
     fn new() -> Self {
         static COUNT: AtomicU8 = AtomicU8::new(1);
         let [high, low] = (std::process::id() as u16).to_be_bytes();
@@ -55,12 +55,13 @@ impl Authority {
         Self { address, folder, processes: RefCell::default() }
     }
 
-    /// Starts it. Its certificates live for `life` seconds, and it asks for proof at `port`, or at that of HTTPS.
+    /// Starts the authority. Its certificates are valid for `life` seconds. It asks for proof by HTTP at `port`, and in TLS
+    /// handshakes at the usual port of this file.
     fn start(&self, life: u32, port: u16) {
         self.start_asking(life, port, HTTPS);
     }
 
-    /// The same; in handshakes it asks for proof at `tls_port`.
+    /// The same, but it asks for proof in TLS handshakes at `tls_port`.
     fn start_asking(&self, life: u32, port: u16, tls_port: u16) {
         let Self { address, folder, .. } = self;
         let config = format!(
@@ -118,21 +119,21 @@ impl Authority {
         self.site_without_http(language, &[&["--listen", &plain], more].concat())
     }
 
-    /// One that listens for TLS alone.
+    /// Starts a server that listens only for TLS.
     fn site_without_http(&self, language: Language, more: &[&str]) -> Site {
         let arguments = self.arguments();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
         Site::start(Launcher::Oribi, language, &arguments)
     }
 
-    /// Whether curl succeeds, and its output.
+    /// Runs curl. Returns whether it succeeds, and its output.
     fn curl(&self, arguments: &[&str]) -> (bool, String) {
         let output =
             Command::new("curl").args(["-sS", "--max-time", "50"]).args(arguments).output().expect("curl is installed");
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The same for the server, over a new connection, by a client that trusts this authority alone.
+    /// Requests a page from the server `name` by curl, over a new connection. curl trusts only this authority.
     fn ask(&self, name: &str) -> (bool, String) {
         let place = format!("{name}:{HTTPS}:{}", self.address);
         let root = self.folder.file("root");
@@ -140,13 +141,13 @@ impl Authority {
         self.curl(&["--resolve", &place, "--cacert", root.to_str().expect("UTF-8"), &url])
     }
 
-    /// The same by a client that trusts any certificate: on a slow machine a certificate that lives for seconds may have ended
-    /// before its successor was read.
+    /// Requests a page by curl, which trusts any certificate: on a slow machine, a certificate that is valid for seconds may
+    /// have expired before the server has read the next one.
     fn ask_anyhow(&self) -> (bool, String) {
         self.curl(&["-k", &format!("https://{}:{HTTPS}/fast?1", self.address)])
     }
 
-    /// The certificate that is offered: its serial number and its issuer.
+    /// Returns the serial number and the issuer of the certificate that the server offers.
     fn shown(&self) -> String {
         let address = format!("{}:{HTTPS}", self.address);
         let script =
@@ -155,8 +156,8 @@ impl Authority {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The output of `openssl s_client` for a handshake for a.example in which it offers these protocols, and whether it
-    /// succeeds.
+    /// Shakes hands for a.example by `openssl s_client`, which offers these protocols. Returns whether that succeeds, and the
+    /// output.
     fn shake_hands(&self, protocols: &str) -> (bool, String) {
         let mut openssl = Command::new("openssl");
         openssl.args(["s_client", "-connect", &format!("{}:{HTTPS}", self.address), "-servername", "a.example"]);
@@ -164,7 +165,7 @@ impl Authority {
         (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     }
 
-    /// The files of the account and the certificate.
+    /// Returns the files of the account's key and of the certificate.
     fn files(&self) -> [PathBuf; 2] {
         let folder = self.folder.file("storage").join(format!("{}_{DIRECTORY}_dir", self.address));
         ["account.pem", "a.example.pem"].map(|name| folder.join(name))
@@ -188,7 +189,8 @@ fn certificates_are_ordered_and_renewed(language: Language) {
     assert_eq!(authority.curl(&["-o", "/dev/null", "-w", "%{http_code}", &format!("{plain}a/b")]).1, "301");
 }
 
-/// The authority's certificate is offered, and another one after a while, and meanwhile every client is answered.
+/// Checks that the server offers a certificate of the authority, and another one after a while, and that every client is
+/// answered meanwhile.
 fn expect_an_order_and_a_renewal(authority: &Authority, site: &Site) {
     wait_until("the authority's certificate is offered", || authority.ask("b.example").0);
     let first = authority.shown();
@@ -203,8 +205,8 @@ fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
     authority.start(9, HTTP);
-    // The processes that give proof: workers of a mold, edges of a master, workers of a supervisor. An edge in a sandbox cannot
-    // open the file with it.
+    // Different processes show the proof: workers of a mold, edges of a master, or workers of a supervisor. An edge in a
+    // sandbox cannot open the file with the proof.
     let edge = if language == Language::Ruby { &["--edge", "on", "--edge-sandbox", "try"][..] } else { &["--edge", "off"] };
     let site = authority.site_without_http(language, edge);
     expect_an_order_and_a_renewal(&authority, &site);

@@ -25,10 +25,10 @@ mod perl_alone {
     }
 }
 
-/// The limit of a worker, in bytes: far more than that of an app that has just started.
+/// The memory limit of a worker, in bytes: far more than an app needs that has just started.
 const LIMIT: u64 = 128 << 20;
 
-/// So many requests a second that a replacement is there before the old worker has got much larger.
+/// A load of so few requests a second that a replacement is ready before the old worker has become much larger.
 fn leaking() -> Plan {
     Plan { connections: 8, pace: Some(Duration::from_millis(4)), requests: None, question: Question::leak }
 }
@@ -37,15 +37,15 @@ fn steadily() -> Plan {
     Plan { connections: 16, pace: None, requests: None, question: Question::fast }
 }
 
-/// The memory of a process in bytes, shared pages in proportion; 0 if it has ended.
+/// Returns the memory of a process in bytes, with its share of shared pages (PSS); 0 if the process has ended.
 pub fn proportional(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
-/// Waits until the log says `count` times that a worker is replaced because of its memory, and gives the most memory and the most
-/// workers that were seen at the same time.
+/// Waits until the log has reported `count` replacements of workers because of their memory. Returns the most memory of all
+/// workers together, in bytes, and the most workers, that were seen at one time.
 fn watch(site: &Site, count: usize) -> (u64, usize) {
     let (mut most_memory, mut most_workers) = (0, 0);
     wait_until("workers are replaced", || {

@@ -30,12 +30,12 @@ fn counting(number: u64) -> Question {
     Question::new(format!("/count?{number}"), format!("count {number}\n"))
 }
 
-/// Orders, once there are some of each kind.
+/// Returns the number of orders in the metrics, once there are orders of each kind.
 fn orders(scrape: &Scrape) -> f64 {
     KINDS.iter().map(|kind| scrape.get(kind)).sum()
 }
 
-/// Looks at metrics again and again, in which no counter may shrink.
+/// Reads the metrics again and again, and checks that no counter shrinks.
 struct Watch {
     place: MetricsAddress,
     seen: Scrape,
@@ -62,7 +62,7 @@ impl Watch {
     }
 }
 
-/// Counts while `act` does something to the server.
+/// Loads the server while `act` does something to it. Returns the results of the load.
 fn under_load(site: &mut Site, act: impl FnOnce(&mut Site)) -> Report {
     let plan = Plan { connections: 4, pace: Some(Duration::from_millis(2)), requests: None, question: counting };
     let load = Opened::new(site.address, 4).behave(Manner::Parting).begin(plan);
@@ -172,8 +172,8 @@ fn figures_are_told_as_apps_have_named_them(language: Language) {
 
 fn figures_for_which_there_is_no_room_are_counted(language: Language) {
     let _turn = turn::beside_others();
-    // A worker whose own room is full counts only series that it has counted before, so there is one that has counted all of
-    // this.
+    // If the room of a worker is full, it counts only series that it has counted before. With a single worker, that worker has
+    // counted all series of this test.
     let (site, place) = measured(language, &["--workers", "1"]);
     let mut watch = Watch::begin(&site, place);
     let mut connection = Connection::open(site.address);
@@ -185,7 +185,7 @@ fn figures_for_which_there_is_no_room_are_counted(language: Language) {
     watch.look("what has room", |seen| orders(seen) == 3.0);
 }
 
-/// Only Perl reaches all of its memory without a library.
+/// Only for Perl, because only Perl can overwrite all of its memory without a library.
 fn nonsense_harms_nobody_else(language: Language) {
     let _turn = turn::beside_others();
     for edge in ["on", "off"] {

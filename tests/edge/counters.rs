@@ -24,7 +24,7 @@ fn controlled(language: Language, arguments: &[&str]) -> (Site, PathBuf, Folder)
     (site, path, folder)
 }
 
-/// Waits until these counters have grown by so much; they must not grow by more.
+/// Waits until these counters have grown by the expected numbers. Checks that they do not grow by more.
 fn expect<const COUNT: usize>(path: &Path, before: &Counters, expected: [(&str, u64); COUNT]) {
     let numbers = expected.map(|(_, number)| number);
     let mut seen = before.clone();
@@ -38,7 +38,7 @@ fn expect<const COUNT: usize>(path: &Path, before: &Counters, expected: [(&str, 
     });
 }
 
-/// The counters when the connection has gone by which the start of the server was seen.
+/// Returns the counters after the connection is gone by which the test saw that the server had started.
 fn at_rest(path: &Path) -> Counters {
     wait_for("rest", || {
         let counters = Counters::of(path);

@@ -1,5 +1,5 @@
-//! The consequences of deaths: a worker takes the requests inside of it along and nothing else, an edge its connections but
-//! no app, and a master everything.
+//! The consequences of killed processes. The death of a worker costs only the requests that it was answering, that of an edge
+//! its connections but no app, and that of a master everything.
 
 use crate::connection::{Connection, request};
 use crate::language::{Language, Site};
@@ -150,7 +150,7 @@ fn a_lost_request_is_tried_again_once(language: Language) {
     assert_eq!(site.inside(3), None, "a POST was tried again");
 }
 
-/// The processes whose apps answer.
+/// Returns the ids of the processes whose apps answer, when these are `count`.
 fn workers(site: &Site, count: usize) -> Vec<u32> {
     let edges = site.edges();
     let named = |process: &u32| {

@@ -1,5 +1,6 @@
-//! No process keeps a descriptor that it does not need. A worker that had the other end of a pipe, a listener or another worker's line to
-//! the edge could listen, answer or speak in another's place, and so could every program that its app forks.
+//! No process keeps a descriptor that it does not need. If a worker had the other end of a pipe, a listener, or the channel
+//! between another worker and the edge, it could listen, answer or send messages in the place of another process. So could
+//! every program that its app starts.
 
 use crate::connection::Connection;
 use crate::held::{foreign, held, holding};
@@ -16,19 +17,20 @@ crate::in_every_language![
 
 const WORKERS: usize = 2;
 
-/// Places for workers in the memory of an edge: see `scaling::places`.
+/// The number of places for workers in the memory of an edge: see `scaling::places`.
 const PLACES: usize = 2 * 64 + WORKERS;
 
-/// The part of a parent process and an edge: the edge's notes, and both ends of a line for each place, besides events.
+/// Descriptors of a parent process and of an edge: the memory, the notes of the edge, and both ends of a channel for each
+/// place. Descriptors of events are not included.
 const MEMORY: [(&str, usize); 2] = [("shared memory", 2), ("unix", 2 * PLACES)];
 
-/// The totals, to which only the first process adds.
+/// The descriptor of the totals, to which only the first process adds.
 const TOTALS: [(&str, usize); 1] = [("shared memory", 1)];
 
-/// The scoreboard of a generation, which its master reads.
+/// The descriptor of the scoreboard of a generation, which the master reads.
 const BOARD: [(&str, usize); 1] = [("shared memory", 1)];
 
-/// The part of a mold, for its workers.
+/// Descriptors that a mold has for its workers.
 const MEMORY_OF_WORKERS: [(&str, usize); 3] = [("shared memory", 1), ("unix", PLACES), ("eventfd", 1 + PLACES)];
 
 /// The socket of `oribi ctl`, which only the first process has.
@@ -56,7 +58,8 @@ fn processes(site: &Site) -> BTreeMap<String, u32> {
     found
 }
 
-/// The descriptors of a supervisor: it hears of signals, notices and reasons, and has the other ends for the next worker.
+/// Returns the descriptors of a supervisor: both ends of the pipes for signals, messages and the reasons of failures (the next
+/// worker inherits the other ends), and a pipe and a pidfd for each worker.
 fn supervisor(more: &[(&str, usize)]) -> BTreeMap<String, usize> {
     let own = [("pipe to read", 3), ("pipe to write", 3 + WORKERS), ("pidfd", WORKERS)];
     sum(&own, more)
@@ -70,7 +73,7 @@ fn sum(some: &[(&str, usize)], more: &[(&str, usize)]) -> BTreeMap<String, usize
     all
 }
 
-/// The descriptors that Ruby also opens in each of its processes.
+/// Returns the descriptors that Ruby additionally opens in each of its processes.
 fn of_runtime(language: Language) -> Vec<(&'static str, usize)> {
     match language {
         Language::Perl | Language::Lua => Vec::new(),

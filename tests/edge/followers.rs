@@ -1,5 +1,5 @@
-//! Clients that follow something: their answers stay open, and must cost other clients nothing. And answers that do not end
-//! well.
+//! Clients whose answers stay open, as those of clients that follow a feed. They must not delay other clients. Also tests
+//! answers that do not end well.
 
 use crate::connection::Connection;
 use crate::language::{Language, Site, edge};
@@ -29,7 +29,7 @@ crate::in_language!(
     an_edge_has_the_io_model_that_was_asked_for
 );
 
-/// More than a worker has large areas.
+/// More responses than there are large areas for a worker.
 const MANY: usize = 80;
 
 fn kill(process: u32) {
@@ -136,7 +136,7 @@ fn an_answer_that_ends_with_its_connection_is_whole(language: Language) {
     }
 }
 
-/// Also for a language whose threads share a lane: that is the workers' affair.
+/// This also holds for a language whose threads share a lane, because only the workers have such lanes.
 fn an_edge_has_the_io_model_that_was_asked_for(language: Language) {
     let _turn = turn::beside_others();
     for model in Model::built_in().map(Model::name) {

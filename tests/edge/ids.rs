@@ -12,14 +12,14 @@ crate::in_every_language!(
     without_an_edge_it_is_the_same,
 );
 
-/// The apps of these tests answer with a field of that name.
+/// The option that names the field in which the apps of these tests answer with the id.
 const FIELD: [&str; 2] = ["--request-id", "X-Sum"];
 
 fn is_new(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| b"0123456789abcdef".contains(&byte))
 }
 
-/// Sends a request with these lines in the head; returns the app's view of it.
+/// Sends a request with these field lines, and returns the values that the app saw.
 #[track_caller]
 fn seen(connection: &mut Connection, lines: &str) -> String {
     let head = String::from_utf8(request("GET", "/behind?1", &[])).expect("text");

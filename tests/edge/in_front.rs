@@ -23,7 +23,7 @@ fn rackup_can_have_an_edge() {
     launched(Launcher::Rackup, Language::Ruby);
 }
 
-/// Slow requests, recycled and killed workers under a launcher that is the supervisor itself.
+/// Tests slow requests, and recycled and killed workers, under a launcher that is itself the supervisor.
 fn launched(launcher: Launcher, language: Language) {
     let _turn = turn::beside_others();
     let mut site = Site::start(launcher, language, &["--workers", "2", "--max-requests", "300"]);
@@ -44,8 +44,8 @@ fn launched(launcher: Launcher, language: Language) {
     assert_eq!(site.server.wait(), 0, "it stops:\n{}", site.server.log());
 }
 
-/// Loads the server at `address` while its workers are recycled and one is killed with the request of `slow` inside; returns
-/// the load, which continues.
+/// Loads the server at `address` while its workers are recycled, and kills a worker that is answering the request of `slow`.
+/// Returns the load, which continues.
 fn workers_come_and_go(site: &mut Site, address: SocketAddr, slow: &mut Connection) -> Load {
     let load = Load::start(address, Plan { connections: 16, pace: None, requests: None, question: Question::fast });
     let mut seen = BTreeSet::new();

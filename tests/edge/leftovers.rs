@@ -9,13 +9,13 @@ use crate::turn;
 // Lua and Ruby keep unused texts until they collect garbage, which is not part of this test.
 crate::in_language!(perl, Perl, memory_of_a_burst_is_given_back);
 
-/// More than the kernel holds for both ends of a connection.
+/// A number of bytes that is larger than the kernel's buffers at both ends of a connection.
 const LENGTH: usize = 8_000_000;
 
-/// The memory that responses are seen to hold, of the 64 MiB that they may.
+/// The memory that waiting responses must reach in this test, in bytes; they may take 64 MiB.
 const HELD: u64 = 48 << 20;
 
-/// The memory that an app may keep that has made texts of this length: Perl's variables keep their memory.
+/// The memory, in bytes, that an app may keep after it has made texts of this length: Perl's variables keep their memory.
 const KEPT: u64 = 32 << 20;
 
 fn memory_of_a_burst_is_given_back(language: Language) {

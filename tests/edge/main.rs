@@ -1,9 +1,9 @@
-//! The purpose of an edge, shown with an app of each language and with clients that check every byte and count every
-//! connection: a blocked app blocks no other request, no worker takes a connection with it when it ends, and every request
-//! has an answer.
+//! Tests of what an edge is for, with an app of each language, and with clients that check every byte and count every
+//! connection. A blocked app must not block other requests, a worker that ends must not close a connection, and every request
+//! must get an answer.
 //!
-//! `apps/` holds the same app three times; its behaviours are listed in `app.psgi`. With `ORIBI_TEST_EDGE=off` the tests run
-//! against the shape without an edge, where many of them fail: that is how they were seen to be able to.
+//! `apps/` has the same app in three languages; `app.psgi` lists its behaviours. With `ORIBI_TEST_EDGE=off` the tests run
+//! against a server without an edge. Many of them fail then, which shows that they can fail.
 
 mod acme;
 mod aging;

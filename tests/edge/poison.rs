@@ -9,10 +9,10 @@ crate::in_every_language!(
     workers_that_are_ended_because_they_are_stuck_keep_nobody_waiting
 );
 
-/// A pause between starts would be longer than a test waits.
+/// A pause between the starts of workers that is longer than a test waits.
 const PAUSE: [&str; 2] = ["--respawn-interval", "1h"];
 
-/// Asks for a page that ends its worker.
+/// Sends a request that ends its worker.
 fn ask_for_death(site: &Site, edge: &str, way: &str, number: usize) {
     let mut client = Connection::open(site.address);
     client.ask(&format!("/{way}?{number}"));
@@ -23,7 +23,7 @@ fn ask_for_death(site: &Site, edge: &str, way: &str, number: usize) {
     }
 }
 
-/// Another client is answered.
+/// Checks that another client is answered.
 fn get_another(site: &Site, edge: &str, way: &str, number: usize) {
     // A worker that is about to leave may close it after its answer.
     let mut other = Connection::open(site.address);

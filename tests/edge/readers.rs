@@ -19,10 +19,10 @@ crate::in_every_language!(
     whole_responses_leave_memory,
 );
 
-/// More than the kernel holds for both ends of a connection.
+/// A number of bytes that is larger than the kernel's buffers at both ends of a connection.
 const LENGTH: usize = 8_000_000;
 
-/// Asks for a response, and takes nothing of it but its first byte, so that an app has begun with it.
+/// Sends a request, and reads only the first byte of the response, which shows that an app has begun to answer.
 pub fn slow_reader(site: &Site, target: &str) -> Wire {
     let mut wire = Wire::of_http1(site.address).expect("the server listens");
     rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 16 << 10).expect("it is ours");
@@ -31,7 +31,7 @@ pub fn slow_reader(site: &Site, target: &str) -> Wire {
     wire
 }
 
-/// Everything that is left of a response, to its end; whether that is a whole one.
+/// Returns the rest of a response, and whether the response is complete.
 fn rest_of(mut wire: Wire) -> (Vec<u8>, bool) {
     // Now it is quick.
     rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 4 << 20).expect("it is ours");

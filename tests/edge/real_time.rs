@@ -9,9 +9,9 @@ use std::process::Command;
 
 crate::in_every_language!(real_time_signals_of_the_server_do_nothing_and_all_others_end_a_process);
 
-/// Those that processes of a server send one another.
+/// The real-time signals that the processes of a server send to each other.
 const OWN: RangeInclusive<u32> = 36..=40;
-/// All that programs may use.
+/// All real-time signals that programs may use.
 const ALL: RangeInclusive<u32> = 34..=64;
 
 fn send(process: u32, signal: u32) {

@@ -22,12 +22,12 @@ mod lua_alone {
     }
 }
 
-/// The number of times that the log says that a reload has failed, in the message of a master or of a supervisor.
+/// Returns the number of failed reloads in the log, in the message of a master or of a supervisor.
 fn failures(log: &str) -> usize {
     log.matches("the app could not be reloaded").count() + log.matches("the current workers stay").count()
 }
 
-/// The workers that could not serve.
+/// Returns the ids of workers that could not serve, according to the log.
 fn failed(log: &str) -> BTreeSet<u32> {
     let lines = log.lines().filter(|line| line.contains(" before it could serve"));
     lines.filter_map(|line| line.split_once("(pid ")?.1.split_once(')')?.0.parse().ok()).collect()
@@ -81,7 +81,7 @@ fn workers_that_are_cut_off_after_a_reload_leave_the_listeners_alone(language: L
     }
 }
 
-/// Clients on kept and on short connections.
+/// Runs with clients on kept and on short connections.
 fn ten_reloads_in_a_row_close_nothing(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2"]);
@@ -108,7 +108,8 @@ fn ten_reloads_in_a_row_close_nothing(language: Language) {
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
 }
 
-/// Each comes while the workers of the one before are starting, or have just started. There is room for a few of them only.
+/// Each reload begins while the workers of the one before are starting, or have just started. There is room for only a few
+/// workers.
 fn reloads_that_overtake_one_another_leave_no_crowd(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2", "--boot-request", "/boot", "--boot-timeout", "20s"]);

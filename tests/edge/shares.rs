@@ -15,23 +15,23 @@ crate::in_every_language!(
 
 const MANY: u32 = 50;
 
-/// A client with many requests at once, each of which keeps a worker until it is released.
+/// Connects a client that sends many requests at once. Each request keeps a worker until it is released.
 fn crowd(site: &Site) -> Client {
     let requests: Vec<(u32, String)> = (1..=MANY).map(|number| (2 * number - 1, format!("/read?{number}"))).collect();
     Client::open(site.address, &requests, true)
 }
 
-/// The number of these requests that apps have begun.
+/// Returns the number of these requests that apps have begun to answer.
 fn begun(site: &Site) -> usize {
     (1..=MANY).filter(|number| site.inside((*number).into()).is_some()).count()
 }
 
-/// The bytes that apps read are not lost while this is open, even if none reads it yet.
+/// Opens the named pipe from which apps read. While it is open, bytes in the pipe are not lost, even if no app reads them yet.
 fn held_open(site: &Site) -> File {
     File::options().read(true).write(true).open(site.file("inside").join(".fifo")).expect("it is there")
 }
 
-/// Releases all but the first of them, one after the other.
+/// Receives the answers to all requests, and releases each request but the first when the one before is answered.
 fn expect_all(site: &Site, mut client: Client) {
     let _held = held_open(site);
     for count in 1..=MANY as usize {
@@ -61,7 +61,7 @@ fn a_request_of_another_client_waits_for_one_slow_request_at_most(language: Lang
     expect_all(&site, client);
 }
 
-/// The other client has the same worker.
+/// Without an edge, and with one worker, both clients have the same worker.
 fn without_an_edge_it_waits_for_one_slow_request_at_most(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "1", "--edge", "off"]);

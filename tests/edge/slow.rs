@@ -18,20 +18,20 @@ crate::in_every_language!(
     files_and_probes_are_answered_while_every_worker_is_busy,
 );
 
-/// The time that the slow requests take, and so how long others would wait for them.
+/// The duration of slow requests in seconds, which other requests would have to wait for.
 const SLOW: &str = "2";
 
 const MANY: u64 = 1000;
 
-/// Of a hundred requests 99 take at most so long, and none takes longer than the second.
+/// The limits for fast requests: 99 of 100 take at most the first time, and all take at most the second.
 const FAST: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
 
-/// A thousand requests within a second on connections that were there before.
+/// A load of a thousand requests within a second, on connections that are already open.
 fn thousand(question: fn(u64) -> Question) -> Plan {
     Plan { connections: 64, pace: Some(Duration::from_millis(1)), requests: Some(MANY), question }
 }
 
-/// Sends slow requests until `count` workers are inside of one, and gives their connections.
+/// Sends slow requests until `count` workers are answering one. Returns their connections.
 fn occupy(site: &Site, count: u64) -> Vec<Connection> {
     (1..=count)
         .map(|number| {
@@ -52,7 +52,7 @@ fn expect_slow(connections: Vec<Connection>) {
     }
 }
 
-/// Whether a report is within the bounds for fast ones; it must be perfect in any case.
+/// Returns an error if the report exceeds the limits for fast requests. Checks in any case that there were no faults.
 fn is_fast(what: &str, report: &Report) -> Result<(), String> {
     report.must_be_perfect(what);
     println!("{what}: p50 {:.1?}, p99 {:.1?}, longest {:.1?}", report.percentile(50), report.percentile(99), report.longest());
@@ -68,7 +68,7 @@ fn fast_requests_do_not_wait_for_slow_ones_in_threads(language: Language) {
     beside_slow_ones(language, &["--workers", "1", "--threads", "3"]);
 }
 
-/// With three places for requests.
+/// Measures fast requests while slow ones take some of the three places in which requests are answered.
 fn beside_slow_ones(language: Language, arguments: &[&str]) {
     let _turn = turn::alone();
     let site = language.start(arguments);
@@ -120,8 +120,8 @@ fn probe(number: u64) -> Question {
     Question::new(format!("/healthz?{number}"), crate::load::ANYTHING)
 }
 
-/// Clients that ask for more than a socket holds and take it slowly, until they are stopped; then they take the rest and check
-/// it.
+/// Requests a response that is larger than a socket holds, and reads it slowly until `stop` is set. Then reads the rest, and
+/// checks the response.
 fn read_slowly(address: SocketAddr, number: u64, stop: &AtomicBool) {
     const LENGTH: usize = 4 << 20;
     let mut connection = Connection::open(address);

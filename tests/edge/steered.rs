@@ -34,12 +34,12 @@ impl Steered {
         self.command(order).output().expect("it was built")
     }
 
-    /// An order that takes a while.
+    /// Starts an `oribi ctl` with an order that takes a while.
     pub fn begin(&self, order: &[&str]) -> Child {
         self.command(order).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built")
     }
 
-    /// The output of an order that succeeds.
+    /// Returns the output of `oribi ctl` with an order that must succeed.
     pub fn well(&self, order: &[&str]) -> String {
         let output = self.ctl(order);
         assert_eq!(output.status.code(), Some(0), "{order:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -52,7 +52,7 @@ impl Steered {
         answer[name].as_array().expect("a list").clone()
     }
 
-    /// The states of the workers that the server knows.
+    /// Returns the states of the workers, as the server reports them.
     pub fn states_of_workers(&self) -> Vec<String> {
         let processes = self.list("workers", "processes");
         let workers = processes.iter().filter(|process| process["kind"] == "worker");

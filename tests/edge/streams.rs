@@ -12,7 +12,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Asks for each target on the stream with that id, with room for the content, or none before [`Client::make_room`].
+    /// Connects, and sends a request for each target on the stream with this id. Without `has_room`, the server has no room for
+    /// content until [`Client::make_room`].
     pub fn open(address: SocketAddr, requests: &[(u32, String)], has_room: bool) -> Self {
         let (mut layer, encrypts) = way_to(address, true).expect("the server listens");
         let no_room = [&4_u16.to_be_bytes()[..], &[0; 4]].concat();
@@ -29,7 +30,7 @@ impl Client {
         Self { layer, received: Vec::new(), frames: Vec::new() }
     }
 
-    /// Receives until these are all there.
+    /// Receives frames until `are_there` is true for the frames so far.
     pub fn receive_until(&mut self, are_there: impl Fn(&[Frame]) -> bool) {
         while !are_there(&self.frames) {
             let frames = receive_frames(&mut *self.layer, &mut self.received).expect("the server goes on");
@@ -37,13 +38,13 @@ impl Client {
         }
     }
 
-    /// Receives until so many responses are whole.
+    /// Receives frames until `count` responses are complete.
     pub fn receive_whole(&mut self, count: usize) {
         let is_end = |frame: &&Frame| matches!(frame.kind, DATA | HEADERS) && frame.flags & END_STREAM != 0;
         self.receive_until(|frames| frames.iter().filter(is_end).count() == count);
     }
 
-    /// Makes room on the connection and on these streams.
+    /// Makes room for content on the connection and on these streams.
     pub fn make_room(&mut self, streams: impl IntoIterator<Item = u32>) {
         let ids = std::iter::once(0).chain(streams);
         let bytes: Vec<u8> = ids.flat_map(|id| frame(WINDOW, 0, id, &(1_u32 << 30).to_be_bytes())).collect();

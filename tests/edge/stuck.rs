@@ -1,4 +1,4 @@
-//! Apps that do not return: the client gets its 504 when the time is over, in any state of the app, and no other client
+//! Tests of apps that do not return. At the deadline the client gets a 504, in whatever the app is stuck, and no other client
 //! notices.
 
 use crate::connection::Connection;
@@ -15,13 +15,14 @@ crate::in_every_language!(
 
 const TIMEOUT: Duration = Duration::from_millis(700);
 
-/// The longest delay of a 504.
+/// The longest time from the deadline to the 504.
 const LATE: Duration = Duration::from_millis(50);
 
-/// Everything that an app can be stuck in: code of its language, sleep, a read that blocks, a regular expression, a function in C.
+/// The ways in which an app can be stuck: in a loop of its language, in a sleep, in a read that blocks, in a regular
+/// expression, and in a function in C.
 const KINDS: [&str; 5] = ["stuck", "sleep", "read", "regex", "c"];
 
-/// A request that is stuck in one of them.
+/// Returns the target of a request that makes the app stuck in this way.
 fn target(kind: &str, number: u64) -> String {
     if kind == "sleep" { format!("/sleep?{number}&20") } else { format!("/{kind}?{number}") }
 }
@@ -54,7 +55,7 @@ fn stuck_requests_are_answered_in_time(language: Language) {
     load.stop().must_be_perfect("the requests of others");
 }
 
-/// With every worker stuck, the server must kill workers, or interrupt their apps, before others are answered.
+/// If every worker is stuck, the server must kill workers, or interrupt their apps, before it can answer other requests.
 fn many_stuck_apps_block_nobody_for_long(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2", "--request-timeout", "300ms", "--request-kill", "600ms"]);

@@ -36,7 +36,7 @@ fn certificate_for(folder: &Folder, name: &str, hosts: &str) -> PathBuf {
     both
 }
 
-/// The result of curl, which trusts only this certificate.
+/// Returns the output of curl, which trusts only this certificate.
 fn curl(site: &Site, certificate: &Path, arguments: &[&str]) -> Vec<u8> {
     let port = site.address.port();
     let mut curl = Command::new("curl");
@@ -113,8 +113,8 @@ fn apps_are_served_over_tls(language: Language) {
     }
 }
 
-/// An app has taken a socket, and a process encrypts its output. That process sees the end when the app has finished, and could
-/// then also end before a slow client has all bytes.
+/// An app has taken a socket, and a process of the server encrypts the output of the app. That process sees the end of the
+/// output when the app has finished. It must not end then: a slow client may not have all bytes yet.
 fn what_an_app_has_sent_is_passed_on_when_its_process_ends(language: Language) {
     const LENGTH: usize = 8 << 20;
     let _turn = turn::beside_others();
@@ -137,15 +137,15 @@ fn what_an_app_has_sent_is_passed_on_when_its_process_ends(language: Language) {
     }
 }
 
-/// Runs openssl with these words; `FILE:name` is a file of the folder.
+/// Runs openssl with these arguments; `FILE:name` stands for the path of a file in the folder.
 fn openssl(folder: &Folder, words: &str, more: &[&str]) {
     let word = |word: &str| word.strip_prefix("FILE:").map_or_else(|| word.into(), |name| folder.file(name).into_os_string());
     let made = Command::new("openssl").args(words.split(' ').map(word)).args(more).output().expect("openssl is installed");
     assert!(made.status.success(), "{words}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// The result of curl for a request with the certificate and the key in these files of the folder: its exit status and the
-/// content.
+/// Sends a request by curl with a client certificate and a key from the folder. Returns whether curl succeeds, and the content
+/// of the answer.
 fn as_client(site: &Site, folder: &Folder, shown: Option<[&str; 2]>) -> (bool, String) {
     let mut curl = Command::new("curl");
     curl.args(["-sk", "--max-time", "50", &format!("https://{}/client", site.address)]);
@@ -198,7 +198,7 @@ fn clients_show_certificates(language: Language) {
     }
 }
 
-/// The name in the certificate that a client is shown.
+/// Returns the name in the certificate that the server offers.
 fn shown(site: &Site) -> String {
     let mut openssl = Command::new("openssl");
     let output = openssl.args(["s_client", "-connect", &site.address.to_string(), "-servername", "localhost"]).output();

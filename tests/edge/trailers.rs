@@ -30,7 +30,7 @@ fn clients_get_what_stands_behind_the_content(language: Language) {
     }
 }
 
-/// A request with chunked content of so many bytes and with trailers.
+/// Returns a request with `length` bytes of chunked content and with trailers.
 fn chunked(length: usize, trailers: &str) -> Vec<u8> {
     let head = "POST /behind HTTP/1.1\r\nHost: a\r\nX-Sum: head\r\nTransfer-Encoding: chunked\r\n\r\n";
     format!("{head}{length:x}\r\n{}\r\n0\r\n{trailers}\r\n", "x".repeat(length)).into_bytes()
@@ -41,8 +41,8 @@ fn apps_get_what_stands_behind_the_content(language: Language) {
     for edge in ["on", "off"] {
         let site = Site::start(Launcher::Oribi, language, &["--edge", edge, "--workers", "1"]);
         let mut connection = Connection::open(site.address);
-        // The second is in a file; Host is none. All are answered by the same worker, and none has the trailers of an earlier
-        // one.
+        // The content of the second request is in a file, and Host is no trailer. One worker answers all of these requests, and
+        // none of them has trailers of an earlier one.
         let trailers = "X-Sum: a\r\nGrpc-Status:0\r\nhost: b\r\nx-sum:  b \r\n";
         for (length, trailers, said) in [
             (5, trailers, "grpc-status: 0\nx-sum: a, b\nhead head\n5 bytes"),

@@ -16,7 +16,7 @@ crate::in_every_language!(
 crate::in_language!(perl_takes, Perl, an_app_that_takes_the_socket_has_it);
 crate::in_language!(ruby_takes, Ruby, an_app_that_takes_the_socket_has_it);
 
-/// Sizes around what fits into packets, buffers, slots and memory.
+/// Sizes just below and above the limits of packets, buffers, slots and memory.
 const SIZES: [usize; 12] =
     [1, 2, 1000, 4096, 16_383, 16_385, 65_535, 65_537, 262_145, (1 << 20) - 1, (1 << 20) + 1, 20_000_000];
 

@@ -4,18 +4,18 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 static TURN: RwLock<()> = RwLock::new(());
 
-/// For a test that measures: nothing else of this program runs.
+/// Waits until no other test of this program runs, and prevents others from starting, for a test that measures time.
 pub fn alone() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For a test that does not.
+/// Waits until no test that measures time is running, for any other test.
 pub fn beside_others() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries up to three times: a bound in milliseconds may be missed on a machine that has something else to do for a moment, but
-/// a server that does not keep it misses it every time. Checks that do not depend on time must panic in `attempt` itself.
+/// Calls `attempt` up to three times, until it succeeds. A busy machine may exceed a limit of milliseconds once, but a server
+/// that does not keep the limit exceeds it every time. Checks that do not depend on time must panic in `attempt`.
 pub fn best_of_three(attempt: impl Fn() -> Result<(), String>) {
     let mut misses = Vec::new();
     while misses.len() < 3 {

@@ -13,7 +13,7 @@ crate::in_language!(lua, Lua, upgrades_close_no_connection);
 
 const KEPT: usize = 32;
 
-/// One of eight requests takes so long that the upgrade finds it inside of a worker.
+/// Returns request `number` of a load. One of eight requests takes so long that a worker is answering it during the upgrade.
 fn mixed(number: u64) -> Question {
     if number.is_multiple_of(8) { Question::nap(number, 0.05) } else { Question::fast(number) }
 }
@@ -52,7 +52,8 @@ fn upgrades_close_no_connection(language: Language) {
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
 }
 
-/// A program that has called Oribi is not executed a second time: the log has the reason and the remedy.
+/// A program that has called Oribi, such as plackup, is not executed again for an upgrade. The log has the reason, and says
+/// what to do instead.
 fn is_not_upgraded(launcher: Launcher, language: Language) {
     let _turn = turn::beside_others();
     let mut site = Site::start(launcher, language, &[]);

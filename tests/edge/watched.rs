@@ -10,7 +10,8 @@ use std::process::Command;
 
 crate::in_every_language!(everything_that_tells_of_a_server_answers_while_all_workers_are_stuck);
 
-/// The call in which they are stuck, and the possible answers about their position.
+/// Returns the targets at which an app gets stuck, each with the value of `trace` that `oribi ctl backtrace` must report for
+/// it.
 fn kinds(language: Language) -> [(&'static str, &'static str); 3] {
     // Ruby leaves its own `sleep` for a question.
     let asleep = if language == Language::Ruby { "told" } else { "waits" };

@@ -10,13 +10,13 @@ const STOPS: Duration = Duration::from_secs(10);
 pub struct Budget {
     begun: Instant,
     total: Duration,
-    /// So many rounds of each course, however long they take.
+    /// The number of rounds of each course, however long they take; `None` if the time decides.
     pub rounds: Option<usize>,
-    /// Names of courses and languages; empty: all.
+    /// Names of the courses and languages to run; empty for all.
     only: Vec<String>,
 }
 
-/// The end of a course.
+/// The condition for the end of a course.
 pub struct Until {
     rounds: Option<usize>,
     end: Instant,
@@ -32,26 +32,27 @@ impl Budget {
         Self { begun: Instant::now(), total: total.saturating_sub(STOPS), rounds, only }
     }
 
-    /// Whether the course or language of this name is to be run: if some are named, each kind has its own names.
+    /// Whether to run the course or the language with this name. If courses are named, only these run, and likewise with
+    /// languages.
     pub fn includes(&self, name: &str) -> bool {
         let is_language = |name: &String| name.starts_with(|letter: char| letter.is_uppercase());
         let mut of_kind = self.only.iter().filter(|only| is_language(only) == is_language(&name.to_owned())).peekable();
         of_kind.peek().is_none() || of_kind.any(|only| only == name)
     }
 
-    /// Whether this is the run in which everything must have happened as often as the project promises.
+    /// Whether this run is long enough that each event must have happened as often as the project promises.
     pub fn is_whole(&self) -> bool {
         self.rounds.is_none() && self.only.is_empty() && self.total >= Duration::from_secs(580)
     }
 
-    /// The end of a course that may continue until this part of the time has passed.
+    /// Returns the end of a course that may continue until this part of the whole time has passed.
     pub fn until(&self, part: f64) -> Until {
         Until { rounds: self.rounds, end: self.begun + self.total.mul_f64(part) }
     }
 }
 
 impl Until {
-    /// Whether it is over after so many whole rounds. The first one is always finished.
+    /// Whether the course is over after this number of rounds. The first round is always finished.
     pub fn is_over(&self, rounds: usize) -> bool {
         rounds > 0 && self.rounds.map_or_else(|| Instant::now() >= self.end, |wanted| rounds >= wanted)
     }

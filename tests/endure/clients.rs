@@ -1,5 +1,5 @@
-//! The clients of a course: kept connections of which some are busy and most wait, short ones, and some with several requests at
-//! once (HTTP/2).
+//! The clients of a course: kept connections, some of which are busy while most wait; short connections; and connections of
+//! HTTP/2 with several requests at once.
 
 use crate::load::{self, Load, Manner, Opened, Plan, Question};
 use crate::streams;
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Kept connections that have mostly a request under way.
+/// The number of kept connections that mostly have an open request.
 const BUSY: usize = 12;
 
-/// Kept connections that mostly wait: each has a request about twice a second.
+/// The number of kept connections that are mostly idle: each has a request about twice a second.
 const QUIET: usize = 24;
 
-/// Connections for one request each, at a time.
+/// The number of short connections, each for one request, that are open at the same time.
 const SHORT: usize = 4;
 
 pub struct Clients {
@@ -24,17 +24,17 @@ pub struct Clients {
 #[derive(Debug, Default)]
 pub struct Found {
     pub answers: usize,
-    /// The longest 1 % of the answers on busy connections took at least so long.
+    /// The time that the slowest 1 % of the answers on busy connections took at least.
     pub slow: Duration,
     /// Connections that the server has announced to end.
     pub parted: usize,
-    /// Connections that it has closed otherwise.
+    /// Connections that the server has closed without announcing it.
     pub closed: usize,
     pub faults: Vec<String>,
 }
 
-/// Every kind of answer: short, long, longer than a whole answer may be in shared memory, in pieces, late, and those to content that
-/// fits beside a request and that does not.
+/// Returns a request for one of all kinds of answers: short, long, longer than a complete answer may be in shared memory, in
+/// pieces, and late. Others have content that fits beside the request, or that does not fit.
 pub fn anything(number: u64) -> Question {
     match number % 16 {
         1 => Question::nap(number, 0.03),
@@ -47,7 +47,7 @@ pub fn anything(number: u64) -> Question {
     }
 }
 
-/// Requests that another worker may get if one dies (`--retry-lost`).
+/// Returns a request that may be sent to another worker if its worker dies (`--retry-lost`).
 pub fn repeatable(number: u64) -> Question {
     match number % 16 {
         1 => Question::nap(number, 0.03),
@@ -57,8 +57,8 @@ pub fn repeatable(number: u64) -> Question {
 }
 
 impl Clients {
-    /// Connects, and returns when each kept connection has an answer. `streams`: what may become of connections with several requests
-    /// at once.
+    /// Connects all clients, and returns when each kept connection has an answer. `streams` says how connections with several
+    /// requests at once may end.
     pub fn start(address: SocketAddr, kept: Manner, streams: Manner, question: fn(u64) -> Question) -> Self {
         let begin = |connections, manner, pace| {
             let plan = Plan { connections, pace: Some(Duration::from_micros(pace)), requests: None, question };
@@ -83,12 +83,12 @@ impl Clients {
         self.loads.iter().map(|(_, load)| load.answered()).min().unwrap_or(0)
     }
 
-    /// The workers that have answered since this was asked last.
+    /// Returns the ids of the workers that have answered since the last call.
     pub fn workers(&self) -> BTreeSet<u32> {
         self.loads.iter().flat_map(|(_, load)| load.workers()).collect()
     }
 
-    /// Waits for the answers to the requests under way.
+    /// Stops the clients, waits for the answers to open requests, and returns the results.
     pub fn stop(self) -> Found {
         let mut found = Found::default();
         for (name, load) in self.loads {

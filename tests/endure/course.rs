@@ -23,7 +23,8 @@ pub struct Course {
 }
 
 impl Course {
-    /// Starts the server and its clients, has everything happen until the time is over, and stops both.
+    /// Starts the server and its clients, performs all acts again and again until the time is over, and stops the server and
+    /// its clients.
     pub fn run(&self, language: Language, until: &Until) -> Outcome {
         let begun = Instant::now();
         let mut outcome = Outcome::new(language, self.name);

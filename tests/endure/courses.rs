@@ -10,10 +10,10 @@ use crate::load::Manner;
 use crate::report::Outcome;
 use crate::wire;
 
-/// Workers that answer some hundred requests, live for some seconds, and may not grow for ever.
+/// Options for workers that answer some hundred requests, live for some seconds, and have a memory limit.
 const RECYCLED: [&str; 8] = ["--min-requests", "100", "--max-requests", "200", "--max-lifetime", "4s", "--max-memory", "400m"];
 
-/// The courses, one after the other, each with the part of the time at which it is to end.
+/// Runs the courses one after the other, each until its part of the time has passed.
 pub fn run_all(language: Language, budget: &Budget) -> Vec<Outcome> {
     let courses = [
         (0.36, edges(language)),
@@ -36,17 +36,18 @@ pub fn run_all(language: Language, budget: &Budget) -> Vec<Outcome> {
     outcomes
 }
 
-/// A language that is built in has none.
+/// Returns these acts, but none for a language without a mold, which is built in.
 fn if_it_has_a_mold(language: Language, acts: &[Act]) -> Vec<Act> {
     if language == Language::Lua { Vec::new() } else { acts.to_vec() }
 }
 
-/// Connections of TLS and of HTTP/2 do not change hands in an upgrade, but end: there they are tried in a course of their own.
+/// Returns these acts, but none if clients use TLS or HTTP/2: such connections are not handed over in an upgrade but end. They
+/// are tested in a course of their own.
 fn if_connections_move(acts: &[Act]) -> Vec<Act> {
     if wire::options().is_empty() && !wire::over_http2() { acts.to_vec() } else { Vec::new() }
 }
 
-/// Everything that may happen without a death. No connection closes.
+/// All acts that kill no worker or edge. No connection may close.
 fn edges(language: Language) -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::GROW, staff::RECYCLE, reloads::BY_ORDER],
@@ -68,7 +69,7 @@ fn edges(language: Language) -> Course {
     }
 }
 
-/// Upgrades with edges whose clients keep their connections as long as the server likes.
+/// Upgrades with edges. Clients keep their connections as long as the server does.
 fn upgrades() -> Course {
     Course {
         name: "upgrades",
@@ -80,7 +81,7 @@ fn upgrades() -> Course {
     }
 }
 
-/// One worker after the other, and the old one first.
+/// Workers are replaced one after the other, and each old worker ends before its replacement starts.
 fn rolling() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, reloads::BY_ORDER, staff::RETIRE],
@@ -97,7 +98,7 @@ fn rolling() -> Course {
     }
 }
 
-/// Workers that are killed take requests with them, which other workers answer.
+/// Workers are killed while they answer requests. Other workers must answer these requests.
 fn deaths(language: Language) -> Course {
     let of_molds = if_it_has_a_mold(language, &[deaths::MOLD]);
     Course {
@@ -110,7 +111,7 @@ fn deaths(language: Language) -> Course {
     }
 }
 
-/// Connections belong to workers, and end with them after an answer that announces it.
+/// Connections belong to workers. They end together with their workers, after an answer that announces the end.
 fn without_edges() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, staff::SCALE],
@@ -127,7 +128,7 @@ fn without_edges() -> Course {
     }
 }
 
-/// One server after the other, each with connections of its own.
+/// start_server starts one server after the other. Each has its own connections.
 fn started(name: &'static str, edge: &'static str) -> Course {
     Course {
         name,

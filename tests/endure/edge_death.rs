@@ -14,7 +14,7 @@ use std::time::Instant;
 
 pub const NAME: &str = "killed edge";
 
-/// The number of connections that each edge has at least, and how many there are at most.
+/// The least number of connections of each edge, and the largest number of all connections.
 const EACH: usize = 6;
 const MOST: u64 = 200;
 
@@ -43,7 +43,7 @@ pub fn run(language: Language, until: &Until) -> Outcome {
     outcome
 }
 
-/// Kills one of two edges while each connection has a request; returns how many connections it had.
+/// Kills one of two edges while each connection has an open request. Returns the number of connections that the edge had.
 fn round(site: &Site, round: usize) -> Result<usize, String> {
     let edges = site.edges();
     let mut connections: Vec<(u64, Connection)> = Vec::new();

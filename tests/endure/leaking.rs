@@ -8,11 +8,11 @@ use crate::report::Outcome;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// The time for which it leaks: in `make endure`, and in one round of `tests/run`.
+/// The time for which the app leaks: in `make endure`, and in one round of `tests/run`.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(6);
 
-/// The limit of a worker in MiB, far more than an app that has just started needs.
+/// The memory limit of a worker in MiB, far more than an app needs that has just started.
 const LIMIT: u64 = 128;
 const SMALL_LIMIT: u64 = 64;
 
@@ -66,8 +66,8 @@ fn leak(language: Language, budget: &Budget, name: &'static str, order: &str, ed
         outcome.faults.push(format!("the server ends with {status}"));
     }
     let replaced = site.server.log().matches("(--max-memory").count();
-    // Each worker that is replaced keeps serving until its replacement does. If the old one must end first, others wait for
-    // their turn and continue to leak, with the room of one.
+    // A worker that is replaced serves until its replacement does. If the old worker must end first, only one worker is
+    // replaced at a time, and the others continue to leak meanwhile. They may need the room of one more worker in all.
     let replacements = if order == "old-first" { 1 } else { WORKERS };
     let allowed = (limit * (WORKERS + replacements) + 1) << 20;
     if most > allowed {

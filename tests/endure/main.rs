@@ -1,9 +1,9 @@
-//! Everything that may happen to the processes of a server, over and over, while clients on kept and on short connections check
-//! every byte and count every connection: reloads that succeed and fail, upgrades, recycled, killed and added workers, killed
-//! molds and edges, servers that follow one another below start_server, and an app that leaks.
+//! Everything that may happen to the processes of a server, again and again, while clients on kept and on short connections
+//! check every byte and count every connection. The events are reloads that succeed and fail, upgrades, recycled, killed and
+//! added workers, killed molds and edges, servers that follow one another below start_server, and an app that leaks.
 //!
-//! `make endure` runs it for ten minutes, `tests/run endure` one round. `ORIBI_ENDURE_MINUTES` says for how long,
-//! `ORIBI_ENDURE_ROUNDS` for how many rounds instead, and `ORIBI_ENDURE_ONLY` names courses or languages.
+//! `make endure` runs it for ten minutes, and `tests/run endure` for one round. `ORIBI_ENDURE_MINUTES` sets the time,
+//! `ORIBI_ENDURE_ROUNDS` sets a number of rounds instead, and `ORIBI_ENDURE_ONLY` names courses or languages.
 
 mod acts;
 mod budget;
@@ -26,7 +26,7 @@ use std::thread;
 
 const LANGUAGES: [Language; 3] = [Language::Perl, Language::Ruby, Language::Lua];
 
-/// The languages at the same time. The apps that leak need little of the processor, so they run beside the others.
+/// Tests all languages at the same time. The apps that leak need little CPU time, so they run beside the others.
 #[test]
 fn whatever_happens_to_processes_no_client_notices() {
     let budget = Budget::of_environment();

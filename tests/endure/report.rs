@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The servers' counters.
 pub const RECYCLED: &str = "recycled worker";
 
-/// The events required in ten minutes for each language: the acts that count, and their least number.
+/// The events that must happen for each language in ten minutes: the name, the acts that count, and the least number.
 const PROMISED: [(&str, &[&str], usize); 5] = [
     ("reloads", &["reload", "reload by ctl"], 20),
     ("upgrades", &["upgrade", "upgrade by ctl", "upgrade with a queue", "upgrade and reload"], 5),
@@ -54,7 +54,7 @@ impl Outcome {
         outcome
     }
 
-    /// An act has happened so often.
+    /// Counts `times` more occurrences of an act.
     pub fn count(&mut self, act: &'static str, times: usize) {
         match self.counts.iter_mut().find(|(name, _)| *name == act) {
             Some((_, count)) => *count += times,

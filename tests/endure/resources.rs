@@ -3,19 +3,19 @@
 use crate::scene::Scene;
 use crate::server::descendants;
 
-/// The allowed growth of the memory: allocators keep some, and a leak exceeds it.
+/// The permitted growth of the memory in bytes. Allocators keep some memory; a leak exceeds this limit.
 const GROWTH: u64 = 16 << 20;
 
-/// The allowed growth of the number of descriptors: those of short connections.
+/// The permitted growth of the number of descriptors: short connections need some.
 const MORE: usize = 12;
 
-/// The resources of the master or supervisor and the edges together.
+/// The resources of the master or supervisor, and of all edges, together.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     /// Private memory in bytes.
     pub memory: u64,
     pub descriptors: usize,
-    /// The resources of the guardian of the latter, if there is one.
+    /// The number of descriptors of the guardian, if there is one.
     pub guardian: usize,
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The time that anything may take before it counts as never: far longer than it takes on a busy machine.
+/// The time after which a test gives up a wait: far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of workers that each server is started with.
@@ -52,17 +52,17 @@ impl Scene {
         self.site.server.log_length()
     }
 
-    /// The server's log since then.
+    /// Returns the server's log since `mark`.
     pub fn since(&self, mark: u64) -> String {
         self.site.server.log_since(mark)
     }
 
-    /// Waits until it says something since then.
+    /// Waits until the log has `text` since `mark`.
     pub fn says(&self, mark: u64, text: &str) -> Result<(), String> {
         soon(&format!("the log says {text:?}"), || self.since(mark).contains(text))
     }
 
-    /// The processes whose titles begin with this, after `oribi: `.
+    /// Returns the ids of the processes whose titles begin with `oribi: ` and `role`.
     pub fn called(&self, role: &str) -> Vec<u32> {
         let below = descendants(self.site.server.pid());
         let is_called = |process: &u32| title(*process).strip_prefix("oribi: ").is_some_and(|title| title.starts_with(role));
@@ -80,7 +80,7 @@ impl Scene {
         Ok(answer)
     }
 
-    /// Gives an order that must be carried out. If it is not, lists the processes that exist then.
+    /// Gives an order that the server must carry out. If it does not, the error lists the existing processes.
     pub fn obeys(&self, order: &str) -> Result<(), String> {
         let failed = match self.order(order) {
             Ok(answer) if answer.contains("\"ok\":true") => return Ok(()),

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 2;
 
-/// The number of requests that are sent at once on a connection, and how long it rests after their answers.
+/// The number of requests that a connection sends at once, and the pause after their answers.
 const AT_ONCE: usize = 6;
 const REST: Duration = Duration::from_millis(100);
 
-/// An answer that has not arrived for so long never will.
+/// If an answer has not arrived for so long, it is considered missing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Each request has a number of its own, which the other loads do not reach.
+/// The number of the next request. No two requests have the same number; other loads use smaller ones.
 static NEXT: AtomicU64 = AtomicU64::new(1_000_000_000);
 
-/// Connects, and returns when some requests have been answered. Each connection is a load of its own.
+/// Connects the clients, and returns when some requests have been answered. Each connection is a load of its own.
 pub fn start(address: SocketAddr, manner: Manner, question: fn(u64) -> Question) -> Vec<Load> {
     let begin = |_| {
         Load::doing(move |shared| {
@@ -35,7 +35,7 @@ pub fn start(address: SocketAddr, manner: Manner, question: fn(u64) -> Question)
     loads
 }
 
-/// One connection after the other.
+/// A client that has one connection after the other.
 struct Client<'a> {
     address: SocketAddr,
     manner: Manner,
@@ -64,14 +64,14 @@ impl Client<'_> {
         self.shared.faults.fetch_add(1, Relaxed);
     }
 
-    /// The connection has been ended otherwise than by the server's word.
+    /// Counts a connection that the server has ended without announcing it.
     fn closed(&mut self, what: String) {
         self.report.closed += 1;
         self.connection = None;
         self.fault(what);
     }
 
-    /// The server has announced the end of the connection, and has answered all requests that it had taken.
+    /// Counts a connection whose end the server has announced, and on which it has answered all requests that it had taken.
     fn parted(&mut self) {
         self.connection = None;
         if self.manner == Manner::Kept {
@@ -82,7 +82,8 @@ impl Client<'_> {
         }
     }
 
-    /// Sends all of these at once and takes the answers. Returns the requests that the server has not taken because it leaves.
+    /// Sends all of these requests at once, and receives the answers. Returns the requests that the server has not taken
+    /// because it was ending the connection.
     fn burst(&mut self, questions: Vec<Question>) -> Vec<Question> {
         let Some(mut streams) = self.connected() else { return questions };
         let mut open = BTreeMap::new();
@@ -139,7 +140,7 @@ impl Client<'_> {
         }
     }
 
-    /// The connection, if the server still keeps it, or a new one; `None` if there is none at present.
+    /// Returns the connection if the server still keeps it, or else a new one; `None` if no connection is possible at present.
     fn connected(&mut self) -> Option<Streams> {
         if let Some(mut streams) = self.connection.take() {
             match is_told_nothing(&mut streams) {
@@ -163,7 +164,7 @@ impl Client<'_> {
     }
 }
 
-/// Whether the server has not announced its end meanwhile.
+/// Whether the server has not announced the end of the connection meanwhile.
 fn is_told_nothing(streams: &mut Streams) -> io::Result<bool> {
     let has_more = |streams: &Streams| {
         let mut polled = [PollFd::new(streams.socket(), PollFlags::IN)];

@@ -12,7 +12,7 @@ module RailsApp
     6 => %w[git javascript sprockets turbolinks jbuilder bootsnap spring listen system-test],
     7 => %w[git javascript asset-pipeline hotwire jbuilder bootsnap docker ci brakeman rubocop dev-gems system-test]
   }.freeze
-  # Of the two Bundlers in an updated Debian 12, only that of ruby-bundler knows that a Debian package of a gem has no folder of
+  # An updated Debian 12 has two Bundlers. Only the one of ruby-bundler knows that a gem in a Debian package has no folder of
   # its own.
   BUNDLER = (Dir.glob("/usr/share/rubygems-integration/all/gems/bundler-*/lib").first if RUBY_VERSION < "3.2")
   # Ours and not that of the user of the tests.

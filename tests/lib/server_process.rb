@@ -39,8 +39,9 @@ class ServerProcess
     Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 
-  # Runs a command that is expected to listen on 127.0.0.1:port, or on the Unix socket `socket`. `environment` is added to the
-  # environment; `encrypted`: it speaks TLS there, with the certificate of the tests. Returns when it takes connections.
+  # Runs a command that must listen on 127.0.0.1:port, or on the Unix socket `socket`. `environment` is added to the
+  # environment. `encrypted` means that the command speaks TLS there, with the certificate of the tests. Returns when the
+  # command accepts connections.
   def initialize(*command, port: nil, socket: nil, directory: ROOT, environment: {}, encrypted: false)
     @port = port
     @encrypted = encrypted

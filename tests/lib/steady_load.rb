@@ -3,8 +3,8 @@
 require "net/http"
 require_relative "server_process"
 
-# Clients that ask for the same page all the time, some on connections that they keep, some on a new one each time, and that
-# forgive nothing: every request that was not answered with 200 is remembered.
+# Clients that request the same page all the time, some on kept connections, and some on a new connection each time. They record
+# every request that was not answered with 200.
 class SteadyLoad
   # Starts the clients; half of them keep their connections.
   def initialize(server, path, clients: 8)

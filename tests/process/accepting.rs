@@ -10,10 +10,10 @@ use std::process::Command;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
 
-/// More than it takes for each of a few lanes to get some, even where chance decides.
+/// The number of clients after which each of a few lanes has surely got some, even if chance decides.
 const MANY: usize = 60;
 
-/// Each with the ways in which lanes speak to the kernel.
+/// The models of accepting (`--accept`), each with an I/O model (`--io`).
 const MODELS: [(&str, &str); 4] = [("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")];
 
 /// The number of sockets that listen at `address`.

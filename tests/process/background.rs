@@ -1,5 +1,5 @@
-//! `oribi --daemonize`: the command returns when the server serves in the background, or has failed. A failed start with a log
-//! file is also reported on the terminal.
+//! Tests of `oribi --daemonize`: the command returns when the server serves in the background, or when it has failed. If a
+//! start with a log file fails, the terminal gets the message as well.
 
 use crate::client::{Target, get};
 use crate::server::{Folder, runs, send, wait_until};

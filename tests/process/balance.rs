@@ -1,8 +1,8 @@
-//! Black-box tests of the choice of workers for clients, with apps that take their time: requests are spread over idle
-//! workers, and new clients do not wait for connected ones. Each test runs against Puma and against Oribi over every I/O
-//! model. See `roles` for why there is no harness.
+//! Black-box tests of which worker gets which client, with apps that take some time: requests are spread over idle workers, and
+//! new clients do not wait for the clients that are already connected. Each test runs with Puma, and with Oribi over every I/O
+//! model. `roles` explains why these tests have no test harness.
 //!
-//! No test measures durations: an app reports when it began and ended, so that the test sees which request waited for which.
+//! No test measures durations: an app reports when it began and ended, so a test sees which request waited for which.
 
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_io::Model;
@@ -44,7 +44,8 @@ fn settings() -> Settings {
     settings
 }
 
-/// Takes as many milliseconds as its path says, and answers with the process that did it and when it began and ended.
+/// An app that takes as many milliseconds as the path says. It answers with the id of its process, and the times at which it
+/// began and ended.
 struct Sleepy;
 
 impl Runtime for Sleepy {
@@ -72,7 +73,7 @@ impl Host for Sleepy {
     }
 }
 
-/// The same for Puma, with one thread in each of two workers as Oribi has it.
+/// The same app for Puma, which has one thread in each worker, as Oribi has.
 const RACKUP: &str = "
 run lambda { |env|
   clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond) }
@@ -88,7 +89,7 @@ fn oribi(model: &str, workers: usize) -> Server {
     server
 }
 
-/// The result of `question` for Puma.
+/// Returns the result of `question` for Puma.
 fn of_puma<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> T {
     let folder = Folder::new();
     std::fs::write(folder.file("config.ru"), RACKUP).expect("the folder is writable");
@@ -106,7 +107,7 @@ fn of_puma<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> T {
     found
 }
 
-/// The result for Oribi over each model.
+/// Returns the result of `question` for Oribi over each I/O model.
 fn of_oribi<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> Vec<(&'static str, T)> {
     let of_model = |model: &'static str| {
         let mut server = oribi(model, workers);
@@ -117,7 +118,8 @@ fn of_oribi<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> Vec<(&'sta
     Model::built_in().map(Model::name).map(of_model).collect()
 }
 
-/// The time at which a request was sent, and the app's answer: its process, when it began and ended.
+/// The time at which a request was sent, and the answer of the app: the id of its process, and the times at which it began and
+/// ended.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     sent: u64,
@@ -129,7 +131,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Whether this one was sent before the other had ended, and had to wait for that.
+    /// Whether this request was sent before the other request had ended, and had to wait for the end of the other.
     fn waited_for(self, other: Self) -> bool {
         self.process == other.process && self.sent < other.ended && self.begun >= other.ended
     }
@@ -172,7 +174,8 @@ fn ask(address: SocketAddr, milliseconds: u32) -> Answer {
     Answer { sent, ..receive(&stream) }
 }
 
-/// The connections of each worker, of twice as many kept connections as there are workers, most first.
+/// Opens twice as many kept connections as there are workers. Returns the number of connections of each worker, the largest
+/// first.
 fn spread(address: SocketAddr, workers: usize) -> Vec<usize> {
     // All of them listen when all have answered, and have nothing to do when these connections have gone.
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -206,7 +209,7 @@ fn kept_connections_are_spread_evenly() {
     }
 }
 
-/// The server's ends of connections that it has not closed.
+/// Returns the number of connections that the server has not closed on its side.
 fn connections_at(address: SocketAddr) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("it is always there");
     // The second field is the local address in hexadecimal digits, the fourth the state: 01 is ESTABLISHED, 08 CLOSE_WAIT.
@@ -218,7 +221,7 @@ fn connections_at(address: SocketAddr) -> usize {
     table.lines().skip(1).filter(is_open).count()
 }
 
-/// The number of rounds in which two simultaneous requests on new connections are answered one after the other.
+/// Returns the number of rounds in which two simultaneous requests on new connections were answered one after the other.
 fn queued(address: SocketAddr) -> usize {
     const ROUNDS: usize = 20;
     let together = Arc::new(Barrier::new(2));
@@ -243,7 +246,8 @@ fn two_requests_are_two_workers_affair() {
     assert!(oribi.iter().all(|(_, rounds)| *rounds <= puma + 2), "{oribi:?} against {puma}");
 }
 
-/// Rounds in which a request on a new connection waits for a slow one, which was sent on a kept connection a moment later.
+/// Returns the number of rounds in which a request on a new connection had to wait for a slow request on a kept connection,
+/// although that was sent later.
 fn behind(address: SocketAddr) -> usize {
     // The first connections show that both workers listen.
     let mut seen = BTreeSet::new();
@@ -273,7 +277,7 @@ fn who_comes_just_before_a_slow_request_is_served_beside_it() {
     assert!(oribi.iter().all(|(_, rounds)| *rounds == 0), "{oribi:?}");
 }
 
-/// The most answers to others that a newcomer waits for while 20 kept clients have both workers busy.
+/// Returns the most answers that other clients got while a new client waited, with 20 kept clients that keep both workers busy.
 fn longest_wait(address: SocketAddr) -> usize {
     let answered = Arc::new(AtomicUsize::new(0));
     let enough = Arc::new(AtomicBool::new(false));

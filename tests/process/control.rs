@@ -31,14 +31,14 @@ fn ctl(path: &Path, order: &[&str]) -> Output {
     command(path, order).output().expect("it was built")
 }
 
-/// The output of an `oribi ctl` that succeeds.
+/// Returns the output of an `oribi ctl` that must succeed.
 fn well(path: &Path, order: &[&str]) -> String {
     let output = ctl(path, order);
     assert_eq!(output.status.code(), Some(0), "{order:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("it is text")
 }
 
-/// The answer to a line that is sent as it is.
+/// Sends `line` unchanged to the control socket, and returns the answer.
 fn raw(path: &Path, line: &[u8]) -> String {
     let mut stream = UnixStream::connect(path).expect("it listens");
     let _ = stream.write_all(line);

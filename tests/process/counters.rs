@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A server, its control socket and that one's folder.
+/// A server, its control socket and the folder of that socket.
 pub struct Site {
     pub server: Server,
     pub control: PathBuf,
@@ -29,7 +29,7 @@ impl Site {
         Counters::of(&self.control)
     }
 
-    /// Waits until these counters have grown by so much since `before`, and checks that this is all.
+    /// Waits until these counters have grown by the expected numbers since `before`. Checks that they do not grow by more.
     pub fn expect<const COUNT: usize>(&self, before: &Counters, expected: [(&str, u64); COUNT]) {
         let names = expected.map(|(name, _)| name);
         let numbers = expected.map(|(_, number)| number);
@@ -56,7 +56,7 @@ impl Site {
     }
 }
 
-/// A client that counts its bytes.
+/// A client that counts the bytes that it sends and receives.
 pub struct Client {
     pub stream: TcpStream,
     sent: u64,
@@ -224,10 +224,10 @@ fn connections_beyond_the_limit_are_counted() {
     }
 }
 
-/// The causes of the end of workers.
+/// The reasons for which workers end.
 const CAUSES: [&str; 8] = ["requests", "lifetime", "memory", "failure", "stuck", "reload", "scale", "stop"];
 
-/// Waits until so many workers have ended for each cause, and those that were started and have not ended are `left`.
+/// Waits until the expected numbers of workers have ended for each reason, and `left` of the started workers have not ended.
 fn expect_ends(site: &Site, expected: [(&str, u64); CAUSES.len()], left: f64) {
     let nothing = Counters(site.counters().0.into_iter().map(|(name, _)| (name, 0.0)).collect());
     let names: Vec<String> = expected.iter().map(|(cause, _)| format!("workers_ended_{cause}")).collect();

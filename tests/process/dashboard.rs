@@ -54,7 +54,7 @@ impl Watcher {
     }
 }
 
-/// Waits until the page has all of this. A new client gets the state at once.
+/// Waits until the page of a new client contains all of `words`. A new client gets the current state at once.
 fn wait_until_told(address: SocketAddr, words: &[&str]) -> String {
     wait_for("what is told", || {
         let told = Watcher::open(address).next("now");

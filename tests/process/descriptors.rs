@@ -7,21 +7,22 @@ use std::process::Command;
 
 const CONNECTIONS: usize = 300;
 
-/// `oribi --native` with one worker in a shell that has set `limit` before.
+/// Starts `oribi --native` with one worker, in a shell that has set a limit before (`limit`).
 fn limited(limit: &str, arguments: &[&str]) -> Server {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_oribi")]);
     Server::run(command.args(["--native", "hello", "--listen", "127.0.0.1:0", "--workers", "1"]).args(arguments))
 }
 
-/// Whether a connection has one more request answered.
+/// Whether a connection gets an answer to another request.
 fn is_answered(client: &mut TcpStream) -> bool {
     let mut answer = [0; 512];
     client.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").is_ok()
         && client.read(&mut answer).is_ok_and(|count| answer[..count].starts_with(b"HTTP/1.1 200 OK"))
 }
 
-/// Opens connections, each with a request, and counts those that have a second one answered when all are open.
+/// Opens connections and sends a request on each. Returns the number of connections on which a second request is answered when
+/// all are open.
 fn kept(address: SocketAddr) -> usize {
     let mut clients: Vec<TcpStream> = (0..CONNECTIONS)
         .map(|number| {

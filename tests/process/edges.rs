@@ -17,7 +17,7 @@ fn native(arguments: &[&str]) -> Server {
     native_on("127.0.0.1:0", &[&["--edge", "on"], arguments].concat())
 }
 
-/// The sockets that a process holds, without those whose other end is a process of the same server.
+/// Returns the sockets that a process has open, without those whose other end is in another process of the same server.
 fn internet_sockets(process: u32) -> Vec<String> {
     let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default());
     let known: Vec<&str> =
@@ -126,7 +126,7 @@ fn an_edge_that_cannot_take_the_place_of_another_is_tried_again() {
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
-/// The number of times that a process has gone to sleep by itself.
+/// Returns how often a process has gone to sleep because it waited for something.
 fn sleeps(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -1,5 +1,5 @@
-//! `--shutdown-delay`: a server that gets the order to stop keeps serving, and reports its end everywhere, before anything
-//! closes.
+//! Tests of `--shutdown-delay`: when a server gets the order to stop, it first reports its end everywhere and continues to
+//! serve, before it closes anything.
 
 use crate::client::{Load, Manner, Target, get_from};
 use crate::native;
@@ -24,7 +24,7 @@ impl Kept {
         Self(Wire::of_http1(address).expect("it listens"))
     }
 
-    /// The answer to a request, in lower case.
+    /// Sends a request, and returns the answer in lower case.
     fn get(&mut self, path: &str) -> String {
         write!(self.0, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").expect("it is open");
         let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);

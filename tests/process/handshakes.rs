@@ -1,5 +1,5 @@
-//! Handshakes of TLS with real clients (OpenSSL's, curl): the outcome of each is counted once, and the end of certificates
-//! is reported.
+//! Tests of TLS handshakes with real clients (OpenSSL, curl): each result is counted once. The end of certificates is also
+//! reported.
 
 use crate::counters::{SHAPES, Site};
 use crate::scrape::{MetricsAddress, Scrape};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// A certificate of `localhost` for so many days, and its key in the same file.
+/// Makes a certificate of `localhost` that is valid for `days`, with the key in the same file.
 fn certificate(folder: &Folder, days: &str) -> PathBuf {
     let (file, key, fresh) = (folder.file("localhost.pem"), folder.file("key"), folder.file("fresh"));
     let mut openssl = Command::new("openssl");
@@ -23,7 +23,7 @@ fn certificate(folder: &Folder, days: &str) -> PathBuf {
     file
 }
 
-/// The time of its end, as OpenSSL and date(1) read it.
+/// Returns the time at which a certificate expires, as OpenSSL and date(1) compute it.
 fn end_of(certificate: &Path) -> f64 {
     let script = "date +%s -d \"$(openssl x509 -in $0 -noout -enddate | cut -d= -f2)\"";
     let output = Command::new("sh").args(["-c", script]).arg(certificate).output().expect("a shell is there");
@@ -117,7 +117,8 @@ fn each_handshake_is_counted_once_by_how_it_ends() {
     }
 }
 
-/// With a server of its own: on a busy machine other clients would also take longer than it waits.
+/// Uses a separate server with a short deadline: on a busy machine, handshakes of the clients in other tests could miss that
+/// deadline too.
 #[test]
 fn a_handshake_that_is_not_finished_in_time_is_counted() {
     for edge in SHAPES {

@@ -14,7 +14,7 @@ const END_HEADERS: u8 = 4;
 
 /// `:method GET`, `:scheme http`, `:path /` and `:authority a` (RFC 7541, appendix A).
 const GET: &[u8] = b"\x82\x86\x84\x41\x01a";
-/// The same with a name in capital letters.
+/// The same fields, and one whose name has capital letters.
 const MALFORMED: &[u8] = b"\x82\x86\x84\x41\x01a\x40\x01A\x01b";
 
 fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
@@ -29,7 +29,7 @@ impl Client {
         self.send(&frame(SETTINGS, 0, 0, settings));
     }
 
-    /// Sends what may come when the server has closed the connection already.
+    /// Sends bytes, even if the server has already closed the connection.
     fn send_anyhow(&mut self, bytes: &[u8]) {
         let _ = std::io::Write::write_all(&mut self.stream, bytes);
     }

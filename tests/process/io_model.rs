@@ -25,7 +25,8 @@ fn every_worker_has(server: &mut Server, kind: &str, workers: usize) {
     }
 }
 
-/// Loads a server while its workers are replaced again and again, as their numbers of requests and HUP ask for; then ends it.
+/// Loads a server while its workers are replaced again and again, because of `--max-requests` and HUP. Stops the server after
+/// that.
 fn load_and_reload(mut server: Server, manner: Manner) {
     let load = Load::start(&tcp(&mut server), 4, manner);
     load.wait_for_more(2000);
@@ -77,7 +78,7 @@ mod libevent {
     use super::*;
     use std::process::Command;
 
-    /// `oribi --native hello --io libevent`, with variables of libevent's own.
+    /// Starts `oribi --native hello --io libevent`, with these environment variables of libevent.
     fn over_libevent(variables: &[&str], arguments: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
         command.args(["--native", "hello", "--listen", "127.0.0.1:0", "--io", "libevent"]).args(arguments);

@@ -1,5 +1,6 @@
-//! Black-box tests of deadlines of apps whose language can be interrupted: a warning, an error in the app, deadlines that an app
-//! sets for itself, and the end of a worker whose app does not care. See `roles` for why it has no harness.
+//! Black-box tests of deadlines of apps in a language that can be interrupted: a warning, an error in the app, deadlines that
+//! an app sets for itself, and the end of a worker whose app ignores the interruption. `roles` explains why these tests have no
+//! test harness.
 
 use client::{Target, get_from};
 use oribi_host::{After, ExchangeId, Host, Interruption, Order, Outlet, Reply, Request, Runtime};
@@ -53,7 +54,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// A language whose apps look for orders whenever a system call is interrupted.
+/// A language that checks for orders of the server whenever a system call is interrupted.
 struct Obedient;
 
 impl Runtime for Obedient {
@@ -62,7 +63,7 @@ impl Runtime for Obedient {
     }
 }
 
-/// The orders that have arrived, and the exchange that they are for.
+/// The orders that have arrived, and the exchange for which they are meant.
 #[derive(Default)]
 struct Orders {
     warnings: AtomicU32,
@@ -90,7 +91,7 @@ impl Context {
         self.0.interruptions.store(0, SeqCst);
     }
 
-    /// Sleeps as an app does. `false` if it was interrupted.
+    /// Sleeps as an app does. Returns `false` if the sleep was interrupted.
     fn sleep(&self, exchange: ExchangeId, time: Duration) -> bool {
         let mut left = Timespec::try_from(time).expect("it is not long");
         while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {

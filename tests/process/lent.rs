@@ -20,7 +20,7 @@ struct Starter {
 }
 
 impl Starter {
-    /// Starts it; `options` are for start_server.
+    /// Starts start_server; `options` are options of start_server, and `arguments` those of `oribi`.
     fn start(options: &[&str], arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let socket = folder.file("socket");
@@ -40,7 +40,7 @@ impl Starter {
         [Target::Tcp(self.address), Target::Unix(self.socket.clone())]
     }
 
-    /// The only server below it.
+    /// Returns the id of the only server below start_server.
     fn oribi(&self) -> u32 {
         wait_for("one server", || match children(self.server.pid())[..] {
             [only] => Some(only),
@@ -48,7 +48,7 @@ impl Starter {
         })
     }
 
-    /// Asks for a new generation, and waits until it is alone.
+    /// Orders start_server to start a new generation, and waits until only that is left.
     fn renew(&self) {
         let before = self.oribi();
         self.server.signal(Signal::HUP);

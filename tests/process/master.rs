@@ -1,5 +1,5 @@
-//! Black-box tests of a master above a mold. This program is the tests, the master and the mold: see `roles`. It has no harness,
-//! because a process that forks must not have threads.
+//! Black-box tests of a master above a mold. This program is the tests, the master and the mold: see `roles`. It has no test
+//! harness, because a process that forks must not have other threads.
 
 mod outliving;
 mod refused;
@@ -165,7 +165,7 @@ fn master_of(mold: &str) -> Server {
     roles::start(&format!("master of {mold}"), &[])
 }
 
-/// The mold of a master, as soon as it has its workers, and those.
+/// Returns the ids of the mold of a master and of its workers, as soon as the mold has all workers.
 fn generation(master: &Server) -> (u32, Vec<u32>) {
     wait_for("a mold with two workers", || {
         let mold = *master.workers().first()?;

@@ -1,5 +1,5 @@
-//! Metrics at a path of the app: for clients in some networks, from the process that has their connections, and never in the
-//! way of others.
+//! Tests of metrics at a path of the app: clients in some networks get them, from the process that has their connections, and
+//! metrics never delay other clients.
 
 use crate::client::{Target, get, get_from};
 use crate::scrape::Scrape;
@@ -16,14 +16,14 @@ const SHAPES: [&str; 2] = ["off", "on"];
 const PATH: &str = "/stats";
 const HERE: &str = "/stats?allow=127.0.0.1";
 
-/// The number of clients of a lane that may wait for metrics.
+/// The most clients of a lane that may wait for metrics at the same time.
 const WAITING: usize = 16;
 
 fn scrape(target: &Target) -> Option<Scrape> {
     get_from(target, PATH).ok().map(|response| Scrape::read(&response.text))
 }
 
-/// A client that has asked for metrics.
+/// Connects a client that has requested the metrics.
 fn ask(address: SocketAddr) -> Wire {
     let mut stream = Wire::connect(address).expect("it listens");
     stream.socket().set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
@@ -38,13 +38,13 @@ fn answer(stream: &mut Wire) -> String {
     answer
 }
 
-/// Whether something has arrived.
+/// Whether a part of an answer has arrived.
 fn is_answered(stream: &Wire) -> bool {
     let mut polled = [PollFd::new(stream.socket(), PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
 }
 
-/// The response to a request with this method, which is the last on its connection, and these fields.
+/// Sends a request with this method and these fields, the last one on its connection. Returns the response.
 fn request(address: SocketAddr, method: &str, fields: &str) -> String {
     let mut stream = Wire::connect(address).expect("it listens");
     stream.socket().set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
@@ -180,7 +180,7 @@ fn counters_never_go_back_whoever_answers() {
     }
 }
 
-/// A value of this moment.
+/// Returns the current value of a series.
 fn now(target: &Target, series: &str) -> f64 {
     wait_for("an answer", || scrape(target)).get(series)
 }

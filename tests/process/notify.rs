@@ -68,7 +68,7 @@ fn an_edge_whose_loop_does_not_turn_is_no_sign_of_life() {
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
-/// Starts the server as systemd does, with the descriptors that it has kept.
+/// Starts the server as systemd does, with the descriptors that systemd has kept for it.
 fn start(manager: &ServiceManager, address: SocketAddr, kept: Option<(OwnedFd, &str)>) -> Server {
     let mut command = Command::new("bash");
     let script = match &kept {

@@ -5,7 +5,7 @@ use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, send, wait_until};
 use rustix::process::Signal;
 
-/// Waits until so many connections are in each state, and speak each protocol.
+/// Waits until the metrics report these numbers of connections, in each state and with HTTP/2.
 fn expect(place: &MetricsAddress, what: &str, states: [(&str, f64); 5], http2: f64) {
     wait_until(what, || {
         let scrape = Scrape::of(place);

@@ -13,14 +13,14 @@ use std::path::Path;
 
 const SHAPES: [&str; 2] = ["on", "off"];
 
-/// Looks again; nothing may have shrunk.
+/// Reads the counters again, and checks that none has shrunk.
 fn look(path: &Path, seen: &mut Counters) {
     let now = wait_for("an answer", || Counters::ask(path));
     now.must_not_shrink(seen);
     *seen = now;
 }
 
-/// Looks until a counter has a value, which it must not exceed.
+/// Reads the counters until one of them has the value `value`. Checks that it does not exceed this value.
 fn expect(path: &Path, seen: &mut Counters, name: &str, value: f64) {
     wait_until(&format!("{name} is {value}"), || {
         look(path, seen);

@@ -1,5 +1,5 @@
-//! Black-box tests of `--user` and `--group`: the users of processes, and the functions that still work then. They need root,
-//! as the servers under test do. This program is the tests, the master, the mold and the supervisor: see `roles`.
+//! Black-box tests of `--user` and `--group`: which users the processes are, and what still works then. These tests need root,
+//! as the tested servers do. This program is the tests, the master, the mold and the supervisor: see `roles`.
 
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
@@ -68,7 +68,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// This program in a role, from a place from which every user may run it.
+/// A copy of this program, at a place where every user may execute it.
 struct Site {
     folder: Folder,
 }
@@ -98,7 +98,7 @@ fn identity(pid: u32) -> (Vec<u32>, Vec<u32>) {
     (numbers("Uid:"), numbers("Gid:"))
 }
 
-/// Waits for the workers of a process, and for all of them to be that user and group.
+/// Waits for the workers of a process, and until all of them have this user and group.
 fn workers_as(parent: u32, user: u32, group: u32) -> Vec<u32> {
     wait_for("two workers with another identity", || {
         let workers: Vec<u32> =
@@ -152,7 +152,7 @@ fn edges_become_the_user_too() {
     }
 }
 
-/// Whether a process of the workers' user succeeds with `script`, in which `$0` is the number of a process.
+/// Whether `script` succeeds in a process with the user of the workers. `$0` in the script is the process id `process`.
 fn nobody_can(script: &str, process: u32) -> bool {
     let (user, group) = nobody();
     let mut command = Command::new("sh");
@@ -231,7 +231,7 @@ fn an_upgraded_server_is_the_same_users() {
     }
 }
 
-/// Whether a process can get more rights by executing a program.
+/// Whether a process can get more rights by executing a program: whether no_new_privs is not set.
 fn may_get_new_privileges(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     status.lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "0"]))

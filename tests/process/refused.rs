@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 const REFUSED: &str = "ORIBI_TEST_REFUSED_WHILE";
 
-/// No worker can be started while this file is there.
+/// A file; while it exists, no worker can be started.
 pub struct Refused {
     native: Native,
     file: PathBuf,

@@ -1,5 +1,5 @@
-//! Black-box tests of a supervisor and its workers with the requests and faults of a language runtime. See `roles` for why
-//! there is no harness.
+//! Black-box tests of a supervisor and its workers, with a language runtime that makes requests to the server and has faults.
+//! `roles` explains why these tests have no test harness.
 
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
@@ -75,18 +75,18 @@ fn settings() -> Settings {
     settings
 }
 
-/// A runtime that logs its calls, and whose contexts act by the target of a request.
+/// A runtime that logs how it is called. The target of a request selects what its contexts do.
 struct Probe {
     opened: AtomicUsize,
     /// The number of this worker.
     worker: AtomicUsize,
-    /// No context can be made while this file is there.
+    /// While this file exists, no context can be made.
     fails_while: Option<PathBuf>,
-    /// Contexts are not finished while this file is there.
+    /// While this file exists, the creation of a context does not return.
     hangs_while: Option<PathBuf>,
-    /// Workers with even numbers that have failed do not end while this file is there.
+    /// While this file exists, workers with even numbers that have failed do not end.
     lingers_while: Option<PathBuf>,
-    /// The system refuses processes while this file is there.
+    /// While this file exists, the system refuses to create processes.
     refused_while: Option<PathBuf>,
 }
 
@@ -149,7 +149,7 @@ impl Runtime for Probe {
 struct Context {
     number: usize,
     own: bool,
-    /// A socket that was taken, to be spoken to at the next request.
+    /// A socket that an app has taken, and to which it writes at the next request.
     taken: Option<File>,
 }
 
@@ -177,7 +177,7 @@ impl Host for Context {
     }
 }
 
-/// An app may do this: speak with its client by itself, and keep the socket.
+/// Answers the client on its socket, and keeps the socket, as an app may do.
 fn take_socket(context: &mut Context, reply: Reply<'_>) -> After {
     let (outlet, exchange) = reply.detach();
     context.taken = Some(File::from(outlet.take_socket(exchange).expect("it can be taken")));
@@ -185,7 +185,7 @@ fn take_socket(context: &mut Context, reply: Reply<'_>) -> After {
     After::default()
 }
 
-/// An app may do this: a child that executes nothing.
+/// Forks a child that executes no program, as an app may do. Returns the id of the child.
 fn fork_child() -> u32 {
     match fork().expect("this process has one thread") {
         Fork::Parent(pid) => pid.as_raw_nonzero().get().unsigned_abs(),
@@ -202,7 +202,7 @@ fn start(workers: &str, threads: &str, more: &[(&str, &str)]) -> Server {
     roles::start("server", &variables)
 }
 
-/// The process and the number of the context that answered, and whether it was made for its lane.
+/// Returns the id of the process that answered, the number of its context, and whether this context was made for its lane.
 fn who(target: &Target, path: &str) -> (u32, usize, bool) {
     let response = get_from(target, path).expect("it is answered").text;
     let (_, content) = response.split_once("\r\n\r\n").expect("it is whole");
@@ -273,14 +273,14 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     assert_eq!(load.stop(), Vec::<String>::new());
 }
 
-/// Waits until all `workers` with so many `threads` have their contexts, and gives the workers. A worker that was only just
-/// forked still checks whether it must fail.
+/// Waits until all `workers` workers with `threads` threads have their contexts, and returns the ids of the workers. Until
+/// then, a worker may not have checked yet whether it must fail.
 fn wait_for_contexts(server: &Server, workers: usize, threads: usize) -> Vec<u32> {
     wait_until("contexts", || server.log().matches("context in ").count() == workers * threads);
     server.wait_for_workers(workers)
 }
 
-/// A server whose contexts cannot be made while `file` is there.
+/// Starts a server that cannot make contexts while `file` exists.
 fn start_failing_while(file: &Path, workers: &str, threads: &str) -> Server {
     start(workers, threads, &[("ORIBI_TEST_FAILS_WHILE", file.to_str().expect("a plain name"))])
 }
@@ -376,7 +376,7 @@ fn workers_stay_if_there_may_be_no_more_processes() {
     wait_until("only others are left", || !before.iter().any(|worker| runs(*worker)));
 }
 
-/// One of the new workers ends only when others were asked for, and still start.
+/// One of the failed new workers ends only after another reload was requested, while the workers of that reload are starting.
 fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     let directory = tempfile::tempdir().expect("a directory");
     let [fails, hangs, lingers] = ["fails", "hangs", "lingers"].map(|name| directory.path().join(name));
@@ -406,7 +406,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     assert_eq!(count(&server, "the current workers stay"), 1, "{}", server.log());
 }
 
-/// A worker that cannot start has begun a pause, which is not for those that replace others.
+/// A pause begins because a worker could not start. Workers that replace ready ones do not wait for the end of that pause.
 fn workers_that_have_served_wait_for_no_pause() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let hangs_while = file.path().to_str().expect("a plain name");
@@ -469,7 +469,7 @@ fn signals_to_a_child_of_an_app_are_its_own() {
     assert_eq!(server.workers(), worker, "{}", server.log());
 }
 
-/// The process id of a child that the app has forked for this client.
+/// Returns the id of a child that the app has forked for this client.
 fn ask_for_child(client: &mut TcpStream) -> u32 {
     client.set_read_timeout(Some(Duration::from_secs(30))).expect("it is a time");
     client.write_all(b"GET /fork HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");

@@ -1,5 +1,5 @@
-//! `--edge-sandbox`: an edge in the sandbox does all that edges do, and nothing else. The prohibitions of the sandbox itself
-//! are tested in crates/io/tests/sandbox.rs.
+//! Tests of `--edge-sandbox`: an edge in the sandbox can do everything that edges do, and nothing else.
+//! crates/io/tests/sandbox.rs tests what the sandbox forbids.
 
 use crate::client::{Load, Manner, Target, get_from};
 use crate::server::{Folder, Server, runs, send, wait_for, wait_until};
@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The entries of /proc about a process: whether it may get new privileges, and whether its system calls are filtered.
+/// Returns two values of /proc/PID/status: whether no_new_privs is set, and the mode of the filter for system calls.
 fn confinement(process: u32) -> [String; 2] {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     ["NoNewPrivs:", "Seccomp:"].map(|name| {
@@ -28,7 +28,7 @@ fn edge_of(server: &Server) -> u32 {
     wait_for("an edge", || server.edges().first().copied())
 }
 
-/// The status of the response to a request with content that only a file has room for.
+/// Sends a request with so much content that it must be stored in a file. Returns the status of the response.
 fn upload(target: &Target) -> String {
     let Target::Tcp(address) = target else { panic!("it listens on TCP") };
     let size = 2 << 20;
@@ -82,7 +82,7 @@ impl Fixture {
         std::fs::read_to_string(self.folder.file(name)).unwrap_or_default()
     }
 
-    /// The address is in the error log.
+    /// Returns the address of the server, which is in the error log.
     fn address(&self) -> Target {
         let address = wait_for("the address", || {
             let log = self.read("errors");
@@ -97,7 +97,7 @@ impl Fixture {
     }
 }
 
-/// Everything that an edge does with files and content.
+/// Checks everything that an edge does with files and content.
 fn serves_everything(target: &Target) {
     for (path, content) in [
         ("/", "hello"),
@@ -197,7 +197,8 @@ fn an_edge_opens_nothing_but_what_was_there_when_it_began() {
     }
 }
 
-/// Runs `act` in a thread without Landlock, as on a kernel that does not have it. Processes that it starts have none either.
+/// Runs `act` in a thread in which Landlock is missing, as on a kernel without it. Landlock is also missing in processes that
+/// `act` starts.
 fn without_landlock(act: impl FnOnce() + Send) {
     let calls = BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
     let architecture = TargetArch::try_from(std::env::consts::ARCH).expect("it is known");

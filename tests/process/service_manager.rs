@@ -57,13 +57,13 @@ impl ServiceManager {
         Some(Message { lines: text.lines().map(str::to_owned).collect(), descriptor })
     }
 
-    /// The number of messages with a value for `name` that have arrived and were not read; they and all others are forgotten.
+    /// Discards all messages that have arrived and were not read. Returns how many of them had a value for `name`.
     pub fn forget(&self, name: &str) -> usize {
         let waiting = self.waiting.take().into_iter().chain(std::iter::from_fn(|| self.receive()));
         waiting.filter(|message| message.value(name).is_some()).count()
     }
 
-    /// Waits for the next message that has a value for `name`, and passes over others.
+    /// Waits for the next message that has a value for `name`; discards the messages before it.
     pub fn hear(&self, name: &str) -> Message {
         wait_for(&format!("a message with {name}"), || {
             while let Some(message) = self.receive() {

@@ -1,5 +1,5 @@
-//! `--trace-export`: the spans of sampled requests reach a collector, also after failures of the collector, the exporter and
-//! the server.
+//! Tests of `--trace-export`: the spans of sampled requests reach a collector, also after failures of the collector, of the
+//! exporter and of the server.
 
 mod collector;
 
@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// With and without edges, and with edges that can open nothing.
+/// Without edges, with edges, and with edges in a sandbox, which cannot open files or sockets.
 const SHAPES: [&[&str]; 3] = [&["--edge", "off"], &["--edge", "on"], &["--edge", "on", "--edge-sandbox", "on"]];
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -53,7 +53,7 @@ fn caller(number: usize, flags: &str) -> String {
     format!("traceparent: 00-{TRACE}-{number:016x}-{flags}\r\n")
 }
 
-/// The spans of the request whose caller has this number.
+/// Returns the spans of the request whose caller has the span id `number`.
 fn spans_of(collector: &Collector, number: usize) -> Vec<Span> {
     let all = collector.spans();
     let caller = format!("{number:016x}");

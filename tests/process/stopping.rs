@@ -18,7 +18,7 @@ fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
-/// A request that never ends, and keeps the only worker of a server.
+/// Sends a request that never ends and that keeps the only worker of a server busy.
 fn unfinished_request(address: SocketAddr) -> Wire {
     let mut stream = Wire::of_http1(address).expect("it listens");
     stream.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
@@ -44,7 +44,7 @@ fn no_connection_that_was_accepted_by_the_system_is_lost() {
     }
 }
 
-/// `oribi --native hello` without the capabilities of an administrator, without which some kernels permit no filter of a socket.
+/// Starts `oribi --native hello` without the capabilities of root; some kernels then permit no packet filter on a socket.
 fn unprivileged(arguments: &[&str]) -> Server {
     let program = env!("CARGO_BIN_EXE_oribi");
     let mut command = if rustix::process::geteuid().is_root() {
@@ -164,9 +164,9 @@ fn without_its_supervisor_no_process_stays() {
     assert!(get(&target).is_err(), "the port is free");
 }
 
-/// A client that ignores the server's part of the handshake until the test lets it continue; then it sends its request. It
-/// reports its next step, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for SYN with
-/// ACK.
+/// A client that ignores the server's part of the TCP handshake until the test lets it continue. Then it sends its request, and
+/// prints the first line of the answer. Before that it prints a line when it has begun. Its packet filter is like that of
+/// `ignore_new_connections`, but drops SYN with ACK.
 const LATE_CLIENT: &str = r#"
     use Socket qw(:DEFAULT SOCK_NONBLOCK); use Errno 'EINPROGRESS'; $| = 1;
     my $port = shift;
@@ -186,7 +186,7 @@ const LATE_CLIENT: &str = r#"
     print $answer =~ /(.*)\r/;
 "#;
 
-/// A client that has begun its handshake, and continues after a line.
+/// Starts a client that has begun its handshake, and that continues when it reads a line.
 fn late_client(address: SocketAddr) -> (Child, BufReader<ChildStdout>) {
     let mut client = Command::new("perl");
     client.args(["-e", LATE_CLIENT, &address.port().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -198,7 +198,7 @@ fn late_client(address: SocketAddr) -> (Child, BufReader<ChildStdout>) {
     (client, output)
 }
 
-/// The process that accepts connections continues until this one has arrived, however long the rest takes.
+/// The process that accepts connections continues to run until this connection is complete, however long the handshake takes.
 #[test]
 fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered_by_those_who_are_there() {
     let mut server = native(&["--workers", "2"]);

@@ -1,5 +1,5 @@
-//! Black-box tests of the last deadline of an app: one that keeps its client waiting too long, and that cannot be interrupted,
-//! loses its worker. See `roles` for why it has no harness.
+//! Black-box tests of the last deadline of an app: if an app keeps its client waiting too long and cannot be interrupted, its
+//! worker is killed. `roles` explains why these tests have no test harness.
 
 use client::{Load, Manner, Target, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
@@ -63,7 +63,7 @@ impl Runtime for Sleepy {
     }
 }
 
-/// Half of the pieces that `/pieces` sends in all are sent in the time that an app may take for one.
+/// The number of pieces that `/pieces` sends within the time that an app may take for one piece. It sends twice as many in all.
 const PIECES: u32 = 8;
 const LARGE: usize = 32 << 20;
 
@@ -107,7 +107,7 @@ fn start(workers: &str, threads: &str) -> Server {
     roles::start("server", &[("ORIBI_TEST_WORKERS", workers), ("ORIBI_TEST_THREADS", threads)])
 }
 
-/// The same with workers that have connections of their own, however the tests are run.
+/// The same, but workers have their own connections, even if the environment demands edges for the tests.
 fn start_without_edge(workers: &str, threads: &str) -> Server {
     let variables = [("ORIBI_TEST_WORKERS", workers), ("ORIBI_TEST_THREADS", threads), ("ORIBI_EDGE", "off")];
     roles::start("server", &variables)
@@ -205,7 +205,7 @@ fn a_slow_client_is_not_the_fault_of_the_app() {
     assert!(!server.log().contains("is stopped"), "{}", server.log());
 }
 
-/// With an edge its client gets an answer, so nothing has failed.
+/// With an edge, the client of the stuck app gets an answer, so nothing has failed, and the exit status is 0.
 fn a_stuck_app_does_not_hold_up_the_end() {
     for (edge, status, told) in [("off", 1, ""), ("on", 0, "HTTP/1.1 502 ")] {
         let mut server = roles::start("server", &[("ORIBI_TEST_WORKERS", "1"), ("ORIBI_EDGE", edge)]);

@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// With and without edges, and with edges that can open nothing.
+/// Without edges, with edges, and with edges in a sandbox, which cannot open files or sockets.
 const SHAPES: [&[&str]; 3] = [&["--edge", "off"], &["--edge", "on"], &["--edge", "on", "--edge-sandbox", "on"]];
 
-/// A daemon of the test: the received messages, one after the other.
+/// A log daemon of the test. It keeps the received messages in order.
 enum Receiver {
     Local(UnixDatagram),
     Network(UdpSocket),
@@ -45,7 +45,7 @@ impl Receiver {
         Some(String::from_utf8(bytes).expect("all that is sent is text"))
     }
 
-    /// The next message that has `part`; those before it are thrown away.
+    /// Waits for a message that contains `part` and returns it; discards the messages before it.
     fn wait_for(&self, part: &str) -> String {
         wait_for(part, || self.next().filter(|message| message.contains(part)))
     }
@@ -57,7 +57,7 @@ fn address_in(message: &str) -> Target {
     Target::Tcp(address.parse().expect("it is an address"))
 }
 
-/// A request with text that is made to look like the end of a message and the beginning of another.
+/// Sends a request whose text looks like the end of a log message and the beginning of another.
 fn attack(target: &Target) {
     let Target::Tcp(address) = target else { panic!("it listens on TCP") };
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -153,7 +153,7 @@ fn a_daemon_that_reads_nothing_delays_nobody_and_what_it_misses_is_counted() {
 /// A real rsyslogd with a configuration of its own, which writes messages into a file.
 struct Rsyslog {
     folder: Folder,
-    /// One of the machine's own addresses that no other test uses.
+    /// An address of this machine that no other test uses.
     address: String,
     child: Option<Child>,
 }
@@ -194,7 +194,7 @@ impl Rsyslog {
         });
     }
 
-    /// Ends it; the received messages stay, without the probes.
+    /// Stops the daemon, and removes the probes from the received messages.
     fn stop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         send(child.id(), Signal::TERM);
@@ -267,7 +267,7 @@ fn a_restarted_rsyslogd_gets_lines_at_its_port() {
     }
 }
 
-/// Makes the server open its logs again, which it logs, and waits until its processes have done so.
+/// Orders the server to open its logs again, which it logs, and waits until all of its processes have done so.
 fn reopen(server: &Server, target: &Target, access_log: &Path) {
     std::fs::remove_file(access_log).expect("it is there");
     server.signal(Signal::USR1);

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Upgrades the server, and waits until only the new one is left.
+/// Upgrades the server, and waits until only the new server is left.
 fn upgrade(first: &mut Server) -> u32 {
     let before = first.successor("master");
     first.signal(Signal::USR2);

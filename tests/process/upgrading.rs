@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const ORIBI: &str = env!("CARGO_BIN_EXE_oribi");
 
-/// A server whose program is a link, which can be made to lead elsewhere.
+/// A server whose program is a symbolic link, which can be pointed to another program.
 struct Site {
     server: Server,
     folder: Folder,
@@ -49,7 +49,7 @@ impl Site {
         self.server.address()
     }
 
-    /// Puts a program in the place of the server's. `REAL` in it is the path of the real one.
+    /// Replaces the program of the server by a script. `REAL` in the script stands for the path of the real program.
     fn put(&self, program: &str) {
         let file = self.folder.file("next");
         fs::write(&file, program.replace("REAL", ORIBI)).expect("the folder is ours");
@@ -66,12 +66,12 @@ impl Site {
         Command::new(ORIBI).args(["ctl", order, "--control"]).arg(self.folder.file("control")).output().expect("it was built")
     }
 
-    /// The process that serves below the first one after an upgrade.
+    /// Returns the id of the process that serves below the first one after an upgrade.
     fn present(&self) -> Option<u32> {
         present_below(self.server.pid())
     }
 
-    /// Upgrades the server by `oribi ctl`, and waits until only the new one is left.
+    /// Upgrades the server by `oribi ctl`, and waits until only the new server is left.
     fn upgrade(&self) -> u32 {
         let output = self.ctl("upgrade");
         let log = self.server.log();
@@ -83,7 +83,7 @@ impl Site {
         pid
     }
 
-    /// Asks for an upgrade that fails; gives the reason.
+    /// Orders an upgrade that fails, and returns the reason.
     fn fail(&self) -> String {
         let output = self.ctl("upgrade");
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
@@ -104,7 +104,8 @@ fn present_below(first: u32) -> Option<u32> {
     }
 }
 
-/// The open descriptors of a process: files by their paths, and the numbers of other kinds. No socket may be open twice.
+/// Returns the open descriptors of a process: the paths of files, and the kinds of all others. Checks that no socket is open
+/// twice.
 fn descriptors(process: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).expect("it runs");
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -215,10 +216,11 @@ fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
     }
 }
 
-/// Larger than the part of an unread answer that fits the sockets.
+/// A number of bytes that is larger than the socket buffers for an unread answer.
 const LARGE: u64 = 32 << 20;
 
-/// A server after one upgrade, and after another one that its current server does not finish, until an answer is read.
+/// Returns a server after one complete upgrade, and at the beginning of a second one. The current server cannot finish the
+/// second upgrade until its client has read an answer. Also returns the folder with the file, and the client.
 fn site_that_finishes(edge: &str) -> (Site, Folder, Wire) {
     let files = Folder::new();
     fs::File::create(files.file("large")).and_then(|file| file.set_len(LARGE)).expect("the folder is ours");
@@ -287,7 +289,8 @@ fn upgrades_of_workers_with_connections_lose_no_request() {
     site.stop();
 }
 
-/// The view of a server from outside.
+/// Returns what can be seen of a server from outside: the title, the children and the descriptors of the first process, and the
+/// status.
 fn state(site: &Site) -> (String, Vec<u32>, Vec<String>, String) {
     let pid = site.server.pid();
     let mut below = children(pid);
@@ -340,7 +343,7 @@ fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
     }
 }
 
-/// Speaks a later version of the messages, and answers requests by itself.
+/// A program that speaks a later version of the messages between servers, and answers requests by itself.
 const OTHER_VERSION: &str = r#"#!/usr/bin/perl
 use strict; use warnings; use IO::Socket::INET;
 $SIG{PIPE} = 'IGNORE';
@@ -384,7 +387,7 @@ fn a_program_of_another_version_takes_over_without_the_connections() {
     }
 }
 
-/// The real program, a moment later.
+/// A script that executes the real program after a moment.
 const SLOW: &str = "#!/bin/bash\nsleep 1\nexec -a \"$0\" REAL \"$@\"\n";
 
 #[test]

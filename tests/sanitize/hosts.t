@@ -35,8 +35,8 @@ my @runs = (
     ['luajit-threads-valgrind', 'odd.lua', 0, '--state-memory', '32MiB', '--threads', 2],
 );
 
-# Oddities that the short form leaves out, because they take nine tenths of the time: one compacts the heap for each of many
-# lines, the other waits until a collection has found its stream unused.
+# The names that the short form leaves out, because they take nine tenths of the time: `input-lines` compacts the heap for each
+# of many lines, and `stream-not-closed` waits until a garbage collection has found that the stream is unused.
 my %left_out = $long ? () : ('odd.ru' => { map { $_ => 1 } qw(input-lines stream-not-closed) });
 
 # The path for the reports of the run NAME, and the environment that makes it write them.
@@ -118,8 +118,8 @@ sub abort ($server, $bytes) {
     return close $socket;
 }
 
-# The requests of clients for an oddity: with content, with more requests after it, in the old way, and without waiting for
-# the answer.
+# Sends the requests for an oddity, one client each: with content, with further requests after it, by HTTP/1.0, and by a client
+# that does not wait for the answer.
 sub visit ($server, $path) {
     my $content = join q{}, map { "line $_ of the content\n" } 1 .. 1500;
     my $host    = "Host: sanitize.example\r\nCookie: a=1; b=2\r\n";

@@ -9,16 +9,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The longest time that a client waits for the next bytes.
+/// The longest time that a client may wait for the next bytes. A longer wait is a failure.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A client that has waited for so long gives up.
+/// The time after which a waiting client gives up.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The server that clients speak to.
+/// The addresses of the server.
 pub struct Peer {
     pub http: SocketAddr,
-    /// The address that it encrypts.
+    /// The address at which the server encrypts.
     pub https: SocketAddr,
     pub fastcgi: SocketAddr,
     pub(crate) app: App,
@@ -27,16 +27,16 @@ pub struct Peer {
 /// The reason why a request was not answered correctly.
 #[derive(Debug)]
 pub enum Loss {
-    /// The connection ended, or was refused. Its worker lived at that moment, but perhaps no longer after it.
+    /// The connection ended, or was refused. The worker was alive at the time `in_order`, but may have been killed after it.
     Ended { what: String, in_order: Instant },
-    /// The server leaves and has not taken the request, which may be sent once more (RFC 9113, section 6.8).
+    /// The server ends the connection and has not taken the request, which may be sent again (RFC 9113, section 6.8).
     NotTaken,
-    /// Something that no killed worker excuses: a wait that was too long, an answer that belongs to another request.
+    /// A failure that a killed worker does not excuse: a wait that was too long, or an answer that belongs to another request.
     Wrong(String),
 }
 
 impl Loss {
-    /// Says which request it was.
+    /// Adds the request to the description of the loss.
     pub fn to(self, request: &str) -> Self {
         match self {
             Self::Ended { what, in_order } => Self::Ended { what: format!("{request}: {what}"), in_order },
@@ -46,10 +46,11 @@ impl Loss {
     }
 }
 
-/// A response, its chunks put together.
+/// A response, without the framing of chunks.
 pub struct Response {
     pub status: u16,
-    /// Whether the server announces the end of this connection, or that it keeps it. HTTP/1.1 keeps it without a word.
+    /// Whether the server announces the end of this connection, and whether it announces that it keeps it. A server of HTTP/1.1
+    /// may announce nothing and keeps it then.
     pub ends: bool,
     pub keeps: bool,
     pub content: Vec<u8>,
@@ -62,12 +63,12 @@ pub struct Connection<'a> {
     bytes: Vec<u8>,
     /// The time at which the last request was sent.
     asked: Instant,
-    /// The time at which the last answered request was sent. (The time at which the answer was read shows nothing about the
-    /// worker: it may have waited in the socket while the worker died.)
+    /// The time at which the last answered request was sent. The worker was alive then. The time at which the answer was read
+    /// would not show that: the answer may have waited in the socket while the worker died.
     in_order: Instant,
     /// The number of responses that arrived.
     responses: usize,
-    /// The time to pause in front of each receive, and how much to receive at most.
+    /// The pause before each receive, and the most bytes of a receive.
     pub pace: Option<(Duration, usize)>,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Connection<'a> {
         Self::over(Wire::of_http1(address), in_order, findings)
     }
 
-    /// One of HTTP/2, on which requests and responses have the form of HTTP/1.
+    /// Opens a connection of HTTP/2, on which requests and responses have the form of HTTP/1.
     pub fn open_http2(address: SocketAddr, findings: &'a Findings) -> Result<Self, Loss> {
         let in_order = Instant::now();
         Self::over(Wire::of_http2(address), in_order, findings)
@@ -90,7 +91,7 @@ impl<'a> Connection<'a> {
         Ok(Self { stream, findings, bytes: Vec::new(), asked: in_order, in_order, responses: 0, pace: None })
     }
 
-    /// Has the kernel keep little for this client, so that the server waits for it.
+    /// Makes the receive buffer of this client small, so that the server has to wait for the client.
     pub fn receive_little(&self) {
         // A kernel that refuses gives the client more than it asks for; nothing is proved less by that.
         let _ = set_socket_recv_buffer_size(self.stream.socket(), 65_536);
@@ -102,7 +103,7 @@ impl<'a> Connection<'a> {
         sent.map_err(|error| self.failed("sending", &error))
     }
 
-    /// Tells the server that no more will come.
+    /// Ends this client's side of the connection.
     pub fn finish_sending(&mut self) -> Result<(), Loss> {
         self.stream.finish().map_err(|error| self.failed("ending", &error))
     }
@@ -111,13 +112,13 @@ impl<'a> Connection<'a> {
         if error.kind() == NOT_TAKEN { Loss::NotTaken } else { self.ended(&format!("{doing}: {error}")) }
     }
 
-    /// The fate of the last request is unknown, or the server reports that its worker has died.
+    /// Returns the loss for a request whose outcome is unknown, or whose worker has died as the server reports.
     pub fn ended(&self, what: &str) -> Loss {
         let what = format!("{what}, {:.1?} after the request and behind {} responses", self.asked.elapsed(), self.responses);
         Loss::Ended { what, in_order: self.in_order }
     }
 
-    /// Receives more. False if the server has ended its side.
+    /// Receives more bytes. Returns `false` if the server has ended its side.
     fn receive(&mut self) -> Result<bool, Loss> {
         let mut buffer = [0; 65_536];
         let mut room = buffer.len();
@@ -148,7 +149,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Takes `count` bytes, as soon as they are there.
+    /// Waits for `count` bytes, and removes and returns them.
     pub fn take(&mut self, count: usize) -> Result<Vec<u8>, Loss> {
         while self.bytes.len() < count {
             if !self.receive()? {
@@ -159,7 +160,7 @@ impl<'a> Connection<'a> {
         Ok(std::mem::replace(&mut self.bytes, rest))
     }
 
-    /// Takes the bytes in front of `mark`, and the mark.
+    /// Removes the received bytes up to the end of `mark`, and returns those before `mark`.
     fn take_to(&mut self, mark: &str) -> Result<String, Loss> {
         loop {
             if let Some(at) = self.bytes.windows(mark.len()).position(|window| window == mark.as_bytes()) {

@@ -17,8 +17,8 @@ pub fn visit(visit: &Visit<'_>) -> Result<(), Loss> {
     while visit.goes_on() {
         match ask(visit, &mut connection) {
             Ok(()) => visit.note_answer(),
-            // A worker that retires can only close a kept connection, because FastCGI cannot announce it. Web servers then
-            // repeat the request on a new one.
+            // A worker that retires can only close a kept connection, because FastCGI has no way to announce that. Web servers
+            // then repeat the request on a new connection.
             Err(Loss::Ended { .. }) if answers > 0 => return Ok(()),
             Err(loss) => return Err(loss),
         }

@@ -14,7 +14,7 @@ pub struct Findings(Mutex<Inner>);
 struct Inner {
     answered: BTreeMap<&'static str, usize>,
     failures: Vec<String>,
-    /// A worker is being killed, or when the last one was dead.
+    /// Whether a worker is being killed, and the time at which the last killed worker was dead.
     killing: bool,
     killed: Option<Instant>,
     longest_wait: Duration,
@@ -25,7 +25,7 @@ impl Findings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a request that was answered as it should be.
+    /// Counts a request that got the expected answer.
     pub fn note_answer(&self, kind: &'static str) {
         *self.inner().answered.entry(kind).or_default() += 1;
     }
@@ -42,7 +42,8 @@ impl Findings {
         }
     }
 
-    /// Has `kill` kill a worker and wait for its death. Until then it may still answer, so that is when the kill counts.
+    /// Calls `kill`, which kills a worker and waits until it is dead. The worker may still answer until then, so the kill
+    /// counts from that moment.
     pub fn note_kill(&self, kill: impl FnOnce()) {
         self.inner().killing = true;
         kill();
@@ -51,7 +52,7 @@ impl Findings {
         inner.killing = false;
     }
 
-    /// Whether a connection that was in order at `moment` may have been lost with a worker that was killed.
+    /// Whether a connection whose worker was alive at `moment` may have been lost with a worker that was killed.
     pub fn killed_since(&self, moment: Instant) -> bool {
         let inner = self.inner();
         inner.killing || inner.killed.is_some_and(|killed| killed >= moment)

@@ -13,13 +13,13 @@ pub struct Kind {
     visit: fn(&Visit<'_>) -> Result<(), Loss>,
 }
 
-/// A client's way to the server.
+/// What a client needs to visit the server.
 pub struct Visit<'a> {
     pub peer: &'a Peer,
     pub findings: &'a Findings,
     kind: &'static str,
     end: Instant,
-    /// Whether the next connection is encrypted: every other one is.
+    /// Whether the next connection is encrypted. Every other connection is.
     encrypts: Cell<bool>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Visit<'a> {
         if encrypts { self.peer.https } else { self.peer.http }
     }
 
-    /// The content of the answer to a request with so much content.
+    /// Returns the expected content of the answer to a request with `length` bytes of content.
     pub fn expected(&self, method: &str, path: &str, length: usize) -> Vec<u8> {
         match path {
             "/files/large" => content_of_file(LARGE_FILE),
@@ -96,12 +96,13 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Takes the response to a request of HTTP/1.1 with so much content. Returns whether the server keeps the connection.
+    /// Receives the response to a request of HTTP/1.1 with `length` bytes of content. Returns whether the server keeps the
+    /// connection.
     fn take_response(&self, connection: &mut Connection<'_>, method: &str, path: &str, length: usize) -> Result<bool, Loss> {
         Ok(!self.take(connection, method, path, length)?.ends)
     }
 
-    /// Takes the response to a request with so much content.
+    /// Receives the response to a request with `length` bytes of content, and checks it.
     fn take(&self, connection: &mut Connection<'_>, method: &str, path: &str, length: usize) -> Result<Response, Loss> {
         let response = connection.response().map_err(|loss| loss.to(&format!("{method} {path}")))?;
         let expected = self.expected(method, path, length);
@@ -124,7 +125,7 @@ pub fn content_of_file(length: usize) -> Vec<u8> {
 
 const CONTENT: usize = 300_000;
 
-/// A moment in which other clients have the processors.
+/// Pauses for a moment, so that other clients get CPU time.
 fn breathe() {
     std::thread::sleep(Duration::from_millis(2));
 }
@@ -158,13 +159,13 @@ fn short(visit: &Visit<'_>) -> Result<(), Loss> {
     connection.expect_end()
 }
 
-/// Sends the next request at once: the more often it does, the more often it does so when the worker that was woken for it is
-/// just leaving.
+/// Sends short requests without a pause: then it happens more often that the worker that was woken for a request is just
+/// leaving.
 fn alone(visit: &Visit<'_>) -> Result<(), Loss> {
     short(visit)
 }
 
-/// Requests for much and for little, sent at once: their responses arrive in their order.
+/// Sends requests for large and small responses at once. The responses must arrive in the order of the requests.
 fn pipelined(visit: &Visit<'_>) -> Result<(), Loss> {
     let mut connection = visit.connect()?;
     for number in 0..10 {
@@ -185,7 +186,7 @@ fn pipelined(visit: &Visit<'_>) -> Result<(), Loss> {
     Ok(())
 }
 
-/// Its content is followed by a CRLF that does not belong there, as that of some clients is (RFC 9112, section 2.2).
+/// Sends a request whose content is followed by a CRLF that does not belong to it, as some clients do (RFC 9112, section 2.2).
 fn small_post(visit: &Visit<'_>) -> Result<(), Loss> {
     let mut connection = visit.connect()?;
     connection.send(b"POST /small HTTP/1.1\r\nHost: test\r\nContent-Length: 7\r\nConnection: close\r\n\r\ncontent\r\n")?;
@@ -254,8 +255,8 @@ fn half_closed(visit: &Visit<'_>) -> Result<(), Loss> {
     Ok(())
 }
 
-/// Goes away: at once, within a head, within content, and before a response has been received. None of that is a request that is
-/// to be answered; the others are to be answered all the same.
+/// Disconnects: at once, within a head, within content, and before it has received a response. Requests of other clients must
+/// be answered all the same.
 fn aborted(visit: &Visit<'_>) -> Result<(), Loss> {
     let beginnings: [&[u8]; 4] = [
         b"",
@@ -292,7 +293,7 @@ fn http_1_0_kept(visit: &Visit<'_>) -> Result<(), Loss> {
     Ok(())
 }
 
-/// One request after the other, for much and for little.
+/// Sends one request after the other on a connection of HTTP/2, for large and small responses.
 fn http_2(visit: &Visit<'_>) -> Result<(), Loss> {
     let mut connection = visit.connect_by_http2()?;
     for number in 0..40 {

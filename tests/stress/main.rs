@@ -1,9 +1,9 @@
-//! A stress test: clients of every kind, in clear text and over TLS, against four workers that are meanwhile replaced, added,
-//! removed, recycled and killed. Every request is answered, in order and with the expected answer, and no client waits longer
-//! than [`client::LONGEST_WAIT`].
+//! A stress test: clients of every kind, in clear text and over TLS, send requests to four workers, which are meanwhile
+//! replaced, added, removed, recycled and killed. Every request must get the expected answer, in order, and no client may wait
+//! longer than [`client::LONGEST_WAIT`].
 //!
-//! Each run has two halves: first many clients, then a single one. If every worker leaves a connection to the others, the
-//! second half finds it, because no further client comes and wakes them.
+//! Each run has two halves: first with many clients, then with a single client. The second half shows whether every worker may
+//! leave a connection to the other workers: there is no further client then that would wake them.
 
 mod client;
 mod fastcgi;
@@ -24,14 +24,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trouble::Trouble;
 
-/// The time for which each half of a run lasts. Two halves and six runs take less than a minute in all.
+/// The duration of each half of a run. Six runs of two halves take less than a minute in all.
 const HALF: Duration = Duration::from_secs(4);
 
-/// A file that does not fit a socket at once, and one that does.
+/// The size of a file that is larger than the buffers of a socket, and of a file that is smaller.
 const LARGE_FILE: usize = 2 << 20;
 const SMALL_FILE: usize = 3000;
 
-/// The process that answers the requests.
+/// The kind of app that answers the requests.
 #[derive(Clone, Copy, PartialEq)]
 enum App {
     Native,
@@ -39,7 +39,7 @@ enum App {
 }
 
 impl App {
-    /// The content of its answer.
+    /// Returns the content of the app's answer to a request.
     fn answer(self, method: &str, path: &str, length: usize) -> Vec<u8> {
         match self {
             Self::Native => b"hello".to_vec(),
@@ -47,7 +47,7 @@ impl App {
         }
     }
 
-    /// The server's log message when a HUP has replaced all workers.
+    /// Returns the text of the log message after a HUP has replaced all workers.
     fn replaced(self) -> &'static str {
         match self {
             Self::Native => "all workers have been replaced",
@@ -66,7 +66,7 @@ fn a_psgi_app_over_each_io_model() {
     Model::built_in().for_each(|model| run(model.name(), App::Psgi));
 }
 
-/// The runs share the processors: at the same time they would measure each other.
+/// A lock that is held during a run, because two runs at the same time would compete for the processors.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn run(io: &str, app: App) {

@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-/// The number of requests that are open at once, and how many a connection has in all. Where connections belong to workers,
-/// that is more than a worker answers before it is replaced, so that many connections are ended while requests are open.
+/// The number of requests that are open at once, and the number of all requests on a connection. If connections belong to
+/// workers, the second number is larger than the number of requests after which a worker is replaced. So many connections end
+/// while requests are open.
 const OPEN: usize = 8;
 const REQUESTS: usize = 120;
 
-/// The content of a POST: more than a frame may have.
+/// The content of a POST, which is larger than a frame may be.
 const CONTENT: &[u8] = &[b'x'; 20_000];
 
 struct Question {
     method: &'static str,
     target: String,
     content: &'static [u8],
-    /// Whether the client gives it up at once.
+    /// Whether the client cancels the request at once.
     given_up: bool,
 }
 
@@ -86,7 +87,8 @@ pub fn visit(visit: &Visit<'_>) -> Result<(), Loss> {
     }
 }
 
-/// Compares the result of a request with the expected one. `leaves` is whether the server has announced its end.
+/// Compares the result of a request with the expected one. `leaves` says whether the server has announced the end of the
+/// connection.
 fn judge(visit: &Visit<'_>, question: &Question, done: Done, leaves: bool) -> Result<(), Loss> {
     let Question { method, target, content, .. } = question;
     let Done { number, asked, wait, outcome } = done;

@@ -6,16 +6,16 @@ use crate::server::{Server, children, runs, send, wait_until};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// The time for which the server is left alone between two troubles, and the number of requests that are answered meanwhile.
-/// Where no answers arrive, there is no further trouble either, because a new worker would serve clients that all others have
-/// forgotten.
+/// The time between two troubles, and the number of requests that must be answered meanwhile. Without answers there is no
+/// further trouble: a new worker would serve clients that all other workers have forgotten, and so hide the fault.
 const PAUSE: Duration = Duration::from_millis(10);
 const ANSWERS: usize = 5;
 
-/// The rounds in which a worker is killed. Few, because a server waits longer and longer before it replaces what keeps dying young.
+/// The rounds in which a worker is killed. There are few, because a server waits longer and longer before it replaces workers
+/// that die soon after their start.
 const KILLING_ROUNDS: [usize; 2] = [2, 4];
 
-/// The trouble of one half of a run.
+/// The trouble in one half of a run.
 pub struct Trouble {
     app: App,
     rounds: usize,
@@ -27,7 +27,8 @@ impl Trouble {
         Self { app, rounds: 0, kills: 0 }
     }
 
-    /// One round: all workers are replaced, one comes, one is killed in some of them, one goes.
+    /// Makes one round of trouble: all workers are replaced, a worker is added, a worker is killed (in some rounds), and a
+    /// worker is removed.
     pub fn make(&mut self, server: &Server, findings: &Findings, end: Instant) {
         let replaced = || server.log().matches(self.app.replaced()).count();
         let before = replaced();
@@ -78,7 +79,7 @@ fn pause(findings: &Findings, end: Instant) {
     wait_to(end, || findings.answered() >= goal);
 }
 
-/// Waits until `condition` holds, at most to the end.
+/// Waits until `condition` is true, but not longer than until `end`.
 fn wait_to(end: Instant, condition: impl Fn() -> bool) {
     while Instant::now() < end && !condition() {
         std::thread::sleep(Duration::from_millis(2));

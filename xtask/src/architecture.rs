@@ -4,13 +4,13 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The rights of a crate of this workspace. A crate without a rule is a breach: add it to the table first.
+/// The rights of a crate of this workspace. A crate without a rule is a breach, so add a rule first.
 struct Rule {
     name: &'static str,
-    /// Crates of this workspace that it may depend on, also for tests and build scripts.
+    /// Crates of this workspace that the crate may depend on. Those for tests and build scripts count as well.
     sees: &'static [&'static str],
-    /// Crates from elsewhere that it may be built with. A sans-I/O crate lists them all, so that none brings in a socket or a
-    /// clock unnoticed. Tests may use others.
+    /// Crates from elsewhere that the crate may be built with; tests may use others. A sans-I/O crate lists all of them, so
+    /// that none brings in a socket or a clock unnoticed.
     uses: Uses,
     unsafe_code: Unsafe,
 }
@@ -24,15 +24,15 @@ enum Uses {
 enum Unsafe {
     /// `#![forbid(unsafe_code)]` is at the crate's root.
     Forbidden,
-    /// System calls or another language's memory.
+    /// The crate makes system calls, or accesses the memory of another language.
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme,
-/// otlp` and `protobuf <- otlp`; `io`, `pool`, `protobuf` and `control-api` depend on none of them. The floors of the server:
-/// `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine` and
-/// `stats, log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli`
-/// on both of those.
+/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto`, `message <- host
+/// <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp` and `protobuf <- otlp`. `io`, `pool`, `protobuf`
+/// and `control-api` depend on no crate of this workspace. The layers of the server: `config <- listen <- source <- engine <-
+/// worker <- edge <- supervise`, `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen, protobuf, control-api <-
+/// admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on `server` and the Lua host.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -280,7 +280,7 @@ pub struct Package {
 
 struct Root {
     path: PathBuf,
-    /// Whether it becomes a part of the programs that users run.
+    /// Whether the root becomes a part of the programs that users run.
     product: bool,
 }
 
@@ -295,7 +295,7 @@ struct Dependency {
 /// Lists the crates of the workspace at `root`.
 ///
 /// # Errors
-/// Reports the error of cargo, or that its output cannot be parsed.
+/// Cargo has failed, or its output cannot be parsed.
 pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -380,7 +380,8 @@ fn unsafe_breaches(root: &Path, rule: &Rule, package: &Package) -> Vec<String> {
     package.roots.iter().filter(|file| file.product).filter_map(breach).collect()
 }
 
-/// Whether the attribute is on a line of its own: one in a comment or in a `cfg_attr` forbids nothing.
+/// Whether the attribute that forbids unsafe code is on a line of its own. In a comment or in a `cfg_attr` it would forbid
+/// nothing.
 fn forbids_unsafe(source: &str) -> bool {
     source.lines().any(|line| line.trim_end() == "#![forbid(unsafe_code)]")
 }

@@ -47,7 +47,8 @@ fn breaches_of_map(text: &str, files: &[String]) -> Vec<String> {
     breaches
 }
 
-/// The paths in code spans, with their lists in braces spelled out. Those with a name in capitals match any file.
+/// Returns the paths in code spans, with lists in braces expanded. Paths with a part in capitals are left out, because such a
+/// part is a placeholder.
 fn paths(text: &str) -> Vec<String> {
     let spans = text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2));
     let named = spans.filter(|span| FOLDERS.iter().any(|folder| span.starts_with(folder)) && !span.contains([' ', '*', '\n']));

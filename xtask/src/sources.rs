@@ -3,23 +3,24 @@
 use std::path::Path;
 use std::process::Command;
 
-/// A file that needs more lines than this holds more than one idea.
+/// The most lines of a file. A longer file contains more than one idea.
 const MOST_LINES: usize = 600;
 
-/// Names that do not describe a content.
+/// Names that say nothing about the content of a file.
 const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
 
 /// Endings of files that people write and read.
 const SOURCE_ENDINGS: &[&str] = &["rs", "c", "h", "xs", "pm", "pl", "PL", "t", "psgi", "rb", "ru", "lua", "sh", "mk"];
 
-/// Sources that must work without a socket, a file, a thread or a clock, and the names that they therefore must not contain.
+/// Folders of sources that must work without a socket, a file, a thread or a clock; and below, the names that these sources
+/// must not contain.
 const SANS_IO: &[&str] = &["crates/message/src/", "crates/proto/src/"];
 const INPUT_OUTPUT: &[&str] = &["std::net", "std::fs", "std::thread", "std::process", "std::os", "Instant::now", "SystemTime"];
 
-/// The files of the repository at `root`, those not yet added to git included.
+/// Lists the files of the repository at `root`, including those that are not yet added to git.
 ///
 /// # Errors
-/// Reports the error of git.
+/// Git has failed.
 pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

@@ -8,27 +8,27 @@ use std::os::fd::OwnedFd;
 pub enum State {
     /// Without a socket.
     Closed,
-    /// It is open, and nothing was asked.
+    /// The connection is open, and no request was sent on it.
     Idle,
-    /// Requests are on their way, or their responses.
+    /// Requests or their responses are on their way.
     Busy,
-    /// Everything is answered, and the server is to end the connection.
+    /// All requests are answered, and the server should end the connection.
     Ending,
 }
 
-/// Requests that a connection has been given at once.
+/// The requests that a connection sends at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
-    /// The time at which the first was due, in nanoseconds of the clock.
+    /// The time at which the first of these requests was due, in nanoseconds of the monotonic clock.
     pub due: u64,
-    /// Nanoseconds from one to the next.
+    /// Nanoseconds from one due time to the next.
     pub spacing: f64,
     pub asked: u32,
     pub answered: u32,
 }
 
 impl Batch {
-    /// The time at which the request that is answered next was due.
+    /// Returns the time at which the next request without an answer was due.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due + (f64::from(self.answered) * self.spacing) as u64
@@ -41,28 +41,28 @@ impl Batch {
     }
 }
 
-/// A place for one connection after the other.
+/// A place in the list of connections. It holds one connection after another.
 #[derive(Debug)]
 pub struct Connection {
     pub socket: Option<OwnedFd>,
-    /// Tells the connections of a place apart.
+    /// The number of the connection in this place: it identifies events of an earlier connection.
     pub generation: u32,
     pub state: State,
-    /// It asks whenever the load wants it to; the others only once.
+    /// Whether the connection sends requests whenever the load wants it to; other connections send only one.
     pub active: bool,
     /// The handshake is known to be complete.
     pub connected: bool,
-    /// The loop reports room to send.
+    /// Whether the event loop watches for room to send.
     pub watches_output: bool,
     pub batch: Batch,
-    /// The bytes of the requests that are sent, and of all.
+    /// The number of bytes of the requests that were sent, and of all requests.
     pub sent: usize,
     pub to_send: usize,
     /// The server has announced the end of the connection.
     pub closes: bool,
     /// It is in the agenda of slow connections.
     pub paced: bool,
-    /// The time at which bytes last went either way.
+    /// The time at which bytes were last sent or received.
     pub progress: u64,
     pub reader: Reader,
 }
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Closes the socket; events that are still reported for it are out of date.
+    /// Closes the socket. Events that are still reported for it are recognized by their generation and ignored.
     pub fn close(&mut self) {
         self.socket = None;
         self.generation = self.generation.wrapping_add(1);

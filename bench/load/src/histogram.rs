@@ -25,7 +25,8 @@ impl Histogram {
         self.largest = self.largest.max(value);
     }
 
-    /// The value that the given part of all values does not exceed, at most 1 % too large; 0 if there are none.
+    /// Returns the value that the given share (from 0 to 1) of all values does not exceed; it is at most 1 % too large. 0 if
+    /// there are no values.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -44,7 +45,7 @@ impl Histogram {
     }
 }
 
-/// Small values have a bucket each; from there on the leading bits name one.
+/// Returns the bucket of a value. Each small value has its own bucket; larger values with the same leading bits share one.
 fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(STEP_BITS + 1);
     (u64::from(shift) * STEPS + (value >> shift)) as usize

@@ -1,5 +1,5 @@
-//! Puts load on a web server: many connections, one thread, every answer checked. `--help` has the options, the text below them
-//! how a program that measures something meanwhile speaks with it.
+//! Puts load on a web server by many connections in one thread, and checks every answer. `--help` has the options. The text
+//! below the options describes how another program can control this one by its standard input.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything was right.
+/// Runs the load. Returns whether there were no faults.
 fn run(options: &Options) -> Result<bool, String> {
     let mut load = Load::new(options)?;
     load.open()?;

@@ -43,7 +43,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the command line; prints help or a mistake and ends the program where there is nothing to run.
+    /// Reads the command line. Ends the program after a request for help or a mistake, whose text it prints.
     pub fn from_command_line() -> Options {
         let mut command = command();
         let matches = command.get_matches_mut();
@@ -78,7 +78,7 @@ impl Options {
         }
     }
 
-    /// Whether clients take their time over an exchange, so that none is waited for.
+    /// Whether clients send or receive slowly, so that the end of a load does not wait for them.
     pub fn is_slow(&self) -> bool {
         self.reader.is_some() || self.sender.is_some()
     }
@@ -93,10 +93,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// Reads `SECONDS RATE`, or `SECONDS` for as fast as it goes; `go` and an empty line use the options.
+    /// Parses `SECONDS RATE`, or `SECONDS` for a load as fast as possible. `go` and an empty line stand for the options.
     ///
     /// # Errors
-    /// If they cannot be understood.
+    /// The line is none of these.
     pub fn parse(line: &str, options: &Options) -> Result<Order, String> {
         let told = |e: String| format!("standard input: {:?}: {e}", line.trim());
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Requests that are due at fixed times, independent of the results of earlier ones.
+/// Requests that are due at fixed times, whatever happens to earlier requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     start: u64,
@@ -14,7 +14,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A number of requests a second from `start` on, for a number of nanoseconds.
+    /// Makes a schedule of `rate` requests a second, from `start` on, for `length` nanoseconds.
     pub fn new(start: u64, rate: f64, length: u64) -> Self {
         Self { start, spacing: 1e9 / rate, next: 0, count: (length as f64 * rate / 1e9) as u64 }
     }
@@ -25,7 +25,8 @@ impl Schedule {
         (self.next < self.count).then(|| self.start + (self.next as f64 * self.spacing) as u64)
     }
 
-    /// Takes up to `most` requests that are due: when the first was, and how many.
+    /// Takes up to `most` requests that are due. Returns the time at which the first of them was due, and their number; `None`
+    /// if none is due.
     #[inline]
     pub fn take(&mut self, now: u64, most: u32) -> Option<(u64, u32)> {
         let due = self.next_due().filter(|&due| due <= now)?;
@@ -41,7 +42,8 @@ impl Schedule {
     }
 }
 
-/// Portions are at most so large, that small socket buffers hold one, and at least ten a second.
+/// The largest portion in bytes, so that small socket buffers hold one. At low rates portions are smaller, so that there are at
+/// least ten a second.
 const LARGEST_PORTION: f64 = 4096.0;
 
 /// A rate of bytes, as portions and the time between them.

@@ -7,10 +7,10 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The content of the response to `request`.
+/// Sends `request`, and returns the content of the response.
 ///
 /// # Errors
-/// Without a whole response.
+/// There is no complete response.
 pub fn content(target: &Target, request: &[u8], patience: Duration) -> Result<Vec<u8>, String> {
     let failed = |e: std::io::Error| format!("the first request failed: {e}");
     match target {

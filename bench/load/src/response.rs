@@ -21,7 +21,7 @@ struct Head {
     closes: bool,
 }
 
-/// One connection's place in its responses.
+/// The state of one connection within its responses.
 #[derive(Debug, Default)]
 pub struct Reader {
     /// The beginning of a head whose end has not arrived.
@@ -36,18 +36,18 @@ struct Content {
     fault: Option<Fault>,
 }
 
-/// The result of received bytes.
+/// The result of reading received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// All of them are taken, and the response needs more.
+    /// All bytes were read, and the response needs more.
     More,
-    /// A response ends after so many of them. The fault, if there is one, leaves the connection usable.
+    /// A response ends after `used` of the bytes. It may have a fault, but the connection stays usable.
     Whole { used: usize, fault: Option<Fault>, closes: bool },
-    /// This is not a response, and where the next one begins is unknown.
+    /// The bytes are not a response, so the beginning of the next one is unknown.
     Broken(&'static str),
 }
 
-/// Content of that many bytes, as the servers of the study send it: the byte at position i is `a` + i mod 26.
+/// Returns content of `length` bytes, as the servers of the study send it: the byte at position i is `a` + i mod 26.
 pub fn pattern(length: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(length).collect()
 }
@@ -58,7 +58,8 @@ impl Expected {
         Self { content, known: Vec::new(), known_head: Head::default() }
     }
 
-    /// Most heads are the same to the byte for a second, until their Date changes: a comparison is all that these need.
+    /// Returns the head if it is the same as the last one, and its length. For a second, until their Date changes, most heads
+    /// are the same to the byte, so a comparison replaces parsing.
     #[inline]
     fn known_head(&self, input: &[u8]) -> Option<(Head, usize)> {
         (!self.known.is_empty() && input.starts_with(&self.known)).then_some((self.known_head, self.known.len()))
@@ -76,7 +77,7 @@ impl Expected {
 }
 
 impl Reader {
-    /// Whether no byte of a response has arrived that is not complete.
+    /// Whether no part of an incomplete response has arrived.
     pub fn is_between(&self) -> bool {
         self.partial.is_empty() && self.content.is_none()
     }
@@ -107,7 +108,7 @@ impl Reader {
         Step::Whole { used: begin + come.len(), fault: content.fault, closes: content.head.closes }
     }
 
-    /// The next head and how much of the input belongs to it; `None` if its end has not arrived.
+    /// Returns the next head, and the number of bytes of `input` that belong to it; `None` if the head is not complete yet.
     fn head(&mut self, expected: &mut Expected, input: &[u8]) -> Result<Option<(Head, usize)>, &'static str> {
         if self.partial.is_empty() {
             if let Some(known) = expected.known_head(input) {
@@ -134,10 +135,11 @@ impl Reader {
     }
 }
 
-/// The length of the head at the beginning of a response, and of its content; `None` if the head is incomplete.
+/// Returns the length of the head at the beginning of a response, and the length of the content; `None` if the head is not
+/// complete.
 ///
 /// # Errors
-/// If it is not a response.
+/// The bytes are not a response.
 pub fn head_and_content(response: &[u8]) -> Result<Option<(usize, usize)>, &'static str> {
     let Some(head) = length_of_head(response) else { return Ok(None) };
     Ok(Some((head, parse(&response[..head])?.length as usize)))
@@ -147,7 +149,7 @@ fn length_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|position| position + 4)
 }
 
-/// Understands the responses of the servers of the study: a final response with a Content-Length.
+/// Parses a head as the servers of the study send it: that of a final response with a Content-Length.
 fn parse(bytes: &[u8]) -> Result<Head, &'static str> {
     let text = std::str::from_utf8(bytes).map_err(|_| "a head with bytes beyond ASCII")?;
     let mut lines = text.split("\r\n");
@@ -182,7 +184,7 @@ mod tests {
         [format!("{first}\r\nContent-Length: {}\r\n{fields}\r\n", content.len()).as_bytes(), content].concat()
     }
 
-    /// Reads two equal responses whole, and one at every split.
+    /// Reads two equal responses as a whole, and one that is cut in two at every place; the verdicts must be the same.
     fn verdict(bytes: &[u8], content: usize) -> (Option<Fault>, bool) {
         let mut expected = Expected::new(pattern(content));
         let mut reader = Reader::default();

@@ -3,12 +3,12 @@
 use crate::histogram::Histogram;
 use std::fmt::Write as _;
 
-/// The possible faults of a request. Each is counted for every request that it concerns.
+/// The possible faults of a request. If a fault concerns several requests, it is counted for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No connection came about.
     Connect = 0,
-    /// The connection was lost before the response began, or what came is not a response to the request.
+    /// The connection was lost before the response began, or the received bytes are not a response to the request.
     Broken = 1,
     /// The connection ended within the response.
     Short = 2,
@@ -16,7 +16,7 @@ pub enum Fault {
     Status = 3,
     /// Content of another length, or other bytes.
     Mismatch = 4,
-    /// Nothing came, or nothing was taken, for as long as `--timeout` says.
+    /// Nothing was sent or received for the time of `--timeout`.
     Timeout = 5,
 }
 
@@ -31,11 +31,11 @@ pub struct Tally {
     pub requests: u64,
     /// Bytes received, those of heads among them.
     pub bytes: u64,
-    /// From when a request was due until its response was complete, in nanoseconds.
+    /// The times from when a request was due until its response was complete, in nanoseconds.
     pub latencies: Histogram,
-    /// Connections that the server ended while they waited.
+    /// Idle connections that the server ended.
     pub idle_lost: u64,
-    /// Connections that the server said it would end and that were opened again.
+    /// Connections whose end the server had announced, and that were opened again.
     pub reopened: u64,
     faults: [u64; NAMES.len()],
 }

@@ -17,9 +17,9 @@ pub enum Target {
 /// The way in which connections are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
-    /// Source addresses, from 127.0.0.2 on: each has some 28,000 ports. With 0 the system chooses one.
+    /// The number of source addresses, from 127.0.0.2 on; each has some 28,000 ports. 0 lets the system choose the address.
     pub sources: u8,
-    /// Requests may leave in pieces, which must not wait for acknowledgements.
+    /// Whether each write is sent at once, because requests may be sent in pieces, which must not wait for acknowledgements.
     pub no_delay: bool,
     /// Bytes of the receive buffer; the system's own if `None`.
     pub receive_buffer: Option<usize>,
@@ -32,10 +32,10 @@ pub struct Connecting {
 }
 
 impl Target {
-    /// Reads `HOST:PORT` or `unix:PATH`.
+    /// Parses `HOST:PORT` or `unix:PATH`.
     ///
     /// # Errors
-    /// The error in it.
+    /// The text is neither, or the path is too long.
     pub fn parse(text: &str) -> Result<Target, String> {
         match text.strip_prefix("unix:") {
             Some(path) => SocketAddrUnix::new(path).map(Target::Unix).map_err(|e| format!("{path}: {e}")),
@@ -51,10 +51,10 @@ impl Target {
         }
     }
 
-    /// Begins to connect, the `number`th time.
+    /// Begins to connect. `number` is the number of this attempt, which chooses the source address.
     ///
     /// # Errors
-    /// Those of the system; [`Errno::AGAIN`] when the queue of a Unix socket is full.
+    /// An error of the system; [`Errno::AGAIN`] if the queue of a Unix socket is full.
     pub fn connect(&self, number: usize, manner: Manner) -> Result<Connecting, Errno> {
         let family = match self {
             Target::Internet(SocketAddr::V4(_)) => AddressFamily::INET,

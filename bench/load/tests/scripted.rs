@@ -15,9 +15,9 @@ const STALL: Duration = Duration::from_millis(200);
 /// A client as the server sees it.
 struct Client {
     stream: BufReader<TcpStream>,
-    /// The number of requests that came before, on all connections.
+    /// The number of earlier requests on all connections.
     number: usize,
-    /// The number of them on this connection.
+    /// The number of earlier requests on this connection.
     here: usize,
 }
 
@@ -39,7 +39,7 @@ impl Client {
     }
 }
 
-/// Calls `answer` with each request; `false` ends the connection.
+/// Starts a server that calls `answer` with each request; it ends the connection if `answer` returns `false`.
 fn serve(answer: impl Fn(&mut Client, &str) -> bool + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("it has one");
@@ -125,7 +125,8 @@ fn load(address: SocketAddr, more: &[&str]) -> Outcome {
 const BRIEF: [&str; 4] = ["--seconds", "0.2", "--connections", "2"];
 const PATIENCE: [&str; 6] = ["--seconds", "0.2", "--connections", "2", "--timeout", "2"];
 
-/// Answers each connection's first request, with which it is opened, and does something else with the others.
+/// Starts a server that answers the first request of each connection, with which the load opens it. `answer` handles the
+/// others.
 fn serve_after_first(answer: impl Fn(&mut Client) -> bool + Send + Sync + 'static) -> SocketAddr {
     serve(move |client, _| {
         if client.here > 0 {

@@ -11,7 +11,7 @@ use crate::system_calls::Calls;
 use std::fs;
 use std::path::Path;
 
-/// The two counts for one server; none where it was not counted.
+/// The two counts for one server; `None` for a count that was not made.
 #[derive(Debug)]
 pub struct Count {
     /// The set-up's name.
@@ -44,10 +44,11 @@ pub struct Results {
 }
 
 impl Results {
-    /// Writes `table.md`, `machine.md`, `rounds.csv`, `counts.csv`, `ratio.svg` and `counts.svg` into a directory.
+    /// Writes `table.md`, `machine.md`, `rounds.csv`, `counts.csv`, `ratio.svg` and `counts.svg` into a directory. Leaves out
+    /// those for which there are no results.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// A file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), String> {
         fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let files = [
@@ -79,7 +80,8 @@ impl Results {
         table::summary(self)
     }
 
-    /// The faults of the yardstick or of Oribi. A peer's faults are in the table, but do not fail a run.
+    /// Returns the faults of the yardstick and of Oribi. Faults of the other servers are only in the table: they do not fail a
+    /// run.
     pub fn failures(&self) -> Vec<String> {
         let ours = |name: &str| name == YARDSTICK || name.starts_with("oribi");
         let mut failures = Vec::new();
@@ -105,7 +107,8 @@ impl Results {
 }
 
 impl CellResult {
-    /// Each server's ratio to the yardstick, in the order of the entries; none where there is nothing to compare.
+    /// Returns the ratio of each server to the yardstick, in the order of the entries; `None` for a server that cannot be
+    /// compared.
     pub fn ratios(&self) -> Vec<Option<Spread>> {
         let yardstick = self.entries.iter().find(|entry| entry.name == YARDSTICK);
         self.entries.iter().map(|entry| entry.ratio(yardstick?)).collect()

@@ -49,7 +49,7 @@ impl Pattern {
         Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
-    /// Whether the clients decide how much there is to do, so that there is neither a peak nor a rate.
+    /// Whether the clients are slow and so determine the amount of work; then there is neither a peak nor a fixed rate.
     pub fn is_slow(self) -> bool {
         matches!(self, Pattern::SlowReaders | Pattern::SlowSenders)
     }
@@ -87,16 +87,16 @@ impl Transport {
     }
 }
 
-/// Which question a cell belongs to.
+/// The question to which a cell belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StudyQuestion {
     /// The I/O models: one lane in each server.
     Io,
-    /// The ways in which connections reach several lanes: so many lanes in each server.
+    /// How connections get to several lanes: this number of lanes in each server.
     Network {
         /// Lanes of each server.
         lanes: usize,
-        /// CPUs that they share, with the load generator if the machine has no more.
+        /// The number of CPUs that the lanes share; with the load generator, if the machine has no more CPUs.
         cpus: usize,
     },
 }
@@ -108,7 +108,8 @@ pub struct Cell {
     pub part: StudyQuestion,
     /// The behaviours of clients.
     pub pattern: Pattern,
-    /// Connections that are open; with [`Pattern::Short`], requests at the same time and those that are idle beside them.
+    /// The number of open connections. With [`Pattern::Short`], it counts the requests at the same time and the idle
+    /// connections.
     pub connections: usize,
     /// The number of active ones; the others are idle.
     pub active: usize,
@@ -119,20 +120,20 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whether targets are stated for it: those of one lane with this many connections.
+    /// Whether the study has targets for this cell: cells of one lane with `CONNECTIONS_OF_TARGETS` connections have.
     pub fn has_target(&self) -> bool {
         self.part == StudyQuestion::Io && self.connections == CONNECTIONS_OF_TARGETS && !self.pattern.is_slow()
     }
 
-    /// Whether one address has too few ports for the connections to be opened quickly: the kernel prefers every other one, and
-    /// then tries one after the other. With several addresses, ports are taken before their use is known, and clients without
-    /// an address of their own cannot have them until a minute later: so these cells are the last.
+    /// Whether one source address has too few ports to open the connections quickly: the kernel first tries every other port,
+    /// and then one port after another. With several source addresses, a port is reserved before its connection is known, and
+    /// for a minute after that clients without a fixed address cannot use the port. So these cells are measured last.
     pub fn needs_sources(&self) -> bool {
         self.transport == Transport::Tcp && self.connections > 10_000
     }
 
-    /// Whether the memory of connections can be distinguished from the server's own: there are thousands, or each holds the
-    /// output that its client has not taken yet.
+    /// Whether the memory of the connections can be distinguished from the server's own memory: there are thousands of
+    /// connections, or each holds output that its client has not received yet.
     pub fn tells_memory(&self) -> bool {
         self.connections >= 4096 || self.pattern.is_slow()
     }
@@ -221,7 +222,7 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
     (cells, left_out)
 }
 
-/// The reason why a cell would show nothing, or nothing that others do not show.
+/// Returns the reason to leave out a cell, which would show nothing or the same as others; `None` for a cell to measure.
 fn reason_to_leave_out(cell: &Cell) -> Option<&'static str> {
     let Cell { pattern, connections, body, transport, .. } = *cell;
     if transport == Transport::Unix {

@@ -1,5 +1,5 @@
-//! System calls, counted by perf while a server is loaded: strace would slow it down, and a server that is slower finds more to
-//! do each time it asks.
+//! Counts system calls with perf while a server is loaded. strace would make the server slower, and a slower server finds more
+//! work each time it asks the kernel for events.
 
 use oribi_bench::group::Group;
 use oribi_bench::interrupt;
@@ -20,10 +20,10 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Begins to count for some processes and all their threads.
+    /// Begins to count the calls of some processes and all their threads.
     ///
     /// # Errors
-    /// If perf is not there or may not count.
+    /// perf is not installed, or is not allowed to count.
     pub fn start(processes: &[i32], cpu: usize, scratch: &Path) -> Result<Counter, String> {
         let report = scratch.join("perf-report");
         let _ = fs::remove_file(&report);
@@ -44,10 +44,10 @@ impl Counter {
         Ok(Counter { group, report })
     }
 
-    /// Ends counting: how many there were.
+    /// Stops counting, and returns the number of calls.
     ///
     /// # Errors
-    /// If perf does not end or says nothing.
+    /// perf does not end, or reports no number.
     pub fn finish(mut self) -> Result<u64, String> {
         self.group.signal_leader(Signal::INT);
         let end = Instant::now() + PATIENCE;

@@ -11,7 +11,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// The time that opening all connections, or a load beyond its time, may take.
+/// The time that opening all connections may take, and the time that a load may take in addition to its duration.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The addresses of clients in the cells that need several.
@@ -31,17 +31,17 @@ pub enum Pace {
 pub struct Outcome {
     /// Answers that were whole and right.
     pub responses: u64,
-    /// The time that it took until the last one, in seconds.
+    /// The time from the start to the last answer, in seconds.
     pub seconds: f64,
     /// Bytes received.
     pub bytes: u64,
-    /// Half of the answers took at most this, in microseconds from when the request was due.
+    /// The time within which half of the answers arrived, in microseconds from when the request was due.
     pub p50: f64,
-    /// 99 of 100.
+    /// The same for 99 of 100 answers.
     pub p99: f64,
-    /// 999 of 1000.
+    /// The same for 999 of 1000 answers.
     pub p999: f64,
-    /// All.
+    /// The same for all answers.
     pub max: f64,
     /// Requests that went wrong, and idle connections that were lost.
     pub errors: u64,
@@ -54,15 +54,15 @@ pub struct Generator {
     group: Group,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// Errors are counted from the start; this many were reported.
+    /// The number of errors that were already reported; the generator counts errors from its start.
     told: u64,
 }
 
 impl Generator {
-    /// Opens a cell's connections to a server and has it warm.
+    /// Opens the connections of a cell to a server, and warms the server up.
     ///
     /// # Errors
-    /// If that does not succeed, with the first errors.
+    /// That does not succeed; the error has the first faults.
     pub fn open(place: &StudyEnvironment, address: &str, row: &Row, cell: &Cell, warm_up: f64) -> Result<Generator, String> {
         let pattern = if cell.pattern.is_slow() { Pattern::KeepAlive } else { cell.pattern };
         let mut words = vec![place.load.display().to_string()];
@@ -99,10 +99,10 @@ impl Generator {
         }
     }
 
-    /// Loads for that many seconds.
+    /// Loads the server for `seconds`.
     ///
     /// # Errors
-    /// If the generator breaks down; the faults of the server are part of the outcome.
+    /// The generator breaks down. Faults of the server are a part of the outcome.
     pub fn load(&mut self, seconds: f64, pace: Pace) -> Result<Outcome, String> {
         let order = match pace {
             Pace::Closed => format!("{seconds}\n"),
@@ -135,7 +135,7 @@ impl Generator {
     }
 }
 
-/// An outcome, with its errors since the start of the program.
+/// Parses an outcome. Also returns the number of errors since the start of the program.
 fn parse(line: &str) -> Option<(Outcome, u64)> {
     let value: Value = serde_json::from_str(line).ok()?;
     let (count, figure) = (|key: &str| value[key].as_u64(), |key: &str| value[key].as_f64());

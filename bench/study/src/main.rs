@@ -1,4 +1,4 @@
-//! The study: which I/O and network model gives the best performance? `bench/README.md` describes the method,
+//! The study of which model of I/O and of accepting connections performs best. `bench/README.md` describes the method, and
 //! `docs/io-models.md` the results.
 
 #![forbid(unsafe_code)]
@@ -90,7 +90,7 @@ fn source(results: &Path) -> String {
     format!("../bench/study/results/{name}")
 }
 
-/// Measures; whether all went well.
+/// Measures. Returns whether there were no problems.
 fn measure(options: &Options) -> Result<bool, String> {
     interrupt::catch()?;
     let place = place(options)?;
@@ -177,7 +177,7 @@ fn chosen(options: &Options) -> (Vec<Cell>, Vec<cells::LeftOut>) {
 
 type Version = Result<String, String>;
 
-/// Every row with its version, or why it is missing.
+/// Returns every row with its version, or with the reason why its program is missing.
 fn present(programs: &Programs, options: &Options) -> Result<Vec<(&'static Row, Version)>, String> {
     let rows: Vec<(&Row, Version)> = rows::ALL.iter().map(|row| (row, row.version(programs))).collect();
     let missing: Vec<&str> = rows.iter().filter_map(|(_, version)| version.as_ref().err().map(String::as_str)).collect();
@@ -200,7 +200,7 @@ fn program(row: &Row, version: &Version) -> Program {
     }
 }
 
-/// The reasons of cells that are left out, and those of rows in the cells that are not.
+/// Returns the reasons for leaving out these cells, and for leaving out rows in the other cells.
 fn reasons(cells: &[Cell], left_out: Vec<cells::LeftOut>) -> Vec<LeftOut> {
     let whole = left_out.into_iter().map(|(cell, reason)| LeftOut { cell, row: None, reason: reason.to_owned() });
     let rows = cells.iter().flat_map(|cell| {
@@ -224,7 +224,7 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
     facts
 }
 
-/// The results in the directory, if the study is to continue from there; otherwise it must be empty.
+/// Reads the results in the directory, if the study is to continue from them; otherwise the directory must be empty.
 fn known(out: &Path, resume: bool, fresh: Raw) -> Result<Raw, String> {
     let old = Raw::read(out)?;
     if old.facts.is_empty() {
@@ -252,7 +252,7 @@ fn known(out: &Path, resume: bool, fresh: Raw) -> Result<Raw, String> {
     Ok(Raw { left_out: fresh.left_out, ..old })
 }
 
-/// About how many seconds a cell takes.
+/// Estimates the number of seconds that a cell takes.
 fn seconds(cell: &Cell, rows: usize, plan: Plan) -> f64 {
     // Opening takes some 40 microseconds a connection, starting and ending a server and a perf half a second.
     let opening = cell.connections as f64 * 40e-6;

@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 impl Job {
-    /// Reads the command line; prints help or a mistake and ends the program where there is nothing to do.
+    /// Reads the command line. Ends the program after a request for help or a mistake, whose text it prints.
     pub fn from_command_line() -> Job {
         let matches = command().get_matches();
         let path = |matches: &clap::ArgMatches, name: &str| matches.get_one::<PathBuf>(name).cloned();

@@ -1,5 +1,5 @@
-//! The raw results: lines of text that are appended at once, so that nothing is lost when the study is interrupted, and from
-//! which the report is made without measuring again.
+//! The raw results: lines of text that are appended to files at once, so that nothing is lost if the study is interrupted. The
+//! report can be made from them without measuring again.
 
 use crate::cells::{Cell, Pattern, StudyQuestion, Transport};
 use std::collections::BTreeSet;
@@ -20,25 +20,25 @@ pub struct Load {
     pub rate: Option<f64>,
     /// Answers that were whole and right.
     pub responses: u64,
-    /// Seconds until the last of them.
+    /// The time from the start to the last of these answers, in seconds.
     pub seconds: f64,
     /// Bytes received.
     pub bytes: u64,
     /// Nanoseconds that the server's threads were running.
     pub running: u64,
-    /// Those of the busiest thread.
+    /// Nanoseconds that the busiest of these threads was running.
     pub busiest: u64,
     /// Context switches of the server's threads because they waited.
     pub voluntary: u64,
     /// Context switches because another thread's turn had come.
     pub involuntary: u64,
-    /// Half of the answers took at most that many microseconds.
+    /// The time within which half of the answers arrived, in microseconds.
     pub p50: f64,
-    /// 99 of 100.
+    /// The same for 99 of 100 answers.
     pub p99: f64,
-    /// 999 of 1000.
+    /// The same for 999 of 1000 answers.
     pub p999: f64,
-    /// All.
+    /// The same for all answers.
     pub max: f64,
     /// Requests that went wrong.
     pub errors: u64,
@@ -57,7 +57,7 @@ pub struct Count {
     pub open_memory: u64,
     /// System calls for the responses below; none if they could not be counted.
     pub calls: Option<u64>,
-    /// Responses meanwhile.
+    /// The number of responses while system calls were counted.
     pub responses: u64,
 }
 
@@ -139,7 +139,7 @@ const PROGRAMS: (&str, &str) = ("programs.csv", "row,family,found,title,version,
 const LEFT_OUT: (&str, &str) = ("left-out.csv", "cell,row,reason");
 const FACTS: (&str, &str) = ("facts.csv", "name,value");
 
-/// Free text as a field: there are no quotes in these files, so commas and line ends become something else.
+/// Replaces commas and line ends in free text, because fields of these files have no quotes.
 fn field(text: &str) -> String {
     text.replace(',', ";").replace(['\n', '\r'], " ")
 }
@@ -287,7 +287,7 @@ impl Program {
     }
 }
 
-/// The lines of a file without its heading; none without the file.
+/// Reads the lines of a file after its heading; returns no lines if there is no file.
 fn lines<T>(directory: &Path, (name, heading): (&str, &str), parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
     let path = directory.join(name);
     if !path.exists() {
@@ -302,16 +302,16 @@ fn lines<T>(directory: &Path, (name, heading): (&str, &str), parse: impl Fn(&str
 }
 
 impl Raw {
-    /// Rounds of the cell that has the fewest: some have more (see [`crate::rounds::Plan::rounds_of`]).
+    /// Returns the number of rounds of the cell with the fewest; some cells have more (see [`crate::rounds::Plan::rounds_of`]).
     pub fn rounds(&self) -> usize {
         let of = |cell: String| self.loads.iter().filter(|load| load.cell == cell).map(|load| load.round).max().unwrap_or(0);
         self.finished.iter().map(|finished| of(finished.cell.to_string())).min().unwrap_or(0)
     }
 
-    /// Reads a directory. Results of a cell that was not measured completely are left out.
+    /// Reads a directory. Results of cells that were not measured completely are left out.
     ///
     /// # Errors
-    /// If a file cannot be read or understood.
+    /// A file cannot be read or parsed.
     pub fn read(directory: &Path) -> Result<Raw, String> {
         let finished = lines(directory, CELLS, Finished::parse)?;
         let whole: BTreeSet<String> = finished.iter().map(|finished| finished.cell.to_string()).collect();
@@ -345,10 +345,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes exactly the known results into a directory, and continues from there.
+    /// Writes exactly the results `known` into a directory; further results are appended to them.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// A file cannot be written.
     pub fn new(directory: &Path, known: &Raw) -> Result<Writer, String> {
         fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let writer = Writer { directory: directory.to_owned() };
@@ -377,34 +377,34 @@ impl Writer {
         file.write_all(format!("{line}\n").as_bytes()).map_err(told)
     }
 
-    /// Keeps a load.
+    /// Appends a load.
     ///
     /// # Errors
-    /// As of all of these: when the file cannot be written.
+    /// The file cannot be written.
     pub fn load(&self, load: &Load) -> Result<(), String> {
         self.append(LOADS, &load.line())
     }
 
-    /// Keeps the counts.
+    /// Appends the counts of a server in a cell.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub fn count(&self, count: &Count) -> Result<(), String> {
         self.append(COUNTS, &count.line())
     }
 
-    /// Keeps what went wrong.
+    /// Appends a problem.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub fn problem(&self, Problem { cell, row, what }: &Problem) -> Result<(), String> {
         self.append(PROBLEMS, &format!("{cell},{row},{}", field(what)))
     }
 
-    /// Says that a cell is whole.
+    /// Records that a cell was measured to its end.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<(), String> {
         self.append(CELLS, &finished.line())
     }

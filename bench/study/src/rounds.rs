@@ -16,15 +16,16 @@ pub const WARM_UP: f64 = 0.1;
 pub const TRIAL: f64 = 0.15;
 /// Seconds of the load during which system calls are counted.
 pub const COUNTED: f64 = 0.2;
-/// The load of all servers in the open loop, as a share of the rate of the slowest server of a cell: none may fall behind.
+/// The rate of the open loop, as a share of the peak of the slowest server in a cell, so that no server falls behind.
 const SHARE: f64 = 0.5;
-/// By how much a load of slow clients is longer.
+/// The factor by which a load of slow clients is longer.
 const SLOW: f64 = 6.0;
-/// Seconds of a load of slow clients, at least: they need one for anything at all.
+/// The least duration of a load of slow clients, in seconds: they need one second to do anything.
 const SLOWEST: f64 = 1.5;
-/// Seconds of warm-up with slow clients: until the first have their answers, and the kernel has taken its part of all others.
+/// The duration of the warm-up with slow clients, in seconds: then the first clients have their answers, and the kernel has
+/// taken its part of all others.
 pub const SLOW_WARM_UP: f64 = 1.5;
-/// Between a load and reading the counters.
+/// The time between the end of a load and the reading of the counters.
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// The way in which cells are measured.
@@ -32,12 +33,12 @@ const SETTLE: Duration = Duration::from_millis(10);
 pub struct Plan {
     /// The number of loads of each server.
     pub rounds: usize,
-    /// For how many seconds each time, in the closed loop and again in the open one.
+    /// The duration of each load in seconds, in the closed loop and again in the open loop.
     pub seconds: f64,
 }
 
-/// The factor for the number of rounds where a target is stated: a limit of a tenth cannot be distinguished from the noise of
-/// a few short loads, whose medians lie as far apart from one run to the next.
+/// The factor for the number of rounds in cells with targets. The median of a few short loads may differ by a tenth from one
+/// run to the next, so it could not show whether a limit of a tenth is kept.
 const ROUNDS_FOR_TARGETS: usize = 8;
 
 impl Plan {
@@ -52,11 +53,11 @@ impl Plan {
     }
 }
 
-/// A row under way.
+/// A server with its load generator, while a cell is measured.
 struct Runner<'a> {
     row: &'a Row,
     server: Server,
-    /// None when it broke down.
+    /// The load generator; `None` after it broke down.
     generator: Option<Generator>,
     idle_memory: u64,
     open_memory: u64,
@@ -79,7 +80,7 @@ impl CellContext<'_> {
         self.writer.problem(&Problem { cell: self.cell.to_string(), row: row.name.to_owned(), what })
     }
 
-    /// Loads a server once; none if that did not succeed, which is kept as its problem.
+    /// Loads a server once. Returns `None` if that failed, and records the problem.
     fn load(&mut self, runner: &mut Runner<'_>, seconds: f64, pace: Pace) -> Result<Option<(Outcome, Spent)>, String> {
         let Some(generator) = &mut runner.generator else { return Ok(None) };
         let before = runner.server.threads();
@@ -104,10 +105,10 @@ impl CellContext<'_> {
     }
 }
 
-/// Measures a cell and keeps what comes; returns how many problems there were.
+/// Measures a cell and writes the results. Returns the number of problems.
 ///
 /// # Errors
-/// If the user wants to stop or results cannot be written: what servers do wrong is part of the result.
+/// The user wants to stop, or results cannot be written. Faults of servers are a part of the results.
 pub fn measure(place: &StudyEnvironment, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
     let mut context = CellContext { place, writer, cell: *cell, problems: 0 };
     let mut runners = start(&mut context, rows)?;
@@ -145,7 +146,7 @@ pub fn measure(place: &StudyEnvironment, writer: &Writer, cell: &Cell, rows: &[&
     Ok(context.problems)
 }
 
-/// Starts the servers, and then opens the connections of one after the other.
+/// Starts all servers, and then opens the connections to one server after the other.
 fn start<'a>(context: &mut CellContext<'_>, rows: &[&'a Row]) -> Result<Vec<Runner<'a>>, String> {
     let mut runners = Vec::new();
     for &row in rows {
@@ -166,7 +167,7 @@ fn start<'a>(context: &mut CellContext<'_>, rows: &[&'a Row]) -> Result<Vec<Runn
     Ok(runners)
 }
 
-/// The rate of the open loop: all servers have the same, and each could do twice as much.
+/// Returns the rate of the open loop, which is the same for all servers: each could do twice as much.
 fn common_rate(context: &mut CellContext<'_>, runners: &mut [Runner<'_>]) -> Result<Option<f64>, String> {
     let mut slowest: Option<f64> = None;
     for runner in runners {
@@ -177,7 +178,7 @@ fn common_rate(context: &mut CellContext<'_>, runners: &mut [Runner<'_>]) -> Res
     Ok(slowest.map(|rate| rounded(rate * SHARE)).filter(|rate| *rate > 0.0))
 }
 
-/// Two digits: more would only pretend to mean something.
+/// Rounds to two digits, because further digits mean nothing.
 fn rounded(rate: f64) -> f64 {
     let step = 10f64.powf((rate.max(1.0).log10().floor() - 1.0).max(0.0));
     (rate / step).floor() * step
@@ -208,7 +209,7 @@ fn line(cell: &Cell, row: &Row, round: usize, pace: Pace, outcome: &Outcome, spe
     }
 }
 
-/// System calls in a load of its own, and how many responses it had.
+/// Counts the system calls during a separate load. Also returns the number of responses to that load.
 fn count_calls(context: &mut CellContext<'_>, runner: &mut Runner<'_>) -> Result<(Option<u64>, u64), String> {
     if runner.generator.is_none() {
         return Ok((None, 0));

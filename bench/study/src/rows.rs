@@ -10,7 +10,7 @@ use std::process::Command;
 pub enum Family {
     /// Oribi, with one model or another.
     Own,
-    /// A loop that parses nothing: the physical limit.
+    /// A loop that parses nothing, which shows the physical limit.
     Floor,
     /// Another server.
     Peer,
@@ -40,26 +40,26 @@ pub struct Row {
     pub title: &'static str,
     /// Its family.
     pub family: Family,
-    /// Whether it has several lanes, and so a part in the cells for these, or one lane and a part in the others.
+    /// Whether the row takes part in the cells for several lanes; otherwise in the cells for one lane.
     network: bool,
-    /// Starts it in the foreground, with placeholders for [`Places`].
+    /// The command that starts the program in the foreground, with placeholders for [`Places`].
     command: &'static str,
-    /// Succeeds if the program is there and able to do it, and prints its version.
+    /// A command that prints the version, and succeeds if the program is installed and can do what the row needs.
     probe: &'static str,
-    /// The remedy if not.
+    /// What to do if the probe fails.
     remedy: &'static str,
     /// A template in `bench/study/servers` that is filled in and put into the server's directory.
     pub template: Option<&'static str>,
     /// The path of requests.
     pub path: &'static str,
-    /// The reason why it has no part in a cell; `None` if it has.
+    /// Returns the reason why the row takes no part in a cell; `None` if it takes part.
     leaves: fn(&Cell) -> Option<&'static str>,
 }
 
 const BUILD: &str = "run `bench/study/build --release`";
 const NGINX: &str = "run `apt-get install nginx`";
 
-/// The value of `{native}`: Oribi with an answer without a language, and with limits that no cell reaches.
+/// The value of `{native}`: Oribi with a fixed answer, without a language, and with limits that no cell reaches.
 const NATIVE: &str = "{oribi} --native-file {body} --listen {address} {limits}";
 const LIMITS: &str = "--keepalive-timeout 600 --header-timeout 600 --max-connections 18000";
 
@@ -85,7 +85,7 @@ const fn nginx(name: &'static str, title: &'static str, path: &'static str, leav
     Row { family, remedy, template, path, leaves, ..io_model(name, title, "nginx -p {dir} -c {dir}/nginx.conf", "nginx -v") }
 }
 
-/// Every row, in the order of the tables; the others are compared with the first of each part.
+/// Every row, in the order of the tables. The first row of each part is the one that the others are compared with.
 pub const ALL: &[Row] = &[
     io_model("epoll", "Oribi, epoll", "{native} --workers 1 --io epoll", "{oribi} check --native x --io epoll"),
     io_model("io-uring", "Oribi, io_uring", "{native} --workers 1 --io io_uring", "{oribi} check --native x --io io_uring"),
@@ -160,13 +160,13 @@ fn every_cell(_: &Cell) -> Option<&'static str> {
     None
 }
 
-/// A bare loop that closes does so after every answer.
+/// Leaves out cells with idle connections: a bare loop that closes connections does so after every answer.
 fn none_idle(cell: &Cell) -> Option<&'static str> {
     let idle = cell.pattern == Pattern::Short && cell.active < cell.connections;
     idle.then_some("it closes after every answer, so that no connection can be idle")
 }
 
-/// The cost of opening a file does not depend on the connections.
+/// Leaves out cells that would show the same, because the cost of opening a file does not depend on the number of connections.
 fn files_where_they_tell(cell: &Cell) -> Option<&'static str> {
     (cell.body == 12 && cell.connections != 256).then_some("files of 12 bytes are compared with 256 connections")
 }
@@ -182,7 +182,8 @@ impl Row {
         self.belongs(cell) && (self.leaves)(cell).is_none()
     }
 
-    /// The reason why it has no part in a cell of its own kind; `None` if it has, or for other cells.
+    /// Returns the reason why the row takes no part in a cell of its part of the study; `None` if it takes part, and for other
+    /// cells.
     pub fn leaves(&self, cell: &Cell) -> Option<&'static str> {
         if self.belongs(cell) { (self.leaves)(cell) } else { None }
     }
@@ -191,10 +192,10 @@ impl Row {
         self.network == (cell.part != StudyQuestion::Io)
     }
 
-    /// The first line that it prints about its version.
+    /// Returns the first line that the program prints about its version.
     ///
     /// # Errors
-    /// If it is not there or cannot do what the row needs, with what to do about it.
+    /// The program is not installed or cannot do what the row needs; the error says what to do about it.
     pub fn version(&self, programs: &Programs) -> Result<String, String> {
         let words = words(&programs.fill(self.probe));
         let told = |why: &str| format!("{}: {why}: {}", self.title, self.remedy);
@@ -238,7 +239,7 @@ impl Programs {
 pub struct Places<'a> {
     /// `{port}`, and with the host `{address}`: where to listen by TCP.
     pub port: u16,
-    /// `{dir}`: a directory of the server's own, in which `{address}` is if it is a Unix socket; `{files}` and `{body}` are in it.
+    /// `{dir}`: a directory of the server. `{files}`, `{body}` and, if it is a Unix socket, `{address}` are in this directory.
     pub directory: &'a Path,
     /// Which of them.
     pub transport: Transport,

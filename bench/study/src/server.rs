@@ -48,10 +48,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a row's server for a cell and waits until it listens.
+    /// Starts the server of a row for a cell, and waits until it listens.
     ///
     /// # Errors
-    /// If it does not, with its last words.
+    /// It does not start or listen; the error has the last lines of its output.
     pub fn start(place: &StudyEnvironment, row: &Row, cell: &Cell) -> Result<Server, String> {
         let port = server::free_port()?;
         let directory = place.scratch.join(format!("{}-{port}", row.name));
@@ -107,15 +107,15 @@ impl Server {
         process_tree::memory(self.group.pid())
     }
 
-    /// The numbers of all its processes.
+    /// Returns the ids of all processes of the server.
     pub fn processes(&self) -> Vec<i32> {
         process_tree::members(self.group.pid()).iter().map(|member| member.pid).collect()
     }
 
-    /// Ends it.
+    /// Ends the server.
     ///
     /// # Errors
-    /// If it had ended before, or does not end.
+    /// The server had ended before, or does not end.
     pub fn end(mut self) -> Result<(), String> {
         if let Some(status) = self.group.ended() {
             return Err(format!("had ended with {status}: {}", self.group.last_words(0)));

@@ -13,10 +13,10 @@ pub(crate) struct AccountKey {
     random: SystemRandom,
 }
 
-/// The sender of a request (RFC 8555, section 6.2).
+/// The way in which a request names its sender (RFC 8555, section 6.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signer<'a> {
-    /// By the public key itself: the URL of the account is not known yet.
+    /// By the public key itself, because the URL of the account is not known yet.
     Key,
     /// By the URL of the account.
     Account(&'a str),
@@ -43,7 +43,7 @@ impl AccountKey {
         encode(digest(&SHA256, canonical.as_bytes()).as_ref())
     }
 
-    /// Signs a request to `url`. An empty `content` makes it a POST-as-GET (section 6.3).
+    /// Signs a request to `url`. An empty `content` makes the request a POST-as-GET (RFC 8555, section 6.3).
     pub(crate) fn sign(&self, url: &str, nonce: &str, signer: Signer<'_>, content: &str) -> Result<String, String> {
         let mut protected = json!({"alg": "ES256", "nonce": nonce, "url": url});
         match signer {
@@ -61,8 +61,8 @@ impl AccountKey {
         json!({"crv": "P-256", "kty": "EC", "x": x, "y": y})
     }
 
-    /// The coordinates of the public key: one byte marks the uncompressed form, two numbers of 32 bytes follow (SEC 1,
-    /// section 2.3.3).
+    /// Returns the coordinates of the public key, encoded. The key begins with a byte that means the uncompressed form; the two
+    /// coordinates of 32 bytes each follow (SEC 1, section 2.3.3).
     fn point(&self) -> (String, String) {
         let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
         (encode(x), encode(y))

@@ -12,8 +12,8 @@ pub fn token(path: &[u8]) -> Option<&str> {
     std::str::from_utf8(path.strip_prefix(PATH)?).ok().filter(|token| is_token(token))
 }
 
-/// The key authorization of `token` (RFC 8555, section 8.1). It is safe to return one for any token: a client knows a token
-/// from the authority, and the thumbprint makes the answer useless for any account but ours.
+/// Returns the key authorization of `token` (RFC 8555, section 8.1). It is safe to return this for any token to any client:
+/// only the authority knows the tokens that count, and the thumbprint makes the answer useless for any account but ours.
 #[must_use]
 pub fn answer(token: &str, thumbprint: &str) -> String {
     format!("{token}.{thumbprint}")

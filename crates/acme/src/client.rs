@@ -9,7 +9,7 @@ use crate::settings::{Names, Settings};
 use oribi_tls::Identity;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The longest sleep: clocks are set, and machines are suspended.
+/// The longest sleep. Due times are computed again after it, because clocks are set, and machines are suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 /// The interval at which to check whether another process still orders certificates into the same folder.
@@ -25,7 +25,7 @@ pub struct Client<'a> {
     certificates: Vec<Kept<'a>>,
     right: Option<Right>,
     done: Done,
-    /// Whether the log has the message that another process has the right.
+    /// Whether the log already has the message that another process has the right to order certificates.
     said: bool,
 }
 
@@ -44,7 +44,7 @@ struct Kept<'a> {
     names: &'a Names,
     /// Failures in a row.
     failures: u32,
-    /// The earliest time of the next attempt, even if the certificate is due before; `None` for any time.
+    /// The earliest time of the next attempt, even if the certificate is due before that; `None` if there is no such limit.
     not_before: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Client<'a> {
         std::mem::take(&mut self.done)
     }
 
-    /// Orders each certificate that is due, and returns the time until the next one is, at most an hour.
+    /// Orders each certificate that is due. Returns the time after which to call again, at most an hour.
     pub fn turn(&mut self) -> Duration {
         if self.right.is_none() {
             match Right::take(self.settings) {
@@ -101,7 +101,7 @@ impl<'a> Client<'a> {
 }
 
 impl Kept<'_> {
-    /// The time until the certificate must be ordered or renewed; zero: now.
+    /// Returns the time until the certificate must be ordered or renewed; zero means now.
     fn wait(&self, settings: &Settings) -> Duration {
         let pause = self.not_before.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(Instant::now()));
         due(present(settings, self.names).as_ref(), self.names, SystemTime::now()).max(pause)
@@ -113,8 +113,8 @@ impl Kept<'_> {
                 done.ordered += 1;
                 log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
                 self.failures = 0;
-                // A wrong clock, here or at the authority, can make the new certificate due at once: it must not be ordered
-                // in a loop.
+                // If a clock is wrong, here or at the authority, the new certificate may be due at once. The limit prevents a
+                // loop of orders.
                 let left = Duration::from_secs(identity.end.saturating_sub(seconds(SystemTime::now())));
                 self.not_before = Some(Instant::now() + left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP));
                 self.wait(settings)

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub enum Answers {
     /// The thumbprint of the account's key, for [`answer`](crate::answer).
     Http(String),
-    /// The file in which the client puts a proof when the authority asks for one, open for reading: see
+    /// The file, open for reading, into which the client writes a proof when the authority asks for one: see
     /// [`Challenges`](oribi_tls::Challenges).
     TlsAlpn(OwnedFd),
 }
@@ -52,9 +52,9 @@ pub fn prepare(settings: &Settings) -> Result<Answers, String> {
     }
 }
 
-/// Opens the file for proofs, which is empty while no proof is asked for. The client overwrites it and never replaces it,
-/// because edges and workers keep it open: with their rights, or in their sandbox, they could open no other. None of them can
-/// write to it.
+/// Opens the file for proofs for reading; it is empty unless the authority asks for a proof. Edges and workers keep this
+/// descriptor, because with their rights, or in their sandbox, they could not open another file. So the client overwrites the
+/// file and never replaces it. Edges and workers cannot write to it.
 fn open_proof(path: &Path) -> Result<OwnedFd, String> {
     if !path.exists() {
         write_if_absent(path, b"")?;
@@ -67,7 +67,7 @@ fn open_proof(path: &Path) -> Result<OwnedFd, String> {
 pub(crate) struct ProofFile(File);
 
 impl ProofFile {
-    /// Writes a proof for `name` into the file: `certificate`, with its key in PEM.
+    /// Writes a proof for `name` into the file: `certificate`, which is PEM and includes the key.
     pub(crate) fn new(settings: &Settings, name: &str, certificate: &str) -> Result<Self, String> {
         let path = settings.proof();
         let write = || {
@@ -137,7 +137,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), String> {
     write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Writes the file unless there is one: another server that starts at the same time may have written it.
+/// Writes the file unless it exists already: another server that starts at the same time may have written it.
 fn write_if_absent(path: &Path, content: &[u8]) -> Result<(), String> {
     let write = || {
         let new = beside(path, content)?;
@@ -151,7 +151,7 @@ fn write_if_absent(path: &Path, content: &[u8]) -> Result<(), String> {
     write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Writes a new file beside `path`, to be renamed to it.
+/// Writes a new file beside `path`, and returns its path. The caller renames or links it to `path`.
 fn beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -166,14 +166,15 @@ fn beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     Ok(new)
 }
 
-/// The exclusive right to order certificates into a folder. It ends with the process.
+/// The exclusive right to order certificates into a folder: a lock, which ends with the process.
 #[derive(Debug)]
 pub(crate) struct Right {
     file: File,
 }
 
 impl Drop for Right {
-    /// Closing the file is not enough: a child between fork and exec also has it open, and would keep the lock.
+    /// Releases the lock. Closing the file would not be enough: a child between fork and exec also has the file open, and would
+    /// keep the lock.
     fn drop(&mut self) {
         _ = flock(&self.file, FlockOperation::Unlock);
     }

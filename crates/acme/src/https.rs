@@ -12,7 +12,7 @@ const LARGEST: u64 = 1 << 20;
 
 /// The side effects of a client, which tests replace.
 pub(crate) trait World {
-    /// Sends a request: a POST with `content`, or a GET if it is `None`.
+    /// Sends a request to `url`: a POST with `content`, or a GET if `content` is `None`.
     fn send(&self, url: &str, content: Option<&str>) -> Result<Answer, String>;
 
     /// Sleeps.
@@ -37,7 +37,8 @@ pub(crate) struct Answer {
 pub(crate) struct Https(Client);
 
 impl Https {
-    /// Makes a client that accepts servers with a certificate of `authorities`; `None` for the system's authorities.
+    /// Creates a client that trusts servers with a certificate of the `authorities` in this file; `None` for the system's
+    /// authorities.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.
@@ -66,7 +67,7 @@ impl World for Https {
     }
 }
 
-/// Describes a failure, and the remedy if there is one.
+/// Describes a failure, and says what to do about it, if anything helps.
 fn words(failure: &Failure) -> String {
     match failure {
         Failure::UnknownHost => format!("{failure}; is the Internet reachable?"),

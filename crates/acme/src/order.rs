@@ -15,7 +15,8 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The first pause between two polls of a resource. Each pause is twice as long as the one before, up to the longest.
+/// The first pause between two polls of a resource. Each further pause is twice as long as the one before, up to the longest
+/// pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
@@ -25,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The most certificates of a chain.
 const LONGEST_CHAIN: usize = 16;
 
-/// Orders a certificate for these names. Returns the content of its file: a new key, the certificate, and the chain that
-/// leads to the authority.
+/// Orders a certificate for these names. Returns the content of the certificate's file, as PEM: a new key, the certificate, and
+/// the chain of certificates from it to the authority.
 pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Result<String, Trouble> {
     let identifiers: Vec<Value> = names.all().iter().map(|name| json!({"type": "dns", "value": name})).collect();
     let wanted = json!({"identifiers": identifiers}).to_string();

@@ -3,10 +3,11 @@
 use ring::rand::{SecureRandom, SystemRandom};
 use std::time::Duration;
 
-/// The first and the longest pause when the authority could not be reached: such a failure costs it nothing.
+/// The first and the longest pause after a failure to reach the authority: such failures cost the authority nothing.
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3600));
 
-/// The first and the longest pause after a refusal. Authorities count them: Let's Encrypt allows five an hour for a name.
+/// The first and the longest pause after a refusal. Authorities limit refusals: Let's Encrypt allows five an hour for each
+/// name.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(6 * 3600));
 
 /// The longest pause that an authority may ask for.
@@ -20,8 +21,9 @@ pub(crate) enum Failure {
     Refused(Option<Duration>),
 }
 
-/// The pause after failure `number`, counted from 1. It doubles with each failure and varies by a quarter, so that servers
-/// that were started together do not come back together.
+/// Returns the pause after failure `number`, counted from 1. The pause doubles with each failure and is changed at random by at
+/// most a quarter, so that servers that started together do not try again together. If the authority asks for a longer pause,
+/// that pause is returned, at most a week.
 pub(crate) fn pause(failure: Failure, number: u32) -> Duration {
     let (first, longest) = if failure == Failure::Unreachable { UNREACHABLE } else { REFUSED };
     let pause = first.saturating_mul(1 << number.saturating_sub(1).min(20)).min(longest);
@@ -32,7 +34,8 @@ pub(crate) fn pause(failure: Failure, number: u32) -> Duration {
     }
 }
 
-/// A random number from 0 to 1. If the system has none, all servers come back together, which does this one no harm.
+/// Returns a random number from 0 to 1, and 0 if the system has no random numbers. In that case all servers try again at the
+/// same time, which does not harm this server.
 fn random() -> f64 {
     let mut bytes = [0; 4];
     let _ = SystemRandom::new().fill(&mut bytes);

@@ -14,10 +14,10 @@ const MOST_PARTS: usize = 5;
 /// The authority's reason for a refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// A type of ACME without the prefix, or another URI; empty: the document names none.
+    /// A type that ACME defines, without its prefix, or another URI; empty if the document names no type.
     kind: String,
     detail: String,
-    /// The problems of single names.
+    /// The problems of single names, each after its name.
     parts: Vec<(String, Problem)>,
 }
 
@@ -47,7 +47,8 @@ impl Problem {
         self.kind == kind
     }
 
-    /// Advice for the operator; empty without one. `challenge`: the problem is with a proof of this type.
+    /// Returns advice for the operator; empty if there is none. `challenge` is the type of the challenge if the authority has
+    /// rejected its proof.
     pub(crate) fn advice(&self, challenge: Option<Challenge>) -> &'static str {
         use Challenge::{Http, TlsAlpn};
         match (self.kind.as_str(), challenge) {

@@ -1,5 +1,5 @@
-//! Documents signed with the key of a certificate: the request for the certificate, the placeholder that is offered until it
-//! arrives, and the proof that an authority sees in a handshake.
+//! Documents that are signed with the key of a certificate: the request for the certificate, the placeholder that clients get
+//! until the certificate is issued, and the proof that an authority sees in a TLS handshake.
 
 use crate::settings::Names;
 use oribi_tls::der::{
@@ -11,8 +11,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Object identifiers, encoded: RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC 5280, section
-/// 4.2.1.6, and appendix A.1; RFC 8737, section 6.1.
+/// Object identifiers in their DER encoding, by RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC
+/// 5280, section 4.2.1.6, and appendix A.1; RFC 8737, section 6.1.
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
@@ -52,8 +52,8 @@ pub(crate) fn placeholder(names: &Names) -> Result<String, String> {
     self_signed("Oribi's placeholder", &[&alternative_names(names.all())])
 }
 
-/// A certificate that proves to an authority that this server controls `name` (RFC 8737, section 3), and its key, in PEM.
-/// `authorization` is the key authorization.
+/// Returns a certificate that proves to an authority that this server controls `name` (RFC 8737, section 3), and the key of
+/// this certificate, in PEM. `authorization` is the key authorization of the challenge.
 pub(crate) fn proof(name: &str, authorization: &str) -> Result<String, String> {
     let digest = digest(&SHA256, authorization.as_bytes());
     let critical = encode(BOOLEAN, &[&[0xff]]);
@@ -62,7 +62,7 @@ pub(crate) fn proof(name: &str, authorization: &str) -> Result<String, String> {
     self_signed("Oribi's proof", &[&alternative_names(&[name.to_owned()]), &identifier])
 }
 
-/// A certificate that is signed with its own key, and this key, in PEM.
+/// Returns a certificate that is signed with its own key, and that key, in PEM.
 fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
     let key = Key::generate()?;
     let name = encode(SEQUENCE, &[&encode(IDENTIFIER, &[COMMON_NAME]), &encode(TEXT, &[name.as_bytes()])]);
@@ -108,7 +108,7 @@ impl Key {
         encode(SEQUENCE, &[&kind, &encode_bits(self.pair.public_key().as_ref())])
     }
 
-    /// The document with `content` and its signature.
+    /// Returns a document that consists of `content`, the algorithm and the signature of `content`.
     fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {
         let signature = self.pair.sign(&self.random, content).map_err(|_| NO_RANDOM)?;
         Ok(encode(SEQUENCE, &[content, &algorithm(), &encode_bits(signature.as_ref())]))
@@ -127,7 +127,7 @@ fn alternative_names(names: &[String]) -> Vec<u8> {
     encode(SEQUENCE, &[&encode(IDENTIFIER, &[ALTERNATIVE_NAMES]), &encode(OCTETS, &[&encode(SEQUENCE, &hosts)])])
 }
 
-/// A random positive number, which no other certificate has.
+/// Returns a random positive number. It is long enough that no other certificate has the same number.
 fn serial_number() -> Result<[u8; 16], String> {
     let mut number = ring::rand::generate::<[u8; 16]>(&SystemRandom::new()).map_err(|_| NO_RANDOM)?.expose();
     number[0] = number[0] & 0x3f | 0x40;
@@ -142,7 +142,7 @@ fn new_year(year: u64) -> Vec<u8> {
     }
 }
 
-/// The current year, or one next to it.
+/// Returns the current year; near its first or last day, possibly the year before or after.
 fn this_year() -> u64 {
     let days = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / 86_400;
     1970 + days * 100 / 36_525

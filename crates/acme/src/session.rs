@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// The most tries of a request whose nonce the authority rejects as too old.
+/// The most tries of a request, if the authority rejects the nonce of each try.
 const NONCES: usize = 4;
 
 /// The longest URL of an authority, in bytes.
@@ -22,7 +22,7 @@ pub(crate) enum Trouble {
     Unreachable(String),
     /// The authority has refused a request.
     Refused {
-        /// The subject of the request.
+        /// The thing that was requested.
         what: String,
         problem: Problem,
         retry_after: Option<Duration>,
@@ -65,7 +65,7 @@ impl Document {
     }
 }
 
-/// A URL of an authority, if it is one of https and not too long.
+/// Returns the URL in a JSON value, if there is an https URL that is not too long.
 pub(crate) fn link(value: &Value) -> Option<&str> {
     value.as_str().filter(|url| url.len() <= LONGEST_URL && url.starts_with("https://"))
 }
@@ -82,7 +82,7 @@ pub(crate) struct Session<'a, W> {
 }
 
 impl<'a, W: World> Session<'a, W> {
-    /// Reads the directory, and finds the account of this key or creates it.
+    /// Reads the directory of the authority, and finds the account of `key` or creates one.
     pub(crate) fn begin(world: &'a W, key: &'a AccountKey, settings: &'a Settings) -> Result<Self, Trouble> {
         let answer = world.send(&settings.directory, None).map_err(Trouble::Unreachable)?;
         let directory = read(&settings.directory, &answer, "its directory")?;
@@ -126,7 +126,7 @@ impl<'a, W: World> Session<'a, W> {
         self.world.pause(time);
     }
 
-    /// Requests a document. `what` names it in the error of a refusal.
+    /// Requests a document. `what` names the document in the error if the authority refuses.
     pub(crate) fn ask(&mut self, url: &str, content: &str, what: &str) -> Result<Document, Trouble> {
         let answer = self.post(url, content)?;
         let mut document = read(url, &answer, what)?;
@@ -142,7 +142,7 @@ impl<'a, W: World> Session<'a, W> {
         if answer.status == 200 { Ok(answer.body) } else { Err(refused(&answer, url, what)) }
     }
 
-    /// Sends a signed request, again if the authority rejects the nonce.
+    /// Sends a signed request. If the authority rejects the nonce, sends the request again with another nonce.
     fn post(&mut self, url: &str, content: &str) -> Result<Answer, Trouble> {
         for _ in 0..NONCES {
             let nonce = match self.nonce.take() {
@@ -168,7 +168,7 @@ impl<'a, W: World> Session<'a, W> {
     }
 }
 
-/// Whether a nonce has only bytes of base64url: RFC 8555, section 6.5.1, has clients ignore all others.
+/// Whether a nonce has only characters of base64url. RFC 8555, section 6.5.1, says that clients must ignore all other nonces.
 fn is_nonce(nonce: &str) -> bool {
     (1..=LONGEST_URL).contains(&nonce.len()) && nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

@@ -132,7 +132,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The folder for the account with this authority: keys and certificates of one authority are of no use with another.
+    /// Returns the folder for the account with this authority. Each authority has its own folder, because its keys and
+    /// certificates are of no use with another authority.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-".contains(letter) { letter } else { '_' };
@@ -141,8 +142,8 @@ impl Settings {
         self.storage.join(name)
     }
 
-    /// The certificates that this process can see to be missing, and their files. A file that exists may still be a
-    /// placeholder.
+    /// Returns the certificates that are not issued yet, with their files: the file is missing, cannot be read or parsed, or
+    /// contains a self-signed placeholder.
     pub fn not_there(&self) -> impl Iterator<Item = (&Names, PathBuf)> {
         let is_missing = |file: &PathBuf| {
             let found = std::fs::read(file).ok().and_then(|content| Identity::of(&file.display().to_string(), &content).ok());
@@ -151,12 +152,12 @@ impl Settings {
         self.certificates.iter().map(|names| (names, self.file(names))).filter(move |(_, file)| is_missing(file))
     }
 
-    /// The file with the proof for a handshake, empty while none is asked for.
+    /// Returns the path of the file for proofs, which is empty unless the authority asks for a proof.
     pub(crate) fn proof(&self) -> PathBuf {
         self.folder().join("proof")
     }
 
-    /// The file with the certificate for these names and its key.
+    /// Returns the path of the file with the certificate for these names and the key of the certificate.
     #[must_use]
     pub fn file(&self, names: &Names) -> PathBuf {
         self.folder().join(format!("{}.pem", names.first()))

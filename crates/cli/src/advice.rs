@@ -28,8 +28,8 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["-b"], "use --bind ADDRESS"),
 ];
 
-/// Replaces the tips of an error about an unknown argument. clap suggests the option with the most letters in common, even
-/// if these are few.
+/// Replaces the tips of an error about an unknown argument by our own advice. The tips of clap name the option that has the
+/// most letters in common, even if there are few of these.
 pub fn improve(error: &mut clap::Error, known: &clap::Command) {
     if error.kind() != ErrorKind::UnknownArgument {
         return;
@@ -62,7 +62,8 @@ fn advice_for(argument: &str, known: &clap::Command) -> Option<String> {
         .map(|close| format!("did you mean `--{close}`?"))
 }
 
-/// The command of which the first argument may be a misspelling. A file, or a name with an extension, is an app.
+/// Returns the message for a first argument that is probably a misspelled command. `None` if the argument may be an app: an
+/// existing file, a path, or a name with an extension.
 pub fn command_like(arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || word.contains(['/', '.']) || std::path::Path::new(word).exists() {

@@ -27,7 +27,8 @@ It listens at PORT on all IPv4 interfaces, with one process and one thread, and 
 whatever its method (HEAD has no content), its target and the I/O model. It prints once where it listens, logs no
 connections, and stops on a signal.";
 
-/// The arguments after the command, with the program's name first, if the command line has this command.
+/// Returns the arguments after the command, with the program's name first. `None` if the command line does not have this
+/// command, as the first argument or as the program's name.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     // A link with this name does the same as the command.

@@ -48,7 +48,8 @@ pub enum Content {
 /// Parses a command line, whose first element is the program's name.
 ///
 /// # Errors
-/// A mistake or a request for help: the text, and its output stream.
+/// The text for a mistake or for a request for help. The error also says whether the text belongs on standard output or on
+/// standard error.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default();

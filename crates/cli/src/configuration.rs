@@ -20,11 +20,11 @@ pub enum Said {
 }
 
 impl Configuration {
-    /// Adds the settings to those of the command line and the environment. Returns notes for the user: words without effect,
-    /// and unknown settings.
+    /// Adds the settings of the file to those of the command line and the environment. Returns notes for the user about words
+    /// without effect and unknown settings.
     ///
     /// # Errors
-    /// A value is invalid; the message contains its place.
+    /// A value is invalid; the message contains the line of the value in the file.
     pub fn apply(&self, config: &mut Config) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for said in &self.said {

@@ -1,8 +1,8 @@
 //! `oribi ctl`: queries a running server and sends it orders.
 //!
-//! It writes one line to the server's control socket and reads one line of JSON. The exit status is 0 if the server has
-//! carried out the order, 1 if it has failed or cannot be reached, and 2 if the command line is invalid or does not
-//! determine the server.
+//! It writes one line to the server's control socket and reads one line of JSON. The exit status is 0 if the server has carried
+//! out the order. It is 1 if the order has failed or the server cannot be reached, and 2 if the command line is invalid or does
+//! not say which of several servers is meant.
 
 pub mod backtraces;
 mod tables;
@@ -28,14 +28,15 @@ Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the o
 Exit status:
   0  done; 1  failed, or the server cannot be reached; 2  invalid command line, or several servers are running";
 
-/// The time that a server may take for a response that needs no work. It reads its control socket between two waits, and may
-/// be busy with a fork.
+/// The time that a server may take for a response that needs no work. The server reads its control socket between two waits for
+/// events, and may be busy with a fork before that.
 const PROMPT: Duration = Duration::from_secs(10);
 
 /// The longest response that is read, in bytes: a server with thousands of workers needs less.
 const ANSWER: u64 = 16 << 20;
 
-/// The arguments after the command, with the program's name first, if the command line has this command.
+/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
+/// command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == CTL).then(|| {
@@ -64,7 +65,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     show(order, &ask(&path, order)?, arguments.get_flag("json"))
 }
 
-/// Lists the running servers, without an order.
+/// Lists the running servers, for a command line without an order.
 fn list(matches: &ArgMatches) -> Result<u8, Trouble> {
     let found = find();
     if matches.get_flag("json") {
@@ -179,7 +180,7 @@ fn show(order: Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     Ok(status)
 }
 
-/// Reports a response that is none.
+/// Turns a response that is not JSON into an error for the user.
 pub fn read<T>(answer: Result<Answer<T>, NotJson>) -> Result<Answer<T>, Trouble> {
     answer.map_err(|error| Trouble::failure(error.to_string()))
 }

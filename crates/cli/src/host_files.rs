@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 pub struct HostFiles {
     /// The name of the language for users.
     pub title: &'static str,
-    /// The file that the mold runs, relative to one of the host's module directories.
+    /// The file that the mold runs, relative to the first of the host's module directories.
     pub mold: &'static str,
     /// The environment variable that names the host's directory.
     pub variable: &'static str,
@@ -16,8 +16,8 @@ pub struct HostFiles {
     pub checkout: &'static str,
     /// The host's directory below PREFIX.
     pub installed: &'static str,
-    /// Possible sets of module directories, relative to the host's directory (empty for that directory itself); the first
-    /// one of a set contains the mold.
+    /// Possible sets of module directories, relative to the host's directory; an empty path stands for the host's directory
+    /// itself. The first directory of each set contains the file `mold`.
     pub layouts: &'static [&'static [&'static str]],
     /// Arguments with which the program exits with status 0 if it finds the mold among its own modules.
     pub question: &'static [&'static str],
@@ -26,11 +26,12 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
-    /// The directory of the host: that of the variable, or one relative to this program, which may be in the target
-    /// directory of a checkout or in PREFIX/bin. `None` if neither exists; then only the language itself may find the host.
+    /// Returns the directory of the host: the one that the environment variable names, or else the one in the checkout or below
+    /// the PREFIX that this program is in (`target/*/` or `PREFIX/bin`). `None` if neither exists; then only the language
+    /// itself may find the host.
     ///
     /// # Errors
-    /// The variable names a directory without the host.
+    /// The environment variable names a directory without the host.
     pub fn find(&self) -> Result<Option<PathBuf>, String> {
         if let Some(place) = variable(self.variable).map(PathBuf::from) {
             return match self.directories_in(&place) {
@@ -41,10 +42,10 @@ impl HostFiles {
         Ok(self.places().into_iter().find(|place| self.directories_in(place).is_some()))
     }
 
-    /// The module directories to pass to `program`; none if it finds the host itself.
+    /// Returns the module directories to pass to `program`; empty if `program` finds the host by itself.
     ///
     /// # Errors
-    /// The searched places, or the reason why the program cannot be run.
+    /// The searched places, the reason why the program cannot be run, or an error of [`HostFiles::find`].
     pub fn directories(&self, program: &OsStr) -> Result<Vec<PathBuf>, String> {
         match self.find()? {
             Some(place) => Ok(self.directories_in(&place).unwrap_or_default()),
@@ -61,7 +62,7 @@ impl HostFiles {
         }
     }
 
-    /// The possible directories of the host, relative to this program.
+    /// Returns the possible directories of the host, found from the path of this program.
     fn places(&self) -> Vec<PathBuf> {
         let Ok(program) = std::env::current_exe().and_then(|path| path.canonicalize()) else { return Vec::new() };
         let Some(directory) = program.parent() else { return Vec::new() };

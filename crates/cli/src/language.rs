@@ -14,11 +14,11 @@ pub struct Language {
     pub title: &'static str,
     /// File name extensions of its apps.
     pub endings: &'static [&'static str],
-    /// Its interpreters in a first line that starts with `#!`; a version may follow the name.
+    /// Names of the language's interpreters in a first line that starts with `#!`. A version may follow the name.
     pub programs: &'static [&'static str],
     /// Files to look for in a directory.
     pub files: &'static [&'static str],
-    /// Whether the threads of a worker share its requests, because the language has one lock for all of them.
+    /// Whether the threads of a worker share its requests, because the language has one lock for all threads.
     pub shares_requests: bool,
     /// The process in which its apps run.
     pub home: Home,
@@ -55,7 +55,7 @@ pub trait Runner {
     /// The program, for users.
     fn program(&self) -> String;
 
-    /// The content of the app's configuration file, if there is one.
+    /// Returns the content of the app's configuration file, if there is one.
     ///
     /// # Errors
     /// The reason why the file cannot be used.
@@ -63,8 +63,8 @@ pub trait Runner {
         Ok(None)
     }
 
-    /// The process that loads the app and forks the workers or, with `check`, only loads it. It takes settings as further
-    /// arguments, each `name=value`.
+    /// Returns the command of the process that loads the app and forks the workers. With `check`, that process only loads the
+    /// app. The caller appends the settings as arguments, each `name=value`.
     fn mold(&self, app: &App, check: bool) -> Command;
 }
 

@@ -12,11 +12,11 @@ pub static LANGUAGES: [&Language; 3] = [&perl::LANGUAGE, &ruby::LANGUAGE, &lua::
 /// The bytes of a first line that the kernel reads (execve(2)).
 const FIRST_LINE_BYTES: u64 = 256;
 
-/// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless it is
-/// given.
+/// Finds an app: the file at `path`, or a file with a usual name in the directory at `path`. Without a path, it searches the
+/// current directory. `language` is the name of the app's language; if it is `None`, the file decides the language.
 ///
 /// # Errors
-/// The searched files.
+/// There is no file at the path or no app in the directory, or the language is unknown.
 pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
     let language = language.map(by_name).transpose()?;
     let path = path.unwrap_or(Path::new("."));
@@ -35,7 +35,7 @@ pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> 
     Ok(App { path: path.to_owned(), language })
 }
 
-/// The app in a directory, if there is one.
+/// Returns the name of the app's file in a directory, if there is an app.
 pub fn app_in(directory: &Path) -> Option<&'static str> {
     LANGUAGES.iter().flat_map(|language| language.files).copied().find(|file| directory.join(file).is_file())
 }

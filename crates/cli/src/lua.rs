@@ -80,13 +80,13 @@ pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &Options, config: Conf
 
 /// The settings and hooks of a Lua service.
 struct Service {
-    /// The app's name for users.
+    /// The path of the app, which is also its name for users.
     app: PathBuf,
     settings: LuaSettings,
     config: Config,
     /// The server settings of a configuration file.
     configuration: Option<Configuration>,
-    /// The same file, with its settings for Lua.
+    /// The configuration file of luafcgid, if this serves one: `settings` and `configuration` are made from it.
     seed: Option<SeedConfiguration>,
     hooks: Hooks,
 }
@@ -138,14 +138,14 @@ impl Service {
         })
     }
 
-    /// The runtime. It takes ownership of the hooks, whose state is closed when the process ends.
+    /// Creates the runtime. The runtime takes the hooks, and closes their Lua state when the process ends.
     fn runtime(&mut self) -> Result<LuaRuntime, Trouble> {
         let hooks = std::mem::take(&mut self.hooks.process);
         let failed = |error| Trouble::failure(format!("cannot serve {}: {error}", self.app.display()));
         LuaRuntime::with_hooks(self.settings.clone(), hooks).map_err(failed)
     }
 
-    /// Loads the script once, if there is only one, so that its errors are reported before the server listens.
+    /// Loads the script if one script answers all requests, so that its errors are reported before the server listens.
     fn load(&self, runtime: &LuaRuntime) -> Result<Option<Style>, Trouble> {
         runtime.check().map_err(|failure| {
             let (app, title) = (self.app.display(), failure.fault.title());

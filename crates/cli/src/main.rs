@@ -84,8 +84,8 @@ fn run() -> Result<u8, Trouble> {
         return print(&help::version());
     }
     let mut config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
-    // Only the command opens a control socket by default: a program that embeds the server, such as plackup, must request
-    // it.
+    // Only this command opens a control socket by default. Another program that runs the server, such as plackup, must request
+    // the socket by an option.
     config.set("control", "auto", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config, Served::Content)?),
@@ -214,7 +214,7 @@ fn go_to_background(settings: &mut Settings, directory: Directory) -> Result<(),
     process::detach(settings, directory).map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))
 }
 
-/// The server returns only 0 and 1; any other value is also a failure.
+/// Returns the exit status of this process. The server returns only 0 and 1, so any other value is also a failure.
 fn exit_status(status: i32) -> u8 {
     if status != 0 {
         process::report_failed_start();

@@ -37,10 +37,10 @@ pub struct Options {
 /// Flags for Lua apps only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LuaOptions {
-    /// The given flags of the Lua host, in the order of their table.
+    /// The flags of the Lua host that were given, with their values, in the order of the table of these flags.
     pub given: Vec<(&'static str, String)>,
-    /// The directory below which the paths of requests choose scripts; `Some(None)`: the path of the app, or the current
-    /// directory. `None` if one script answers all requests.
+    /// The directory with the scripts, if the path of a request chooses its script. `Some(None)` stands for the path of the
+    /// app, or for the current directory if there is none. `None` if one script answers all requests.
     pub document_root: Option<Option<PathBuf>>,
     /// The Lua to use; `None` for the one that is built into this program.
     pub version: Option<String>,
@@ -49,10 +49,10 @@ pub struct LuaOptions {
 }
 
 impl LuaOptions {
-    /// Refuses flags that have no meaning for the app's language.
+    /// Refuses flags that have no meaning for the app's language, whose name is `title`.
     ///
     /// # Errors
-    /// The flag.
+    /// The first such flag.
     pub fn refuse(&self, title: &str) -> Result<(), String> {
         let root = self.document_root.as_ref().map(|_| "document-root");
         let version = self.version.as_ref().map(|_| "lua");

@@ -41,7 +41,7 @@ struct Perl {
 /// Finds the perl and the Perl host.
 ///
 /// # Errors
-/// The searched places.
+/// The host is in none of the searched places, perl cannot be run, or an option is not for Perl apps.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if options.config.is_some() || !options.requires.is_empty() {
         return Err("--config and -r are for Ruby apps: a Perl app is configured by flags, and -M loads a module".to_owned());

@@ -10,14 +10,15 @@ const RESTART_FILE: &str = "tmp/restart.txt";
 /// The bit of the mode that permits all users to write into the folder.
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 
-/// The folder of the app, which may be the app itself.
+/// Returns the folder of the app; the app may be a folder itself.
 fn folder(app: &Path) -> PathBuf {
     let folder = if app.is_dir() { app } else { app.parent().unwrap_or(Path::new("")) };
     if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
 }
 
-/// Sets `--restart-file` to the file of Passenger, unless the user has set it, if its folder exists and is not writable by
-/// all users (like /tmp, for an app in /).
+/// Sets `--restart-file` to the file that users of Passenger touch, unless the user has set the option. Does so only if the
+/// folder of that file exists and not all users may write to the folder. They may if the app is in `/`, where the folder is
+/// `/tmp`.
 pub fn set_restart_file(config: &mut Config, app: &Path) {
     let file = folder(app).join(RESTART_FILE);
     let own = |folder: &Path| folder.metadata().is_ok_and(|facts| facts.permissions().mode() & WRITABLE_BY_OTHERS == 0);
@@ -29,7 +30,7 @@ pub fn set_restart_file(config: &mut Config, app: &Path) {
     }
 }
 
-/// Watches the folder of the app for `--reload`, unless the user has configured files or folders to watch.
+/// With `--reload`, watches the folder of the app, unless the user has named files or folders to watch.
 pub fn watch(settings: &mut Settings, app: &Path) {
     let life = &mut settings.life;
     if life.watch && life.watched.is_empty() {

@@ -42,17 +42,17 @@ struct Ruby {
     /// Directories for `-I`; none if ruby finds the host by itself.
     libraries: Vec<PathBuf>,
     options: Options,
-    /// The text of a configuration file that can be read only once.
+    /// The content of the configuration file, if it can be read only once, as from a pipe.
     text: OnceCell<OsString>,
 }
 
-/// The variable in which the host gets that text.
+/// The environment variable in which the host gets the content of a configuration file that can be read only once.
 const TEXT: &str = "ORIBI_CONFIG_TEXT";
 
 /// Finds the ruby and the Ruby host.
 ///
 /// # Errors
-/// The searched places.
+/// The host is in none of the searched places, ruby cannot be run, or an option is not for Ruby apps.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if !options.modules.is_empty() {
         return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
@@ -73,13 +73,13 @@ impl Ruby {
         for place in &self.options.include {
             command.arg("-I").arg(place);
         }
-        // A user who names a Gemfile (as `bundle exec` does) expects its gems and no others. A RUBYOPT that also requires
-        // bundler/setup has no further effect.
+        // A user who names a Gemfile, as `bundle exec` does, expects only the gems of that Gemfile. If RUBYOPT also requires
+        // bundler/setup, this changes nothing.
         if variable("BUNDLE_GEMFILE").is_some() {
             command.args(["-r", "bundler/setup"]);
         }
-        // The flag overrides the environment; RAILS_ENV would override RACK_ENV in Rails. Without either, the host chooses
-        // after it has read the configuration file.
+        // The flag overrides RACK_ENV. RAILS_ENV is removed, because in Rails it would override RACK_ENV. Without the flag and
+        // without these variables, the host chooses the environment after it has read the configuration file.
         if let Some(name) = &self.options.environment {
             command.env("RACK_ENV", name).env_remove("RAILS_ENV");
         }
@@ -99,7 +99,8 @@ impl Ruby {
     }
 }
 
-/// The content of a file such as a pipe, which two processes cannot read one after the other; `None` for an ordinary file.
+/// Returns the content of a configuration file that two processes cannot read one after the other, such as a pipe; `None` for
+/// an ordinary file.
 fn read_once(file: &Path) -> Result<Option<OsString>, String> {
     let wrong = |error| format!("cannot read the configuration file {}: {error}", file.display());
     if !file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {
@@ -152,7 +153,7 @@ impl Runner for Ruby {
     }
 }
 
-/// Parses the output of `Oribi::ConfigFile::Report`: rows of texts, with a NUL after each text and another one after each row.
+/// Parses the output of `Oribi::ConfigFile::Report`: rows of texts. A NUL follows each text, and another NUL each row.
 fn read_report(bytes: &[u8]) -> Option<Vec<Said>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut rows = Vec::new();

@@ -1,8 +1,8 @@
 //! `oribi top`: a live picture of a running server in the terminal.
 //!
 //! It queries the control socket, as `oribi ctl` does, and computes everything else itself, so that the server does no
-//! additional work. The exit status is 0 after the user has quit, 1 if the server cannot be reached at the beginning, and 2
-//! if the command line is invalid or does not determine the server.
+//! additional work. The exit status is 0 after the user has quit. It is 1 if the server cannot be reached at the beginning, and
+//! 2 if the command line is invalid or does not say which of several servers is meant.
 
 mod asking;
 mod controls;
@@ -55,7 +55,8 @@ Exit status:
 /// The width of a picture that is not for a terminal, in columns.
 const PAGE: usize = 132;
 
-/// The arguments after the command, with the program's name first, if the command line has this command.
+/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
+/// command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == TOP).then(|| {
@@ -183,7 +184,7 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
     }
 }
 
-/// Stops this program and its foreground process group, as the terminal would do without raw mode. The call returns when the
+/// Stops this program and its process group, as the terminal would do on Ctrl-Z without raw mode. The call returns when the
 /// program is continued.
 fn stop(terminal: &mut Terminal) -> io::Result<()> {
     terminal.leave();
@@ -191,7 +192,7 @@ fn stop(terminal: &mut Terminal) -> io::Result<()> {
     terminal.enter()
 }
 
-/// Discards the bytes of a bell, which only mean that it has rung.
+/// Discards the bytes that have arrived at a doorbell. They only mean that there is something to do.
 fn silence(mut doorbell: &UnixStream) -> io::Result<()> {
     // A byte has arrived, so this does not block.
     doorbell.read(&mut [0; 64]).map(drop)
@@ -199,9 +200,9 @@ fn silence(mut doorbell: &UnixStream) -> io::Result<()> {
 
 /// The signals that this program handles.
 struct Signals {
-    /// Rings at each signal.
+    /// The end of a socket pair at which a byte arrives for each signal.
     doorbell: UnixStream,
-    /// The number of the signal that ends the program; 0 before any signal.
+    /// The number of the signal that ends the program; 0 if none has arrived.
     end: Arc<AtomicUsize>,
     continued: Arc<AtomicBool>,
 }

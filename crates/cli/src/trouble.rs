@@ -4,7 +4,7 @@ use oribi_server::config::masked;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// A message for the user, and the exit status.
+/// A message for the user, and the exit status of the command.
 #[derive(Debug)]
 pub struct Trouble {
     /// The message for the user.

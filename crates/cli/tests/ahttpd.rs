@@ -53,7 +53,7 @@ impl Ahttpd {
         Client(stream)
     }
 
-    /// The number of its open descriptors.
+    /// Returns the number of the server's open descriptors.
     fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs").count()
     }
@@ -226,8 +226,8 @@ fn no_descriptor_is_lost_to_clients_that_leave_as_they_like_and_nothing_is_said_
             half_closed.send(GET);
             half_closed.0.shutdown(Shutdown::Write).expect("it is connected");
             assert_eq!(half_closed.rest().as_bytes(), ANSWER);
-            // One client is silent, one is in the middle of a head, and one has not read its response: closing that one
-            // resets it.
+            // The first client sends nothing, the second sends a part of a head, and the third does not read its response. So
+            // closing the third connection resets it.
             let mut leavers = [server.connect(), server.connect(), server.connect()];
             leavers[1].send(&GET[..10 + round % 5]);
             leavers[2].send(GET);

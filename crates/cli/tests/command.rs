@@ -33,8 +33,8 @@ impl TestDirectory {
         path
     }
 
-    /// Creates a perl that writes its arguments and PLACK_ENV to the file `called` and exits with `status`, and a Perl host
-    /// for it.
+    /// Creates a perl, and a Perl host for it. This perl writes PLACK_ENV and its arguments to the file `called`, and exits
+    /// with `status`.
     fn perl(&self, status: u8) -> PathBuf {
         self.file("host/lib/Oribi/Mold.pm", "");
         let called = self.0.join("called");

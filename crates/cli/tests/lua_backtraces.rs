@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// The path of a request chooses its action. Loops end when the file `release` exists.
+/// An app whose action the path of the request chooses. Loops in the app end when the file `release` exists.
 const APP: &str = r#"
 local oribi = require 'oribi'
 local release = oribi.directory .. '/release'

@@ -1,6 +1,6 @@
-//! docs/options.md is generated from the tables of settings of the server and of the Lua host; the Ruby host's table is
-//! generated from the server's, and docs/counters.md from the rows of the counters. These tests compare the files with the
-//! tables, or write them with `ORIBI_WRITE_DOCS=1`.
+//! Tests of generated files: docs/options.md is generated from the tables of settings of the server and of the Lua host, the
+//! Ruby host's table from the server's table, and docs/counters.md from the rows of the counters. The tests compare the files
+//! with these tables, or write the files if `ORIBI_WRITE_DOCS=1` is set.
 
 use oribi_lua::LuaSetting;
 use oribi_server::COUNTER_ROWS;
@@ -103,8 +103,8 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "\\<").replace('*', "\\*")
 }
 
-/// The table for Ruby, which must know the settings before the server is loaded, because its configuration file has a word for
-/// each.
+/// Returns the table of settings for Ruby. The Ruby host needs it before the server is loaded, because the configuration file
+/// has a word for each setting.
 fn ruby_table() -> String {
     let mut text = "\
 # frozen_string_literal: true

@@ -1,5 +1,5 @@
-//! The calls of Ruby by the `oribi` command. The ruby in these tests is a shell script that records its arguments, and prints
-//! a report of the configuration file.
+//! Tests the calls of Ruby by the `oribi` command. The ruby in these tests is a shell script that records its arguments, and
+//! that prints a report of the configuration file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,8 +28,8 @@ impl TestDirectory {
         path
     }
 
-    /// Creates a ruby that writes its environment and its arguments to `reported` or `molded`, and prints `report` (in
-    /// printf's syntax) as the report of a configuration file.
+    /// Creates a ruby that writes its environment and its arguments to the file `reported` if it is to read the configuration
+    /// file, and otherwise to `molded`. In the first case it prints `report` (in printf's syntax).
     fn ruby(&self, report: &str) {
         let here = self.0.display();
         let script = format!(
@@ -48,7 +48,7 @@ impl TestDirectory {
         command.output().expect("oribi runs")
     }
 
-    /// The arguments of that ruby: to read the configuration file, or as the mold.
+    /// Returns the lines of the file `how`, `reported` or `molded`: the environment that this ruby had, and its arguments.
     fn called(&self, how: &str) -> Option<Vec<String>> {
         let text = fs::read_to_string(self.0.join(how)).ok()?;
         Some(text.lines().map(str::to_owned).collect())
@@ -225,8 +225,8 @@ fn the_host_of_a_checkout_is_found_beside_the_program() {
         let place = TestDirectory::new();
         let program = place.0.join(program);
         fs::create_dir_all(program.parent().expect("a directory")).expect("a directory");
-        // Not fs::copy, because a test that forks meanwhile would keep the copy open for writing, and then it could not be
-        // executed.
+        // Not fs::copy: it opens the copy for writing in this process, and a child that another test forks meanwhile would keep
+        // that descriptor. Then the kernel would refuse to execute the copy.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_oribi")).arg(&program).status().expect("cp runs");
         assert!(copied.success());
         place.file(&format!("{host}/oribi/mold.rb"), "");

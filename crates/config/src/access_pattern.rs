@@ -19,7 +19,8 @@ pub struct AccessPattern {
 pub enum AccessPart {
     /// A text that is the same in each line.
     Text(Vec<u8>),
-    /// An item that depends on the request. With statuses, `-` is written for all other responses.
+    /// An item that depends on the request. With a condition, lines of responses whose status does not fulfil it have `-`
+    /// instead.
     Item(AccessItem, Option<Statuses>),
 }
 
@@ -64,7 +65,7 @@ pub enum AccessItem {
     BytesOrDash,
     /// The duration of the request.
     Duration(Unit),
-    /// A part of that duration, by its name.
+    /// A named part of the duration of the request.
     Part(&'static str, Unit),
     /// A time stamp of the request.
     Time(Instant, TimeForm),
@@ -87,11 +88,11 @@ pub enum AccessItem {
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// One thousandth of a second.
+    /// One second.
     Seconds,
-    /// One millionth of a second.
+    /// One thousandth of a second.
     Milliseconds,
-    /// A millionth of a second.
+    /// One millionth of a second.
     Microseconds,
 }
 
@@ -145,7 +146,7 @@ impl AccessPattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// The reason, with the part that is not understood and the form that is expected.
+    /// The part that is not understood and the expected form, or the first control character of `text`.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(control) = text.chars().find(|character| character.is_control()) {
             return Err(format!("a line of the log has no {control:?}; write \\t for a tab"));

@@ -43,10 +43,11 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Chooses the challenge, and refuses addresses at which no certificate can be ordered or offered.
+/// Chooses the challenge, unless the user has chosen one: http-01 if an address speaks HTTP without TLS, tls-alpn-01 otherwise.
+/// http-01 is preferred, because a TLS proxy in front of the server does not interfere at port 80.
 ///
-/// An address without TLS is preferred, because a TLS proxy in front does not interfere at port 80. Without such an address,
-/// an authority cannot ask there.
+/// # Errors
+/// No address offers an ordered certificate, or the chosen challenge does not work at any of the addresses.
 pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingError> {
     let Some(first) = settings.acme.certificates.first() else { return Ok(()) };
     let bad = |why| Err(SettingError::bad("acme", first.to_string(), why));

@@ -15,9 +15,9 @@ const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a
 impl ListenAddress {
     /// Parses an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
-    /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. For TLS,
-    /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Every address for
-    /// HTTP may be followed by `?proxy_protocol=on`.
+    /// `:mode=660` sets the permission bits of the socket file. Addresses for FastCGI are `fcgi://127.0.0.1:9000` and
+    /// `fcgi+unix:path`. Addresses for TLS are `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…`
+    /// and `:8443:ssl`. `?proxy_protocol=on` may follow every address for HTTP.
     ///
     /// # Errors
     /// The expected form of addresses.
@@ -78,7 +78,8 @@ fn speaker(text: &str) -> Option<(&str, Protocol)> {
     None
 }
 
-/// The path, if `text` names a Unix socket: by a scheme, a slash, or (as in plackup) the extension of its name.
+/// Returns the path if `text` names a Unix socket: by the scheme `unix:`, by a slash, or (as in plackup) by the extension
+/// `.sock` or `.socket`.
 fn socket_path(text: &str) -> Option<&str> {
     if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
         return Some(path);

@@ -1,9 +1,10 @@
 //! Takes options from the query of an address.
 
-/// Removes an option from an address. Returns the address without it, and its value. `name` ends with `=`.
+/// Removes the option `name` from an address; `name` ends with `=`. Returns the address without the option, and the value of
+/// the option, `None` if the address does not have it.
 ///
 /// # Errors
-/// The option occurs twice.
+/// The address has the option twice.
 pub(super) fn take_option<'a>(address: &'a str, name: &str) -> Result<(String, Option<&'a str>), String> {
     let Some((place, options)) = address.split_once('?') else { return Ok((address.to_owned(), None)) };
     let (ours, others): (Vec<&str>, Vec<&str>) = options.split('&').partition(|option| option.starts_with(name));

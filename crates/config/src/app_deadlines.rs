@@ -23,9 +23,9 @@ impl AppDeadlines {
         Self { warning: settings.request_warning, timeout: settings.timeouts.request, kill: settings.kill_after() }
     }
 
-    /// The deadlines of an app that asked for this much time, or with `None` for unlimited time. The grace between the
-    /// interruption and the end of the worker stays the same. There is no warning, because the app knows that it takes a
-    /// long time.
+    /// Returns the deadlines of an app that asked for the time `asked`; `None` means unlimited time. The time between the
+    /// interruption of the app and the end of the worker stays the same. There is no warning, because the app knows that the
+    /// request takes a long time.
     #[must_use]
     pub fn moved(self, asked: Option<Duration>) -> Self {
         let Some(timeout) = asked else { return Self { warning: NEVER, timeout: NEVER, kill: NEVER } };

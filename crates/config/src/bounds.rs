@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-/// The bounds of the first power of ten, in units of 100 nanoseconds: round numbers, whose neighbours differ by a quarter at
-/// most.
+/// The bounds of the first decade, in units of 100 nanoseconds: round numbers, each at most a quarter more than the one before.
 const MANTISSAS: [u64; 16] = [100, 115, 130, 150, 175, 200, 225, 250, 300, 350, 400, 500, 600, 700, 800, 900];
 
-/// The powers of ten, from 10 microseconds to 100 seconds.
+/// The number of decades, from 10 microseconds to 100 seconds.
 const DECADES: usize = 7;
 
 /// The number of bounds.
@@ -47,10 +46,10 @@ impl Bound {
         usize::from(self.0)
     }
 
-    /// The bound with exactly this time.
+    /// Returns the bound with exactly this time.
     ///
     /// # Errors
-    /// The nearest bounds, the lower one first.
+    /// If there is no such bound: the nearest lower and the nearest higher bound.
     pub fn at(time: Duration) -> Result<Self, (Self, Self)> {
         let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
         if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }

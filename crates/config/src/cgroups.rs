@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 /// Reads a limit of one control group.
 type Read<T> = fn(&Path) -> Option<T>;
 
-/// The smallest limit of the control groups of this process, with their file system under `root`: of the group of version 2,
-/// and of the group of version 1 with that `controller`.
+/// Returns the smallest limit of the control groups of this process and of their ancestors: the group of version 2, read by
+/// `read_v2`, and the group of version 1 with that `controller`, read by `read_v1`. `root` is the directory with `proc` and
+/// `sys`. `None` if no group has a limit.
 pub(super) fn smallest_of_groups<T: Ord>(root: &Path, controller: &str, read_v2: Read<T>, read_v1: Read<T>) -> Option<T> {
     let memberships = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut smallest = None;
@@ -30,8 +31,8 @@ pub(super) fn smallest_of_groups<T: Ord>(root: &Path, controller: &str, read_v2:
     smallest
 }
 
-/// The smallest limit of a group and its ancestors. In a container the path is often that of the host, but the mount shows only
-/// the container's own part as its root: groups that do not exist are skipped.
+/// Returns the smallest limit of `group` and its ancestors. Groups that do not exist below `mount` are skipped: in a container,
+/// `group` is often the path on the host, while the root of the mount is the container's own group.
 fn smallest_of_ancestors<T: Ord>(mount: &Path, group: &str, read: Read<T>) -> Option<T> {
     Path::new(group.trim_start_matches('/')).ancestors().filter_map(|path| read(&mount.join(path))).min()
 }

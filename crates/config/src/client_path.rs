@@ -2,7 +2,7 @@
 
 use super::value::is_off;
 
-/// Parses a path that the server answers itself, among those of the app; `None` for `off` and for an empty text.
+/// Parses a path of clients' requests that the server answers instead of the app; `None` for `off` and for an empty text.
 pub(super) fn path_of_clients(text: &str) -> Result<Option<String>, String> {
     let path = text.trim();
     if path.is_empty() || is_off(path) {

@@ -1,7 +1,7 @@
 //! The number of CPUs that this process may use: the smaller of its affinity and of the CPU quota of its control groups.
 //!
-//! In a container with a quota of one CPU, on a machine with 64, 64 workers would only be throttled together
-//! (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
+//! For example, 64 workers in a container with a quota of one CPU, on a machine with 64 CPUs, would all be throttled at the
+//! same time (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
 
 use super::cgroups::smallest_of_groups;
 use std::fs;

@@ -1,6 +1,6 @@
 //! The settings of the dashboard.
 
-/// The dashboard at the address for metrics: its content, and the names of hosts by which it may be requested.
+/// The dashboard at the address for metrics: its content, and the host names under which clients may request it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dashboard {
     /// The parts of the server's state that it displays.

@@ -1,7 +1,7 @@
 //! The working directory of a server, by the path under which its user knows it.
 //!
-//! Deployment tools put each release into a separate directory and point a symbolic link to the current one. The system
-//! knows the working directory of a process without the link, so only `PWD` has the path with the link.
+//! Deployment tools put each release into a separate directory and point a symbolic link to the current release. The system
+//! knows the working directory of a process only as the target of that link; the path with the link is only in `PWD`.
 
 use oribi_io::process::environment;
 use rustix::fs::{Access, access, stat};
@@ -51,8 +51,8 @@ impl Directory {
         self.path.as_deref()
     }
 
-    /// Enters the directory by its path, which may lead to another directory by now. If that fails, this process stays where
-    /// it is.
+    /// Enters the directory by its path. The path may lead to another directory than at the start, if a symbolic link in it has
+    /// changed. If the directory cannot be entered, this logs a warning, and the working directory stays the same.
     pub fn enter(&self) {
         if let Some(path) = self.path()
             && let Err(error) = std::env::set_current_dir(path)
@@ -61,7 +61,8 @@ impl Directory {
         }
     }
 
-    /// Sets the working directory of a program, and the variables that describe it.
+    /// Sets the working directory of a program by `PWD`, and the path of its Gemfile by `BUNDLE_GEMFILE`. Sets only those that
+    /// still exist.
     pub fn describe_to(&self, command: &mut Command) {
         if let Some(path) = self.path() {
             command.env(PWD, path);
@@ -72,7 +73,8 @@ impl Directory {
     }
 }
 
-/// The working directory of this process: from `PWD` if that leads to it, otherwise from the system.
+/// Returns the working directory of this process: the path in `PWD` if it leads to that directory, otherwise the path that the
+/// system knows.
 ///
 /// # Errors
 /// The directory is gone, or cannot be read.
@@ -81,7 +83,7 @@ pub(crate) fn current() -> io::Result<PathBuf> {
     named.map_or_else(std::env::current_dir, Ok)
 }
 
-/// An absolute path to the same file, through the same links.
+/// Returns an absolute path to the same file. Symbolic links in `path`, and in the `PWD` of this process, are kept.
 ///
 /// # Errors
 /// The current directory is gone or cannot be read, or `path` is empty.
@@ -101,8 +103,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((stat(one), stat(other)), (Ok(one), Ok(other)) if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
-/// Replaces the prefix `real` of `file` by `named`, another path to the same directory. `None` if `file` is not below
-/// `real`.
+/// Returns the path of `file` with its prefix `real` replaced by `named`; both are paths to the same directory. `file` may also
+/// be above that directory, if it is still below the link in `named`. `None` if there is no such path to `file`.
 fn over_link(file: &Path, real: &Path, named: &Path) -> Option<PathBuf> {
     let (mut real, mut named) = (real, named);
     // The file may be above the directory, and still below the link.

@@ -27,10 +27,10 @@ impl Settings {
 }
 
 impl Settings {
-    /// Reads the certificates of all addresses. Returns their names and warnings for the operator.
+    /// Reads the certificates of all addresses. Returns lines for the operator: the names in the certificates, and warnings.
     ///
     /// # Errors
-    /// The faulty file, and the fault.
+    /// The file that cannot be used, and the reason.
     pub fn look_at_certificates(&self) -> Result<Vec<String>, String> {
         let mut seen = Vec::new();
         let mut lines = Vec::new();

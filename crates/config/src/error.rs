@@ -13,8 +13,8 @@ pub enum SettingError {
         /// A known name that is similar.
         suggestion: Option<&'static str>,
     },
-    /// An option of other servers that has a protective effect and that Oribi lacks: the server must not start without that
-    /// effect.
+    /// An option of other servers that protects the server there. Oribi does not have it, and must not start without that
+    /// protection.
     Protective {
         /// The name, as given.
         name: String,

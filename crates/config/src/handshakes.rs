@@ -29,7 +29,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Reads its files.
+    /// Reads the files of the certificates, keys and authorities.
     ///
     /// # Errors
     /// The unreadable file, and the reason.

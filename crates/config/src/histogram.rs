@@ -3,7 +3,7 @@
 use super::bounds::Bound;
 use std::time::Duration;
 
-/// The usual bounds in milliseconds: familiar from other servers' clients, with room for slow reports.
+/// The usual bounds in milliseconds: those that clients of other servers use by default, and longer ones for slow reports.
 const USUAL: [u64; 14] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000];
 
 /// The bounds that are used by default.

@@ -30,8 +30,8 @@ pub(super) fn show_redirect(port: Option<u16>) -> String {
 const EXPECTED: &str = "expected a time such as 365d, or max-age=SECONDS, which ; includeSubDomains and ; preload may follow, \
      or off";
 
-/// Parses a policy, given as a time or in the form of the field, and returns the value of Strict-Transport-Security (RFC
-/// 6797, section 6.1). `None` without such a field.
+/// Parses a policy, which is a time or the value of the field Strict-Transport-Security (RFC 6797, section 6.1). Returns the
+/// value of the field; `None` for `off`, if responses get no such field.
 pub(super) fn policy(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     if is_off(text) {

@@ -27,8 +27,8 @@ impl IoModel {
     #[must_use]
     pub fn model(self) -> Model {
         match self {
-            // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. The load is
-            // not known in advance.
+            // See docs/io-models.md: io_uring mostly costs as much as epoll at full load, and more than epoll at half load. The
+            // load is not known in advance.
             Self::Auto => Model::Epoll,
             Self::Chosen(model) => model,
         }

@@ -1,7 +1,7 @@
 //! The settings of the server, and the origin of each value.
 //!
-//! One table (`table`) contains everything about a setting: its names, its environment variable, its help and its parser. A
-//! [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
+//! One table (`table`) contains everything about each setting: the names, the environment variable, the help and the parser. A
+//! [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] from these texts.
 #![forbid(unsafe_code)]
 
 mod access_pattern;
@@ -94,10 +94,10 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
     protective::instead_of(&squash(name), "")
 }
 
-/// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
+/// Collects texts of settings with their origins; then [`Config::finish`] makes [`Settings`] from them.
 ///
-/// The order of calls does not matter between origins: the command line overrides the environment, and the environment
-/// overrides the default. `PORT` and `HOST` only fill gaps.
+/// The calls for texts of different origins may come in any order: the command line overrides the environment, the environment
+/// overrides a file, and a file overrides the default. `PORT` and `HOST` have an effect only if no other text sets the address.
 #[derive(Clone, Debug)]
 pub struct Config {
     given: Vec<Given>,
@@ -133,11 +133,11 @@ impl Config {
         Self { given, processors }
     }
 
-    /// Sets one setting by any of its names, with `_` or `-` between words. A setting that may be given several times collects
-    /// its values.
+    /// Sets one setting by any of its names, with `_` or `-` between words. If the setting may be given several times, the
+    /// value is added to the earlier ones.
     ///
     /// # Errors
-    /// The name is unknown, or the value is invalid; then nothing has changed.
+    /// The name is unknown, or the value is invalid; then the config is unchanged.
     pub fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), SettingError> {
         let Some((row, inverted)) = find(name) else {
             if let Some(instead) = protective::instead_of(&squash(name), value) {

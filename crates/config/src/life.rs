@@ -9,8 +9,8 @@ pub enum ReloadMode {
     /// All new workers become ready before the first of the current ones stops.
     #[default]
     Whole,
-    /// One new worker becomes ready and one of the current ones stops, then the next: for memory without room for two
-    /// generations.
+    /// One new worker becomes ready and one of the current workers stops, then the next pair, because there is not enough
+    /// memory for two generations.
     Rolling,
 }
 
@@ -20,7 +20,7 @@ pub enum ReplaceOrder {
     /// The worker stops when its replacement is ready.
     #[default]
     NewFirst,
-    /// The replacement starts when the worker has stopped: for memory without room for an additional worker.
+    /// The replacement starts when the worker has stopped, because there is not enough memory for an additional worker.
     OldFirst,
 }
 
@@ -31,7 +31,7 @@ pub struct Life {
     pub boot_request: Option<String>,
     /// The time that a worker may take from its start until it takes requests.
     pub boot_timeout: Duration,
-    /// The time that a new server may take, in an upgrade, until it serves.
+    /// The time that the new server may take in an upgrade, from its start until it serves.
     pub upgrade_timeout: Duration,
     /// The time that a process started by a master may take to load the app.
     pub load_timeout: Duration,
@@ -59,8 +59,8 @@ impl Default for Life {
             boot_timeout: Duration::from_secs(60),
             // The app is loaded, and then its workers start.
             upgrade_timeout: Duration::from_secs(300),
-            // Longer than any working app takes to load; the server gives up on an app that waits for an event that never
-            // happens.
+            // Longer than any working app takes to load. After this time the server stops an app that waits for an event that
+            // never happens.
             load_timeout: Duration::from_secs(300),
             reload_mode: ReloadMode::default(),
             max_lifetime: None,

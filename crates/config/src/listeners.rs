@@ -1,5 +1,6 @@
-//! Decides where to listen: at addresses, at a host and a port, or at PORT and HOST of the environment, which only fill gaps:
-//! they may be set by a program that does not know this server, such as a shell, a package manager, or the platform.
+//! Decides where to listen: at addresses, at a host and a port, or at the host and the port in the environment (`HOST`,
+//! `PORT`). The variables of the environment have an effect only if nothing else sets the address, because they may come from a
+//! program that does not know this server, such as a shell, a package manager, or the hosting platform.
 
 use super::acme;
 use super::error::SettingError;
@@ -14,7 +15,7 @@ use std::net::ToSocketAddrs;
 const DEFAULT_HOST: &str = "127.0.0.1";
 const DEFAULT_PORT: u16 = 5000;
 
-/// The rank of a text: see [`Origin::rank`]. A host or a port of the environment ranks below a file.
+/// Returns the rank of a text: see [`Origin::rank`]. `HOST` and `PORT` of the environment rank below a file.
 pub(super) fn rank(given: &Given) -> u8 {
     if is_tcp(given.row) && is_of_environment(given) { Origin::RANK_OF_FILLING } else { given.origin.rank() }
 }
@@ -37,8 +38,8 @@ fn is_of_environment(given: &Given) -> bool {
     matches!(given.origin, Origin::Environment(_))
 }
 
-/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given` are the
-/// texts that have precedence, and `all` are all texts. Returns the origin of the listeners.
+/// Makes the listeners from `listen` and `socket` or from `host` and `port`: from those with the higher rank. `given` are the
+/// texts that have precedence, and `all` are all texts. Returns the origin of the listeners; `None` if no text sets them.
 pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Result<Option<Origin>, SettingError> {
     let best = |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| rank(given));
     let (listen, tcp) = (best(adds_listener), best(is_tcp));
@@ -96,8 +97,8 @@ fn look_up(draft: &Draft) -> Result<(), &'static str> {
     host.map_or(Ok(()), |host| (host, 0).to_socket_addrs().map(drop).map_err(|_| "there is no such host"))
 }
 
-/// Notes that the port of the environment is not used, because a file or another option gives other addresses. If the command
-/// line gives them, its user knows that.
+/// Notes for the log that the port of the environment is not used, because `giver` gives other addresses. Does nothing if the
+/// command line (or the environment) gives the addresses, because its user knows that.
 fn note_unused(draft: &mut Draft, all: &[Given], origin: &Origin, giver: &str) {
     if !matches!(origin, Origin::File(_)) {
         return;
@@ -122,7 +123,7 @@ fn note(draft: &mut Draft, level: Level, text: String) {
 mod tests {
     use crate::{Config, Origin};
 
-    /// The listeners and the notes about them, for an environment, a file and a command line of `name=value`.
+    /// Returns the listeners and the notes for `name=value` texts of an environment, of a file and of a command line.
     fn settled(environment: &[&str], file: &[&str], command_line: &[&str]) -> (String, Vec<String>) {
         let variable = |name: &str| {
             let pair = environment.iter().filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name);

@@ -1,7 +1,7 @@
 //! Hides the secrets in quoted input.
 //!
-//! A value in the wrong option may be a key, a password or a token, and errors are written to a journal that many users can
-//! read. So every message that quotes a value passes through [`masked`].
+//! A value may be a key, a password or a token that was given to the wrong option, and errors are written to a journal that
+//! many users can read. So every message that quotes a value passes the value through [`masked`].
 
 use std::borrow::Cow;
 
@@ -66,13 +66,14 @@ fn masked_word(word: &str) -> Cow<'_, str> {
     if is_token(word) { Cow::Borrowed(MASK) } else { Cow::Borrowed(word) }
 }
 
-/// Whether a value names a file, as the keys of addresses do.
+/// Whether a value is the path of a file, such as the value of `key` in an address.
 fn is_path(value: &str) -> bool {
     let ending = value.rsplit_once('.').map_or("", |(_, ending)| ending);
     value.starts_with(['/', '.', '~']) || ["pem", "key", "crt", "cer", "der"].contains(&ending)
 }
 
-/// Whether a word looks like a key or a token: long, of the letters of base64 or hexadecimal digits, with digits among them.
+/// Whether a word looks like a key or a token: it is long, has only characters of base64 or hexadecimal digits, and has both
+/// letters and digits.
 fn is_token(word: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=_-.".contains(&byte);
     word.len() >= TOKEN_BYTES

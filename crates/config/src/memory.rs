@@ -21,7 +21,8 @@ fn allowed_under(root: &Path) -> Option<u64> {
     )
 }
 
-/// Reads a number of bytes; version 2 has "max" for none. Version 1 has a number that is larger than any memory for none.
+/// Reads a limit in bytes. `None` for the word "max", by which version 2 means no limit. Version 1 means no limit by a number
+/// that is larger than any memory; this number is returned.
 fn read(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

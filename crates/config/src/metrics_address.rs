@@ -47,7 +47,7 @@ pub(super) fn metrics_path(text: &str) -> Result<Option<MetricsPath>, String> {
     Ok(Some(MetricsPath::new(path, allowed)))
 }
 
-/// Refuses a setting that has no effect because there are no metrics, or because another one has precedence.
+/// Refuses a setting that has no effect because there are no metrics, or because the probe has the same path.
 pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
     if settings.metrics.is_none() && settings.dashboard.shows != DashboardShows::Nothing {
         return Err(SettingError::bad("dashboard", "on", "it needs --metrics ADDRESS, because it is at that address"));

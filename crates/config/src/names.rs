@@ -25,7 +25,8 @@ pub(super) fn suggest(name: &str) -> Option<&'static str> {
     closest(name, table().iter().flat_map(|setting| names(setting).chain(setting.opposites.iter().copied())))
 }
 
-/// The candidate that is closest to a name, if one is close enough: of three letters, one may differ.
+/// Returns the candidate that is closest to a name, if at most one letter in three differs, and at most three letters. Also
+/// compares without case, `-` and `_`.
 pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = squash(name);
     let tolerated = (wanted.chars().count() / 3).min(3);

@@ -1,5 +1,5 @@
-//! Options of other servers that have a protective effect and that Oribi lacks. Most unknown options only get a warning. But
-//! a user who gives one of these relies on it, so the server must not start.
+//! Options of other servers that have a protective effect and that Oribi lacks. Most unknown options only get a warning. But a
+//! user who gives a protective option relies on the protection, so the server must not start without it.
 
 use super::value::boolean;
 
@@ -23,7 +23,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["dropprivileges"], "the names are --user and --group"),
 ];
 
-/// Advice for this protective option; `None` if the option does not protect, or if this text turns it off.
+/// Returns the advice for this protective option; `None` if the option does not protect, or if `text` turns the option off.
 pub(super) fn instead_of(squashed: &str, text: &str) -> Option<&'static str> {
     let (_, instead) = OPTIONS.iter().find(|(names, _)| names.contains(&squashed))?;
     (boolean(text) != Ok(false)).then_some(*instead)

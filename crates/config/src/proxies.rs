@@ -82,7 +82,7 @@ impl Proxies {
 }
 
 impl TrustedPeers {
-    /// Whether the peer with this address is one of them; `None` is the peer of a Unix socket.
+    /// Whether the peer with this address is among these peers; `None` is the peer of a Unix socket.
     pub fn include(self, peer: Option<IpAddr>) -> bool {
         match (self, peer) {
             (Self::Unix, None) => true,
@@ -104,10 +104,11 @@ impl TrustedPeers {
         if text.eq_ignore_ascii_case("unix") { Ok(Self::Unix) } else { Self::parse_network(text, EXPECTED) }
     }
 
-    /// Parses one address or network. `expected` is the error for any other text.
+    /// Parses one address or network. `expected` is the error for a text that is neither.
     ///
-    /// The crate ipnet does not do this job: it parses no address without a slash, accepts 10.1.2.3/8 (a mistake that would
-    /// trust too many peers), and has one error for all faults. It would save the four lines of [`TrustedPeers::include`].
+    /// The crate ipnet is not suitable: it parses no address without a slash, it accepts 10.1.2.3/8 (a mistake that would trust
+    /// too many peers), and it has the same error for all faults. It would only replace the few lines of
+    /// [`TrustedPeers::include`].
     pub(super) fn parse_network(text: &str, expected: &str) -> Result<Self, String> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| expected.to_owned())?;

@@ -6,10 +6,10 @@ use oribi_proto::proxy_protocol::Versions;
 /// Whether the connections of a listener begin with a PROXY header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyProtocol {
-    /// No connection begins with one.
+    /// Connections begin without a PROXY header.
     #[default]
     Off,
-    /// Each connection begins with one, in one of these versions; others are closed.
+    /// Each connection must begin with a PROXY header in one of these versions; the server closes any other connection.
     Required(Versions),
 }
 

@@ -8,7 +8,7 @@ const USUAL: &str = "X-Request-Id";
 /// The longest name: no field in use comes near it.
 const NAME_BYTES: usize = 64;
 
-/// The name of that field.
+/// The name of the field with the id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestIdField {
     name: String,
@@ -60,7 +60,7 @@ impl RequestIdField {
         known == self.known && (known.is_some() || name.eq_ignore_ascii_case(self.name.as_bytes()))
     }
 
-    /// The value of the first such field of a request, if any.
+    /// Returns the value of the first field with this name in a request, if any.
     #[must_use]
     pub fn of<'a>(&self, head: &RequestHead<'a>) -> Option<&'a [u8]> {
         head.fields().find(|(known, name, _)| self.is(*known, name)).map(|(_, _, value)| value)

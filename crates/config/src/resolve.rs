@@ -23,7 +23,7 @@ pub struct Resolved {
     pub settings: Settings,
     /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,
-    /// The reason for edges or for none, if the user left that to the server.
+    /// The reason for edges or for no edges, if the server has decided about them instead of the user.
     pub(super) why_edges: Option<&'static str>,
 }
 
@@ -84,8 +84,8 @@ impl Resolved {
         })
     }
 
-    /// All values that differ from the defaults, as `name=value` texts. Another process makes the same settings from them,
-    /// independently of its own environment and number of CPUs.
+    /// Returns all values that differ from the defaults, as `name=value` texts. From these texts, another process makes the
+    /// same settings, whatever its environment and its number of CPUs.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
@@ -104,9 +104,9 @@ impl Resolved {
     }
 }
 
-/// The texts that have precedence, in the order in which to apply them: lower ranks first, and within a rank in the order of
-/// the table. Of several texts for one setting, the last one of the highest rank counts (all of that rank if the setting
-/// collects values).
+/// Returns the texts that have precedence, in the order in which to apply them: by rank, the lowest first, and within a rank by
+/// the order of the table. Of several texts for one setting, only those of the highest rank have precedence: all of them if the
+/// setting collects values, otherwise the last one.
 fn winners(given: &[Given]) -> Vec<Given> {
     let mut sorted: Vec<Given> = given.to_vec();
     sorted.sort_by_key(|given| (rank(given), given.row));
@@ -164,7 +164,8 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     }
 }
 
-/// Makes paths absolute now, because an app may change its directory while it is loaded, and logs are opened again later.
+/// Makes paths absolute now, because an app may change the working directory while it is loaded, and log files are opened again
+/// later.
 fn make_absolute(settings: &mut Settings) {
     let absolute = |path: &mut PathBuf| {
         // It fails only if there is no current directory; then the path stays as it is.

@@ -5,10 +5,10 @@ use std::fmt;
 /// The name for requests that are on no route.
 pub(crate) const OTHER: &str = "other";
 
-/// The most bytes of a name: it takes two lines of the memory with sums, including its length.
+/// The longest name in bytes: a name and its length together fill two lines of the memory with the counters of routes.
 pub const NAME_BYTES: usize = 56;
 
-/// The most routes: each takes some 20 series in Prometheus, with the usual buckets, and 2 KiB in each process that counts.
+/// The most routes: with the usual buckets, each has some 20 series in Prometheus, and takes 2 KiB in each process that counts.
 const ROUTES: usize = 32;
 
 /// The requests whose paths begin with certain segments.
@@ -60,7 +60,7 @@ impl Route {
         Ok(())
     }
 
-    /// The beginning of its paths, without a slash at the end.
+    /// The prefix of the route's paths, without a slash at the end.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// The names under which requests are counted, [`OTHER`] first; none if there are no routes. Several routes may share a name.
+/// Returns the names under which requests are counted, [`OTHER`] first; empty without routes. Several routes may share a name.
 pub(crate) fn route_names(routes: &[Route]) -> Vec<&str> {
     let mut names: Vec<&str> = if routes.is_empty() { Vec::new() } else { vec![OTHER] };
     for Route { name, .. } in routes {

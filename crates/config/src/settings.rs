@@ -30,7 +30,7 @@ pub enum Protocol {
     FastCgi,
 }
 
-/// The way of connections to lanes.
+/// The way in which connections get to lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptModel {
     /// All lanes wait at the same listening sockets.
@@ -44,7 +44,8 @@ pub enum AcceptModel {
 /// Whether connections belong to edges: processes that run no app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EdgeChoice {
-    /// The program decides, by its content (see [`Served`](super::Served)); if it does not, there are no edges.
+    /// The program decides by the content that it serves (see [`Served`](super::Served)); if it does not decide, there are no
+    /// edges.
     #[default]
     Auto,
     /// Edges own the connections, and workers take complete requests from a queue.
@@ -86,8 +87,8 @@ pub struct ListenAddress {
     pub protocol: Option<Protocol>,
     /// Whether connections begin with a PROXY header; `None` for [`Settings::proxy_protocol`].
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// The certificates of an encrypted address; empty for those of [`Tls::certificates`]. `None` for an address without
-    /// encryption, unless it also leaves the protocol open and [`Tls::by_default`] is set.
+    /// The certificates of an address that is always encrypted; an empty list stands for [`Tls::certificates`]. `None` for an
+    /// address that does not say whether it is encrypted: if it also leaves the protocol open, [`Tls::by_default`] decides.
     pub(crate) certificates: Option<Vec<CertificateFiles>>,
     /// The rules for its handshakes.
     pub(crate) handshakes: Handshakes,
@@ -175,21 +176,22 @@ pub struct Limits {
     pub content_bytes: u64,
     /// Bytes of request content that are kept in memory; larger content goes to an unlinked temporary file.
     pub content_memory_bytes: usize,
-    /// Content of at most this size needs no disk, even if it exceeds `content_memory_bytes`: an edge passes it on as a file
-    /// in memory.
+    /// Request content of at most this size never needs a disk, even if it exceeds `content_memory_bytes`. An edge sets this
+    /// limit, and passes such content to a worker as a file in memory.
     pub content_small_bytes: usize,
-    /// Bytes in memory for the contents of all unfinished requests of a process; `None` for the default.
+    /// Bytes in memory for the content of all unfinished requests of a process; `None` for the default.
     pub content_memory_total: Option<u64>,
-    /// Open files with request content of a process; `None` for a quarter of the descriptors that it may open.
+    /// Files with request content that a process may have open; `None` for a quarter of the descriptors that the process may
+    /// open.
     pub content_files_total: Option<u64>,
     /// Bytes of a response that may wait for a slow client before a streaming app must also wait.
     pub output_bytes: usize,
     /// Bytes of a response that may wait for a slow client in a temporary file; 0 for none.
     pub output_spool_bytes: u64,
-    /// The same for all responses of a process.
+    /// Bytes of all responses of a process together that may wait for slow clients in temporary files.
     pub output_spool_total: u64,
-    /// Bytes in memory for all responses of a process, beyond which even small ones go to temporary files; `None` for the
-    /// default.
+    /// Bytes in memory for all responses of a process that wait for slow clients. Beyond this limit, even small responses go to
+    /// temporary files. `None` for the default.
     pub output_memory_total: Option<u64>,
     /// Connections of an edge, or of a worker without edges.
     pub connections: usize,
@@ -208,20 +210,23 @@ impl Limits {
     pub const UNLIMITED: u64 = i64::MAX as u64;
 }
 
-/// Deadlines, each absolute from its start: a trickle of bytes does not postpone it. [`Timeouts::NEVER`] means none.
+/// Deadlines. Each counts from a fixed moment, so a trickle of bytes does not postpone it. [`Timeouts::NEVER`] means no
+/// deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the first byte of a request (or the accept) to the end of its head.
+    /// From the first byte of a request, or else from the accept of the connection, to the end of the request's head.
     pub head: Duration,
     /// From the end of the head to the end of the content.
     pub content: Duration,
     /// The idle time of a kept-alive connection. Zero turns keep-alive off.
     pub keepalive: Duration,
-    /// The time for a client to accept each 64 KiB of a response, or its remainder.
+    /// The time that a client may take to accept each 64 KiB of a response, or the rest of it.
     pub write: Duration,
-    /// The time for which the server still reads a closed connection. Zero to stop reading at once.
+    /// The time for which the server still reads from a connection after it has closed its own side. Zero to stop reading at
+    /// once.
     pub linger: Duration,
-    /// The time for which an app may keep a client waiting, for the response or for its next piece, before it is interrupted.
+    /// The time for which an app may keep a client waiting, for the response or for the next piece of it, before the app is
+    /// interrupted.
     pub request: Duration,
     /// The time for which the server keeps serving after the command to stop, so that load balancers notice
     /// (`--shutdown-delay`).
@@ -253,7 +258,7 @@ pub enum AccessFormat {
     Common,
     /// The format `combined` of Apache.
     Combined,
-    /// That of Rack::CommonLogger, which Puma uses as well: `common` and the seconds that the request took.
+    /// The format of Rack::CommonLogger, which Puma uses as well: `common` and the seconds that the request took.
     Rack,
     /// One JSON object a line.
     Json,
@@ -261,15 +266,16 @@ pub enum AccessFormat {
     Pattern(AccessPattern),
 }
 
-/// All settings. The default of `workers` here is 1; [`Config`](super::Config) sets it to the number of CPUs that the process
-/// may use, and sets the listeners.
+/// All settings. The default of `workers` here is 1. [`Config`](super::Config) sets `workers` to the number of CPUs that the
+/// process may use, and sets the listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The addresses of the listeners.
     pub listen: Vec<ListenAddress>,
-    /// The protocol of clients if the [`ListenAddress`] has none, and at sockets that another program opened.
+    /// The protocol of clients at a [`ListenAddress`] that names none, and at sockets that another program opened.
     pub protocol: Protocol,
-    /// Whether connections begin with a PROXY header unless the [`ListenAddress`] decides it; those of FastCGI never do.
+    /// Whether connections begin with a PROXY header, unless the [`ListenAddress`] decides that. Connections for FastCGI never
+    /// do.
     pub proxy_protocol: ProxyProtocol,
     /// The settings of encryption.
     pub tls: Tls,
@@ -297,13 +303,14 @@ pub struct Settings {
     pub http2: bool,
     /// The number of worker processes.
     pub workers: usize,
-    /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
+    /// Threads of each worker that run the app. Each is a lane of its own, except in a language with one lock (Ruby): there all
+    /// of them belong to one lane.
     pub threads: usize,
-    /// Threads of a crew that stay when there is little to do; at most `threads`.
+    /// For a language with one lock: the number of a lane's threads that stay when there is little to do; at most `threads`.
     pub min_threads: usize,
     /// The I/O model of the lanes.
     pub io: IoModel,
-    /// The way of connections to lanes.
+    /// The way in which connections get to lanes.
     pub accept: AcceptModel,
     /// Whether connections belong to edges.
     pub edge: EdgeChoice,
@@ -323,18 +330,18 @@ pub struct Settings {
     pub request_id: Option<RequestIdField>,
     /// Whether requests belong to traces (`traceparent`).
     pub traces: bool,
-    /// The share of the traces begun here that is recorded.
+    /// The share of traces that is recorded, among the traces that begin at this server.
     pub trace_sample: SampleRatio,
     /// The destination of the spans of sampled requests.
     pub trace_export: oribi_otlp::Settings,
     /// The time after which the position of a running app is logged.
     pub request_warning: Duration,
-    /// The time after which the worker of a running app is stopped; `None` for [`Settings::KILL_AFTER`] after
+    /// The time after which the worker of a running app is stopped; `None` for the time [`Settings::KILL_AFTER`] after
     /// [`Timeouts::request`].
     pub request_kill: Option<Duration>,
-    /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None` for never.
+    /// The number of requests after which a worker is replaced or, with threads, the interpreter of a lane; `None` for never.
     pub max_requests: Option<u64>,
-    /// If set, each worker draws its limit between this number and `max_requests`.
+    /// If set, each worker draws its own limit at random between this number and `max_requests`.
     pub min_requests: Option<u64>,
     /// The settings of the start and the replacement of workers.
     pub life: Life,
@@ -363,7 +370,7 @@ pub struct Settings {
     pub temporary_directory: PathBuf,
     /// The destination of the access log; `None` without one.
     pub access_log: Option<LogTarget>,
-    /// The format of its lines.
+    /// The format of the lines in the access log.
     pub access_log_format: AccessFormat,
     /// The duration from which a request is logged as slow; [`Timeouts::NEVER`] for never.
     pub slow: Duration,
@@ -432,8 +439,8 @@ impl Settings {
         }
     }
 
-    /// The number of sockets of each TCP address: one for each edge or lane that accepts if these have sockets of their own,
-    /// else one.
+    /// Returns the number of listening sockets for each TCP address. With [`AcceptModel::Own`], each edge has a socket of its
+    /// own, or each lane if there are no edges. Otherwise all of them share one socket.
     #[must_use]
     pub fn sockets_of_address(&self) -> usize {
         match (self.accept, self.edges_wanted()) {
@@ -455,18 +462,18 @@ impl Settings {
         self.metrics.is_some() || self.metrics_path.is_some()
     }
 
-    /// The names under which requests are counted by their routes; none if there are no routes.
+    /// Returns the names under which requests are counted by their routes; empty without routes.
     pub fn route_names(&self) -> Vec<&str> {
         route_names(&self.metrics_routes)
     }
 
-    /// The number of names under which workers count: none if there are edges, which count instead.
+    /// Returns the number of names under which workers count requests. 0 if there are edges, because edges count instead.
     pub fn routes_of_workers(&self) -> usize {
         if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
     }
 
-    /// The number of threads of each worker that the supervisor watches for apps that take too long. With edges, an edge
-    /// watches an app until it has answered, and the supervisor watches only the time after that.
+    /// Returns the number of threads of each worker that the supervisor watches for apps that take too long. If there are
+    /// edges, an edge watches an app until the app has answered, and the supervisor watches it only after that.
     #[must_use]
     pub fn watched_threads(&self) -> usize {
         if self.has_app_deadlines() { self.threads } else { 0 }
@@ -498,8 +505,8 @@ impl Default for Settings {
             accept: AcceptModel::Shared,
             edge: EdgeChoice::Auto,
             edges: 1,
-            // As many as the kernel's queue of connections (--backlog): a fast app answers them within seconds. That is 512
-            // MiB if every request is as large as a slot; parts that no request has filled take no memory.
+            // As many as the kernel's queue of connections (--backlog): a fast app answers that many within seconds. They take
+            // 512 MiB if every request is as large as a slot; parts that no request has filled take no memory.
             queue_limit: 4096,
             // Most people have given up by then, and most proxies in front do after 60 s.
             queue_timeout: Duration::from_secs(30),

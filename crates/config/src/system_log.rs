@@ -15,8 +15,8 @@ const TAG_BYTES: usize = 32;
 /// The default facility of nginx.
 const USUAL_FACILITY: u8 = 23;
 
-/// The facilities of syslog (RFC 5424, section 6.2.1); the empty ones have no name in syslog.conf(5), and the kernel's is
-/// not for programs.
+/// The facilities of syslog by number (RFC 5424, section 6.2.1). The first, the kernel's, is empty because programs may not use
+/// it; the other empty ones have no name in syslog.conf(5).
 const FACILITIES: [&str; 24] = [
     "", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "", "", "", "", "local0",
     "local1", "local2", "local3", "local4", "local5", "local6", "local7",
@@ -100,7 +100,7 @@ impl fmt::Display for SystemLog {
     }
 }
 
-/// Looks up a host, once, so that no message waits for it.
+/// Looks up the address of a host once at the start, so that no message has to wait for that.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {

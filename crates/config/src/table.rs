@@ -1,7 +1,7 @@
 //! The table of settings: one row for each.
 //!
-//! The rows of a section are in one block. A shorthand is above the settings that it sets: rows are applied from top to
-//! bottom, so that the more particular setting overrides the shorthand.
+//! The rows of each section are together. Rows are applied from top to bottom, and a shorthand is above the settings that it
+//! sets: so these settings, which are more specific, override the shorthand.
 
 mod acme;
 mod control;
@@ -517,7 +517,7 @@ static TABLE: &[Setting] = &[
     .show(|settings| settings.temporary_directory.display().to_string()),
 ];
 
-/// Adds a listener unless it exists already: plackup passes some of them twice, as `socket` and as `listen`.
+/// Adds a listener, unless its address is already there: plackup passes some addresses twice, as `socket` and as `listen`.
 fn add_listener(draft: &mut Draft, address: ListenAddress) {
     let chosen_by_kernel = matches!(address.socket, SocketAddress::Tcp { port: 0, .. });
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {

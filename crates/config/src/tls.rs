@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub struct Tls {
     /// Files with certificates, for addresses that name none.
     pub(crate) certificates: Vec<PathBuf>,
-    /// Files with their keys, in the same order. A certificate without an entry has its key in its own file.
+    /// Files with the keys of `certificates`, in the same order. A certificate without an entry here has its key in its own
+    /// file.
     pub(crate) keys: Vec<PathBuf>,
     /// Files with OCSP responses of the authorities for the certificates, in the same order.
     pub(crate) statuses: Vec<PathBuf>,
@@ -53,7 +54,8 @@ impl Tls {
         !self.certificates.is_empty() || !self.ordered.is_empty()
     }
 
-    /// The offer with these files and the rules `said`, supplemented by those for all addresses.
+    /// Returns the offer with these files and with the rules `said`. Rules that are `None` there are taken from the rules for
+    /// all addresses.
     pub(super) fn offer(&self, files: Vec<CertificateFiles>, said: &Handshakes) -> Offer {
         let clients = said.clients.unwrap_or(self.clients);
         let authorities = said.authorities.as_ref().or(self.authorities.as_ref()).filter(|_| clients != Verify::None);

@@ -10,7 +10,8 @@ use oribi_otlp::{endpoint, endpoint_of_environment};
 /// The longest name of a service.
 const LONGEST_NAME: usize = 255;
 
-/// Parses the URL of a collector, the word for the one of the environment, or `off`. `None` for `off`.
+/// Parses the URL of a collector, `auto` for the URL in the environment, or `off`. Returns `None` for `off`, and for `auto`
+/// without such a URL.
 pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     if is_off(text) {

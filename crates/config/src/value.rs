@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether the text is a word for "off": 0 would mean "at once" or "nothing" where users mean "never".
+/// Whether the text is a word for "off". 0 is not such a word, because it could also mean "at once" or "nothing".
 pub(super) fn is_off(text: &str) -> bool {
     ["off", "never", "none", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
@@ -93,8 +93,8 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Parses a number of bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. All units are multiples of 1024, in any spelling,
-/// as in the configuration of every web server.
+/// Parses a number of bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. However a unit is spelled, it is a multiple of
+/// 1024, as in the configuration of every web server.
 pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let text = text.trim();
     let (number, unit) = split_unit(text);
@@ -116,8 +116,8 @@ pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     }
 }
 
-/// Parses a number of bytes, at least 1, or `off` for no limit. 0 is refused, because it means "nothing" in some servers, and
-/// "no limit" in others.
+/// Parses a number of bytes, at least 1, or `off` for no limit. 0 is refused, because some servers mean "nothing" by it, and
+/// others "no limit".
 pub(crate) fn size_limit(text: &str) -> Result<u64, String> {
     if is_off(text.trim()) {
         return Ok(Limits::UNLIMITED);
@@ -156,8 +156,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a deadline: a time above zero, or `off` for none. 0 is refused, because it means "at once" in some servers, and
-/// "never" in others.
+/// Parses a deadline: a time above zero, or `off` for none. 0 is refused, because some servers mean "at once" by it, and others
+/// "never".
 pub(crate) fn deadline(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) {
         return Ok(Timeouts::NEVER);

@@ -1,7 +1,7 @@
 //! The access log: one line for each request.
 //!
-//! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of one iteration
-//! of its event loop cost one system call.
+//! A lane appends lines to its own buffer and writes the buffer before it waits for events. So all requests of one iteration of
+//! its event loop need only one system call.
 
 use super::date_cache::DateCache;
 use super::entry::{AccessEntry, Noted, PartDurations};
@@ -30,8 +30,8 @@ impl AccessLog {
         Ok(Self { format: format.clone(), date_cache: DateCache::new(), sink: LineSink::open(target)? })
     }
 
-    /// Opens the log for a process of a server that starts. If log rotation has just renamed the file, waits briefly until
-    /// the first process has created the new one.
+    /// Opens the log for a process of a server that starts. If a log rotation has just renamed the file, this call waits
+    /// briefly until the first process of the server has created the new file.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -44,31 +44,33 @@ impl AccessLog {
         Self { format: format.clone(), date_cache: DateCache::new(), sink: LineSink::open_or_wait(target) }
     }
 
-    /// Opens the file again by its name, after log rotation has renamed the old one. Lines in the buffer go to the old file.
+    /// Opens the file again by its name, after a log rotation has renamed the old file. Lines in the buffer go to the old file.
     ///
     /// # Errors
-    /// The file cannot be opened; then the old one stays in use.
+    /// The file cannot be opened; then the old file stays in use.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.sink.reopen()
     }
 
-    /// Continues with `file`: the same log, reopened by another process. Lines in the buffer go to the old file.
+    /// Continues with `file`, which another process has opened by the name of the log. Lines in the buffer go to the old file.
     pub fn replace(&mut self, file: File) {
         self.sink.replace(file);
     }
 
-    /// From now on only another process opens the file: see [`AccessLog::replace`].
+    /// From now on, this process does not open the file by its name; another process does and passes it to
+    /// [`AccessLog::replace`].
     pub fn expect_file(&mut self) {
         self.sink.expect_file();
     }
 
-    /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if the buffer has many lines.
+    /// Adds the line of a request to the buffer. The next [`AccessLog::flush`] writes the buffer, or this call does if the
+    /// buffer is large.
     pub fn record(&mut self, entry: &AccessEntry<'_>) {
         let Self { format, date_cache, sink } = self;
         sink.add(|line| append_entry(format, entry, date_cache, line));
     }
 
-    /// Copies the fields of a response that the line needs; `None` if it needs none.
+    /// Copies the fields of a response that the format of the log names; `None` if it names none.
     pub fn note<'a>(&self, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
         match &self.format {
             AccessFormat::Pattern(pattern) => note(pattern, fields),
@@ -76,8 +78,8 @@ impl AccessLog {
         }
     }
 
-    /// Writes the lines in the buffer; for a file by one system call. Lines that a slow reader of a pipe cannot take yet wait
-    /// for the next call.
+    /// Writes the lines in the buffer, to a file by one system call. Lines for which a slow reader of a pipe has no room yet
+    /// stay in the buffer until the next call.
     pub fn flush(&mut self) {
         self.sink.flush();
     }

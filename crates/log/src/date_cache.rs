@@ -4,7 +4,7 @@ use httpdate::HttpDate;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The end of the year 9999 in seconds: the last second that an HTTP date can express.
+/// The last second of the year 9999, in seconds since 1970: the last second that an HTTP date can express.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 const LONG_MONTHS: [&str; 12] =
@@ -100,7 +100,7 @@ impl DateCache {
         line.extend_from_slice(text.as_bytes());
     }
 
-    /// Updates the texts for `time`, and returns its milliseconds.
+    /// Updates the texts for `time`, and returns the milliseconds of `time` within its second.
     fn turn_to(&mut self, time: SystemTime) -> u32 {
         // A clock before 1970 is wrong anyway; it is displayed as 1970.
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -4,8 +4,8 @@ use oribi_host::Endpoint;
 use oribi_message::RequestHead;
 use std::time::{Duration, SystemTime};
 
-/// Values of the response fields that the log format names, by their index there; a value is empty if the response has no
-/// such field.
+/// Values of the response fields that the log format names, in the order of the names in the format. A value is empty if the
+/// response has no such field.
 #[derive(Debug, Default)]
 pub struct Noted(pub(super) Vec<Vec<u8>>);
 
@@ -47,9 +47,10 @@ pub struct AccessEntry<'a> {
     pub noted: Option<&'a Noted>,
     /// The time of arrival.
     pub time: SystemTime,
-    /// The time from then until the last byte of the response was sent.
+    /// The time from `time` until the last byte of the response was sent.
     pub duration: Duration,
-    /// The parts of `duration`; `None` if the request was refused before it was complete, or its client disconnected.
+    /// The parts of `duration`. `None` if the request was refused before it was complete, or if its client disconnected before
+    /// that.
     pub parts: Option<PartDurations>,
 }
 
@@ -69,11 +70,11 @@ pub enum Ending {
 pub struct PartDurations {
     /// The wait for a worker.
     pub queue: Duration,
-    /// The time from then to the first byte of the final response.
+    /// The time from when a worker took the request to the first byte of the final response.
     pub first: Duration,
     /// The time from when a worker took the request to the app's last byte.
     pub app: Duration,
-    /// The time from then to the last byte sent.
+    /// The time from the app's last byte to the last byte sent.
     pub send: Duration,
 }
 

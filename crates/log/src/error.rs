@@ -1,11 +1,11 @@
 //! The error log: the destination of the messages of the `log` facade.
 //!
-//! It is always standard error. A log file replaces standard error, so that messages of the app, its modules and the C
-//! library go to the same file, in every process that is forked later. With a log daemon, the messages of the server go to
-//! the daemon, and standard error stays unchanged.
+//! The server writes to standard error. If the destination is a file, this file replaces standard error, so that messages of
+//! the app, its modules and the C library go to the file as well, in every process that is forked later. If the destination is
+//! a log daemon, the messages of the server go to the daemon, and all other messages still go to the old standard error.
 //!
-//! No message stops the server: messages that cannot be written to a full disk, or to a pipe without a reader, are lost and
-//! counted.
+//! A message that cannot be written, because a disk is full or a pipe has no reader, does not stop the server. Such messages
+//! are lost and counted.
 
 use super::date_cache::DateCache;
 use super::escape::Message;
@@ -23,19 +23,19 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The longest message in bytes; longer ones are cut. The stack trace of a deep app fits; a whole response in the error of an
-/// app does not.
+/// The longest message in bytes; longer messages are cut. The stack trace of a deeply nested app fits, but not an error of an
+/// app that contains a whole response.
 const MESSAGE_BYTES: usize = 32 << 10;
 
-/// The longest wait for a slow reader of a pipe, because a burst of messages does not fit into a pipe. After a wait in vain,
-/// the log does not wait until the reader reads again.
+/// The longest wait for a slow reader of a pipe: a burst of messages may not fit into the pipe at once. If a message is lost
+/// after such a wait, the log waits no more until a message can be written again.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Sends the messages of the `log` facade from `level` on to standard error, to a file that replaces it, or to a daemon. A
-/// second call changes target and level.
+/// Sends the messages of the `log` facade that are at least as important as `level` to standard error, to a file that replaces
+/// standard error, or to a daemon. A second call changes the target and the level.
 ///
 /// # Errors
-/// The file cannot be opened; then messages go to standard error.
+/// The file, or a socket for the daemon, cannot be opened; then messages go to standard error.
 pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     // Fails if there is already a logger: this one, or that of an embedding program, which takes precedence.
     let _ = log::set_logger(&SINK);
@@ -53,10 +53,10 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     reopen(target)
 }
 
-/// Opens the file again by its name, after log rotation has renamed the old one. Does nothing without a file.
+/// Opens the log file again by its name, after a log rotation has renamed the old file. Opens nothing if the log is not a file.
 ///
 /// # Errors
-/// The file cannot be opened; then the old one stays in use.
+/// The file cannot be opened; then the old file stays in use.
 pub fn reopen(target: &LogTarget) -> io::Result<()> {
     match target {
         LogTarget::File(path) => replace(output::open(path)?),
@@ -67,7 +67,7 @@ pub fn reopen(target: &LogTarget) -> io::Result<()> {
     }
 }
 
-/// Continues with `file`: the same log, reopened.
+/// Continues with `file`, which was opened by the name of the log.
 ///
 /// # Errors
 /// The operating system refused a call; then the old file stays in use.
@@ -78,7 +78,8 @@ pub fn replace(file: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether standard error is the journal: JOURNAL_STREAM names its device and inode then (systemd.exec(5)).
+/// Whether standard error is a socket of the journal. In this case JOURNAL_STREAM has the device and the inode of standard
+/// error (systemd.exec(5)).
 fn stderr_is_journal() -> bool {
     let Ok(stat) = rustix::fs::fstat(rustix::stdio::stderr()) else { return false };
     environment::variable("JOURNAL_STREAM").is_some_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
@@ -86,11 +87,11 @@ fn stderr_is_journal() -> bool {
 
 static SINK: Sink = Sink::new();
 
-/// The daemon that gets messages in place of standard error. It is set while the process has one thread, and only read when
-/// other threads could fork.
+/// The daemon that gets messages in place of standard error. It is set while the process has one thread. Later it is only read,
+/// so that no thread can hold the write lock while another thread forks.
 static MESSENGER: RwLock<Option<Messenger>> = RwLock::new(None);
 
-/// Standard error as a sink for messages. Every thread writes to it, and a fork copies it.
+/// Standard error as a sink for messages. All threads write to it, and a forked process has a copy of this state.
 struct Sink {
     to_journal: AtomicBool,
     /// Whether standard error is a file, which accepts data at once.
@@ -98,14 +99,15 @@ struct Sink {
     is_socket: AtomicBool,
     /// Whether the last byte written is not the end of a line.
     torn: AtomicBool,
-    /// The process that lost messages, their number, and the last errno.
+    /// The id of the process that lost the messages in `lost`; a forked process has another id, and starts a count of its own.
     loser: AtomicU32,
     lost: AtomicU64,
     why: AtomicI32,
 }
 
 thread_local! {
-    /// Buffer and clock are reused: a server in trouble should not allocate for each message.
+    /// The buffers of each thread are used again and again, so that a server in trouble does not allocate memory for each
+    /// message.
     static LINE: RefCell<Paper> = RefCell::new(Paper::new());
 }
 
@@ -135,7 +137,7 @@ impl Sink {
         }
     }
 
-    /// Determines the kind of standard error.
+    /// Finds out what standard error is: a file, a pipe or terminal, a socket, or the journal.
     fn look(&self) {
         let kind = Kind::of(rustix::stdio::stderr());
         self.is_file.store(kind == Kind::File, Ordering::Relaxed);
@@ -151,8 +153,8 @@ impl Sink {
         }
     }
 
-    /// Formats `record` as a line and writes it. A message that cannot be written is lost and counted; the next one that is
-    /// written is preceded by a report of the loss.
+    /// Formats `record` as a line and writes the line. If it cannot be written, the message is lost and counted. A report of
+    /// lost messages precedes the next message that can be written.
     fn write(&self, record: &Record<'_>, paper: &mut Paper) {
         if let Ok(messenger) = MESSENGER.try_read()
             && let Some(messenger) = &*messenger
@@ -181,7 +183,7 @@ impl Sink {
         }
     }
 
-    /// Sends `record` to the daemon, with the same treatment of losses as [`Sink::write`].
+    /// Sends `record` to the daemon; counts and reports lost messages as [`Sink::write`] does.
     fn send(&self, messenger: &Messenger, record: &Record<'_>, Paper { line, composer, .. }: &mut Paper) {
         let process = std::process::id();
         let lost = self.lost_by(process);
@@ -217,14 +219,15 @@ impl Sink {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reports by `write` that `lost` messages were lost.
+    /// Formats a message that `lost` messages were lost, and passes it to `write`.
     fn report(&self, lost: u64, write: &mut dyn FnMut(&Record<'_>)) {
         let why = reason(Errno::from_raw_os_error(self.why.load(Ordering::Relaxed)));
         let text = format_args!("error log: {lost} messages before this one could not be written: {why}");
         write(&Record::builder().level(Level::Warn).args(text).build());
     }
 
-    /// Writes `line`; with `waits`, it may wait for the reader.
+    /// Writes `line`. With `waits`, the call waits up to [`PATIENCE`] for a slow reader; otherwise a line without room is an
+    /// error at once.
     fn put(&self, mut line: &[u8], waits: bool) -> Result<(), Errno> {
         let (kind, patience) = (self.kind(), if waits { PATIENCE } else { Duration::ZERO });
         loop {
@@ -274,16 +277,17 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// Whether this is a message of a library, below `error`, about a peer's behaviour, which may repeat: a client that sends an
-/// address where TLS requires a host, a slow authority. Such messages need log level `debug`.
+/// Whether this is a message of a library about the behaviour of a peer: a client that sends an address where TLS requires a
+/// host name, or a slow authority. Peers can cause many such messages, so they are logged only at the level `debug`. Errors of
+/// the libraries do not count as such messages.
 fn is_remark(metadata: &Metadata<'_>) -> bool {
     const LIBRARIES: [&str; 2] = ["rustls", "ureq"];
     let is_of = |library: &&str| metadata.target().starts_with(*library);
     metadata.level() > Level::Error && LIBRARIES.iter().any(is_of)
 }
 
-/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`,
-/// because it knows the time and reads the priority from the start (sd-daemon(3)).
+/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`, because
+/// it adds the time itself and reads the priority from the start of the line (sd-daemon(3)).
 fn append_line(
     record: &Record<'_>,
     to_journal: bool,
@@ -305,7 +309,8 @@ fn append_line(
     line.push(b'\n');
 }
 
-/// Formats the text of a message for a daemon into `line`: `[error] message`. The line already begins with time and process.
+/// Formats the text of a message for a daemon into `line`, as `[error] message`. The daemon's own format already has the time
+/// and the process id.
 fn append_message(record: &Record<'_>, line: &mut Vec<u8>) {
     line.clear();
     // Writing into memory does not fail.

@@ -3,8 +3,8 @@
 use oribi_message::is_plain;
 use std::fmt::{self, Write};
 
-/// Appends bytes as Apache does in its logs: a quote and a backslash get a backslash; bytes that are not printable ASCII are
-/// written as `\n`, `\t` or `\xhh`.
+/// Appends bytes as Apache does in its logs. A backslash precedes a quote and a backslash; bytes that are not printable ASCII
+/// are written as `\n`, `\t` or `\xhh`.
 pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
     append(
         bytes,
@@ -20,8 +20,8 @@ pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
     );
 }
 
-/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD. Characters that control
-/// a terminal or the direction of text are escaped as well, although JSON does not require it.
+/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD. Characters that control a
+/// terminal or change the direction of text are also escaped, although JSON does not require that.
 pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid();
@@ -69,8 +69,9 @@ fn hexadecimal(digit: u8) -> u8 {
     b"0123456789abcdef"[usize::from(digit & 15)]
 }
 
-/// Appends the text of a message up to a number of bytes. Escapes control characters and those that change the direction of
-/// text. Line ends inside the text become `\n`; those at its end are dropped, because Perl's messages end with one.
+/// Appends the text of a message to a line, up to a number of bytes. Control characters and characters that change the
+/// direction of text are escaped. Line ends inside the text become `\n`. Line ends at the end of the text are dropped, because
+/// each message of Perl ends with one.
 pub struct Message<'a> {
     line: &'a mut Vec<u8>,
     /// Bytes that may still be appended.
@@ -101,7 +102,7 @@ impl<'a> Message<'a> {
         self.line.extend_from_slice(text.as_bytes());
     }
 
-    /// Appends an escape as a whole or not at all.
+    /// Appends an escape sequence as a whole, or nothing if there is no room for all of it.
     fn push_escape(&mut self, digits: &[u8]) {
         if digits.len() > self.room && !self.cut {
             self.room = 0;

@@ -30,11 +30,11 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Sets up both logs: directs the messages of the `log` facade to the error log, and opens the access log once as a check.
-/// Each lane opens it for itself later.
+/// Sets up both logs: directs the messages of the `log` facade to the error log, and without edges opens the access log once as
+/// a check. Each lane opens the access log for itself later.
 ///
 /// # Errors
-/// A file cannot be opened; the message contains the file and the reason.
+/// A log cannot be opened; the message contains the log and the reason.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
     settings.notes.iter().for_each(|(level, note)| log::log!(*level, "{note}"));
@@ -45,7 +45,7 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
 /// Opens the access log once to check that it can be opened.
 ///
 /// # Errors
-/// The file cannot be opened; the message contains the file and the reason.
+/// It cannot be opened; the message contains the log and the reason.
 pub fn check_access_log(settings: &Settings) -> Result<(), String> {
     let Some(target) = &settings.access_log else { return Ok(()) };
     AccessLog::open(target, &settings.access_log_format).map(drop).map_err(|error| failed("access", target, &error))
@@ -59,15 +59,16 @@ fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {
     }
 }
 
-/// Opens the error log again by its name, after log rotation has renamed the old one. Does nothing without a file.
+/// Opens the error log again by its name, after a log rotation has renamed the old file. Opens nothing if the log is not a
+/// file.
 ///
 /// # Errors
-/// The file cannot be opened; then the old one stays in use.
+/// The file cannot be opened; then the old file stays in use.
 pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
 }
 
-/// Uses `file` as the error log from now on; another process has reopened it.
+/// Uses `file`, which another process has opened by the name of the error log, as the error log from now on.
 ///
 /// # Errors
 /// The operating system refused a call; then the old file stays in use.
@@ -75,7 +76,7 @@ pub fn use_error_log(file: File) -> io::Result<()> {
     error::replace(file)
 }
 
-/// Opens the access log by its name, for a process that may not do that itself; `None` without a log file.
+/// Opens the access log by its name, for another process that may not open it. `None` if the access log is not a file.
 ///
 /// # Errors
 /// The file cannot be opened; the message contains the file and the reason.
@@ -118,8 +119,8 @@ fn give_log_to(target: &LogTarget, writers: Writers) -> Result<(), String> {
     give_file_to(path, writers).map_err(|error| format!("cannot give {} to user {}: {error}", path.display(), writers.user))
 }
 
-/// Changes the owner of a file. Does not follow a link: otherwise any user who may write to the folder of a log could make
-/// root change the owner of any file. Anything but a file, such as a device or a named pipe, keeps its owner.
+/// Changes the owner of a regular file; a device or a named pipe, for example, keeps its owner. Does not follow a symbolic
+/// link: otherwise any user who may write to the folder of a log could make root change the owner of any file.
 fn give_file_to(path: &Path, writers: Writers) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {

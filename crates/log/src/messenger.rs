@@ -1,8 +1,8 @@
 //! Sends lines to a daemon, each as one datagram: to syslog on this machine or another, or to systemd's journal.
 //!
-//! A Unix socket stays unconnected, and each message names its destination. So it need not be opened again after a restart
-//! of the daemon, which an edge in its sandbox could not do. A UDP socket is connected, because otherwise the kernel does
-//! not report that the port is closed.
+//! A Unix socket stays unconnected, and each message names its destination. So the socket need not be opened again after a
+//! restart of the daemon, which an edge in its sandbox could not do. A UDP socket is connected, because otherwise the kernel
+//! does not report that the daemon's port is closed.
 
 use super::date_cache::DateCache;
 use oribi_config::{LogPlace, MessageForm, SystemLog};
@@ -33,9 +33,9 @@ pub(super) enum Severity {
 /// The reason why a message was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The daemon has not read earlier messages; the next one may find room.
+    /// The daemon has not read earlier messages, so there was no room for this message; there may be room for the next one.
     Full,
-    /// An earlier message was not delivered; this one was sent.
+    /// An earlier message to a closed port was lost; this message was sent.
     Earlier,
     /// This message was not sent.
     Lost(Errno),
@@ -51,10 +51,10 @@ pub(super) struct Messenger {
 }
 
 impl Messenger {
-    /// Creates a socket. A missing daemon is only noticed when a message is sent.
+    /// Creates a socket. A missing daemon is noticed only when a message is sent.
     ///
     /// # Errors
-    /// The operating system provides no socket, or the path is too long for one.
+    /// The operating system provides no socket, or the path of the daemon's socket is too long.
     pub(super) fn open(log: &SystemLog) -> io::Result<Self> {
         let family = match &log.place {
             LogPlace::Socket(path) => SocketAddrUnix::new(path.as_path()).map(|_| AddressFamily::UNIX)?,
@@ -78,8 +78,8 @@ impl Messenger {
         self.log.to_string()
     }
 
-    /// Sends `text` as one message; bytes that would end it are replaced. With `waits`, it may wait a tenth of a second for
-    /// a slow daemon of this machine.
+    /// Sends `text` as one message; bytes that would end the message are replaced. With `waits`, the call waits up to a tenth
+    /// of a second for a slow daemon on this machine.
     pub(super) fn send(&self, severity: Severity, text: &[u8], waits: bool, composer: &mut Composer) -> Result<(), Failure> {
         let message = composer.compose(&self.log, &self.host, severity, text);
         let flags = if waits { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::DONTWAIT };
@@ -103,7 +103,7 @@ impl Messenger {
         .map(drop)
     }
 
-    /// Returns the reason why no daemon would take a message now; `None` if one would, or if the log is sent over UDP.
+    /// Returns the reason why the daemon would not take a message now; `None` if it would, or if messages are sent over UDP.
     pub(super) fn trouble(&self) -> Option<io::Error> {
         let LogPlace::Socket(path) = &self.log.place else { return None };
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);

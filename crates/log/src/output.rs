@@ -1,5 +1,5 @@
-//! Opens and writes log files and pipes. No function here waits, so a slow or missing reader of a log never stops the
-//! server.
+//! Opens and writes log files and pipes. Neither opening nor writing waits, so a slow or missing reader of a log does not stop
+//! the server. Only [`has_room`] waits, as long as its caller wants.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// The offset that means the current position, and the only one that a pipe accepts (pwritev2(2)).
+/// The offset that means the current position. A pipe accepts no other offset (pwritev2(2)).
 const HERE: u64 = u64::MAX;
 
 /// The way in which an output accepts data.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     File,
     /// A pipe or a terminal, which accepts data as fast as its reader.
     Stream,
-    /// An output that is as fast as its reader, but with calls that do not wait.
+    /// A socket: it accepts data as fast as its reader, and has calls that do not wait.
     Socket,
 }
 
@@ -38,9 +38,9 @@ impl Kind {
 
 /// Opens a log to append to it. A missing file is created.
 ///
-/// A named pipe is opened for reading as well, which the kernel permits at any time (fifo(7)). So opening it neither waits
-/// for a reader nor fails without one, as it would repeatedly during a restart of the log collector; lines written meanwhile
-/// wait in the pipe.
+/// A named pipe is opened for reading as well, which the kernel permits at any time (fifo(7)). So this call neither waits for a
+/// reader nor fails without one, for example while the log collector restarts. Lines that are written meanwhile wait in the
+/// pipe.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
@@ -60,17 +60,17 @@ pub(super) fn has_room(output: impl AsFd, patience: Duration) -> bool {
     matches!(poll(&mut [PollFd::new(&output, PollFlags::OUT)], Some(&wait)), Ok(1))
 }
 
-/// Writes as much as the output takes now.
+/// Writes as much as the output accepts now. Returns the number of bytes.
 ///
 /// # Errors
-/// `AGAIN` if the output takes nothing now; otherwise the operating system refused the call.
+/// `AGAIN` if the output accepts nothing now; otherwise the operating system refused the call.
 pub(super) fn write(output: impl AsFd, kind: Kind, bytes: &[u8]) -> Result<usize, Errno> {
     retry_on_intr(|| match kind {
         Kind::File => rustix::io::write(&output, bytes),
         Kind::Socket => rustix::net::send(&output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
         Kind::Stream => match pwritev2(&output, &[IoSlice::new(bytes)], HERE, ReadWriteFlags::NOWAIT) {
-            // A terminal, or a pipe before Linux 6.4. Another process may use the room before this call, and then the call
-            // waits after all.
+            // A terminal, or a pipe before Linux 6.4. If another process uses the room between `has_room` and this call, this
+            // call waits after all.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) if has_room(&output, Duration::ZERO) => {
                 rustix::io::write(&output, bytes)
             }

@@ -8,7 +8,7 @@ use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Copies the response fields that the format names. `None` if it names none.
+/// Copies the response fields that the pattern names. `None` if it names none.
 pub(super) fn note<'a>(pattern: &AccessPattern, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
     let wanted = &pattern.response_fields;
     let value = |wanted: &Vec<u8>| fields.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);

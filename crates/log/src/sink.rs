@@ -1,7 +1,7 @@
 //! Writes lines to a file or a pipe, or sends them to a daemon.
 //!
-//! If a log cannot be written, lines are lost, but requests continue. Lost lines are counted, and the error log reports
-//! their number once a minute, and when the log can be written again.
+//! If a log cannot be written, lines are lost, but requests continue. Lost lines are counted. The error log reports their
+//! number at most once a minute, and also reports when the log can be written again.
 
 use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The size of the buffer in bytes from which it is written before the end of the iteration.
+/// If the buffer has this size in bytes, it is written before the end of the event loop's iteration.
 const BATCH_BYTES: usize = 64 << 10;
 /// The number of bytes that may wait for a slow reader of a pipe.
 const WAITING_BYTES: usize = 256 << 10;
@@ -25,10 +25,10 @@ const PIPE_BYTES: usize = 4096;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which a file that could not be opened is tried again.
 const OPEN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest time between the moment when a log rotation renames the files and the moment when it notifies the server:
-/// rotation programs do one right after the other.
+/// The longest time between the moment when a log rotation renames the files and the moment when it notifies the server.
+/// Rotation programs do the second directly after the first.
 const ROTATION_TIME: Duration = Duration::from_secs(1);
-/// The interval at which the end of a rotation is checked.
+/// The interval at which to try again whether a rotation has ended.
 const ROTATION_STEP: Duration = Duration::from_millis(10);
 /// The longest wait of an ending lane for a slow reader of its last lines.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -38,9 +38,9 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 pub struct LineSink {
     output: Output,
     kind: Kind,
-    /// Whole unwritten lines, and the line being formatted.
+    /// Lines that are not yet written, and the line that is being formatted.
     buffer: Vec<u8>,
-    /// Whether the last byte written is not the end of a line.
+    /// Whether the last byte written is inside a line instead of at its end.
     torn: bool,
     losses: Losses,
     /// Whether another process opens the file: see [`LineSink::expect_file`].
@@ -50,11 +50,11 @@ pub struct LineSink {
 #[derive(Debug)]
 enum Output {
     Standard,
-    /// A file with its path, for opening it again.
+    /// A file and its path, by which it is opened again.
     File(File, PathBuf),
     /// A daemon that takes each line as a message.
     Daemon(Box<(Messenger, Composer)>),
-    /// An output that could not be opened: its target, the error, and the time of the next attempt.
+    /// An output that could not be opened: the target, the error, and the time of the next attempt.
     Missing(LogTarget, Errno, Instant),
 }
 
@@ -120,8 +120,9 @@ impl LineSink {
         Output::open(target).map(Self::new)
     }
 
-    /// Opens the output for a process of a server that starts. If log rotation has just moved the file away, this process may
-    /// not have the right to create the new one; the first process does so as soon as it is notified of the rotation.
+    /// Opens the output for a process of a server that starts. If a log rotation has just renamed the file, this process may
+    /// not have the right to create a new file. Then it tries again for up to a second: the first process of the server creates
+    /// the file as soon as it is notified of the rotation.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -135,8 +136,8 @@ impl LineSink {
         }
     }
 
-    /// Opens the output for a server that is already serving and continues without a log: if a file cannot be opened, the
-    /// sink tries again later, and lines are lost until then.
+    /// Opens the output for a server that is already serving and that continues without a log if necessary: if a file cannot be
+    /// opened, the sink tries again later, and lines are lost until then.
     pub fn open_or_wait(target: &LogTarget) -> Self {
         let output = Output::open(target).unwrap_or_else(|error| {
             log::error!("cannot open the access log {}: {error}; continuing without it", show_log_target(target));
@@ -149,10 +150,10 @@ impl LineSink {
         Self { kind: Kind::of(&output), output, buffer: Vec::new(), torn: false, losses: Losses::default(), is_given: false }
     }
 
-    /// Opens the file again, by its name. Lines in the buffer go to the old one.
+    /// Opens the file again by its name. Lines in the buffer go to the old file.
     ///
     /// # Errors
-    /// The file cannot be opened; then the old one stays in use.
+    /// The file cannot be opened; then the old file stays in use.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.flush();
         if let Some(path) = self.output.path() {
@@ -161,7 +162,7 @@ impl LineSink {
         Ok(())
     }
 
-    /// Continues with `file`, which is the same log, reopened. Lines in the buffer go to the old one.
+    /// Continues with `file`, which was opened by the name of the log. Lines in the buffer go to the old file.
     pub fn replace(&mut self, file: File) {
         self.flush();
         if let Some(path) = self.output.path() {
@@ -171,8 +172,8 @@ impl LineSink {
         }
     }
 
-    /// From now on this process does not open files by name: if the file is missing, lines are lost until
-    /// [`LineSink::replace`].
+    /// From now on, this process does not open the file by its name. If the file is missing now, lines are lost until the next
+    /// call of [`LineSink::replace`].
     pub fn expect_file(&mut self) {
         self.is_given = true;
         if let Output::Missing(target, ..) = &self.output {
@@ -181,8 +182,8 @@ impl LineSink {
         }
     }
 
-    /// Adds the line that `write` appends. The next [`LineSink::flush`] writes it, or this call does if the buffer has many
-    /// lines.
+    /// Adds the line that `write` appends to the buffer. The next [`LineSink::flush`] writes the buffer, or this call does if
+    /// the buffer is large.
     pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.buffer.len();
         if before == 0 && self.torn {
@@ -196,8 +197,8 @@ impl LineSink {
         }
     }
 
-    /// Writes the lines in the buffer; for a file by one system call. Lines that a slow reader of a pipe cannot take yet wait
-    /// for the next call.
+    /// Writes the lines in the buffer, to a file by one system call. Lines for which a slow reader of a pipe has no room yet
+    /// stay in the buffer until the next call.
     pub fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
@@ -236,7 +237,8 @@ impl LineSink {
         }
     }
 
-    /// Writes in pieces that a pipe takes whole, each when the pipe has room. Waits for that up to `patience`.
+    /// Writes the buffer to a pipe in pieces that the pipe accepts whole or not at all. For each piece, waits up to `patience`
+    /// until the pipe has room.
     fn write_stream(&mut self, patience: Duration) {
         let mut done = 0;
         while done < self.buffer.len() {
@@ -256,8 +258,8 @@ impl LineSink {
         }
     }
 
-    /// Sends each line as a message. Lines for which the daemon has no room wait for the next call; with `waits`, this call
-    /// may also wait.
+    /// Sends each line in the buffer as a message. Lines for which the daemon has no room stay in the buffer until the next
+    /// call. With `waits`, this call first waits briefly for room.
     fn send_messages(&mut self, waits: bool) {
         let Output::Daemon(daemon) = &mut self.output else { return };
         let (messenger, composer) = &mut **daemon;
@@ -281,7 +283,7 @@ impl LineSink {
         }
     }
 
-    /// Removes written bytes from the buffer.
+    /// Removes the first `written` bytes from the buffer, which have been written.
     fn take(&mut self, written: usize) {
         if let Some(last) = written.checked_sub(1) {
             self.torn = self.buffer[last] != b'\n';
@@ -289,8 +291,8 @@ impl LineSink {
         self.buffer.drain(..written);
     }
 
-    /// Drops the buffer, of which `written` bytes have been written. If that leaves an unfinished line, a line end precedes
-    /// the next one, so that the two do not form one line.
+    /// Drops the buffer, and counts its lines as lost. `written` of its bytes have been written; if they end inside a line, a
+    /// line end is written before the next line.
     fn lose(&mut self, written: usize, error: Errno) {
         self.take(written);
         self.losses.lines += self.buffer.iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -299,8 +301,8 @@ impl LineSink {
         self.buffer.clear();
     }
 
-    /// Reports the number of lost lines, unless it was reported recently. With `works`, all lines have just been written, so
-    /// the losses have ended.
+    /// Reports the number of lost lines, unless it was reported less than a minute ago. `works` means that this call of `flush`
+    /// has written all lines; then it reports that the log can be written again.
     fn report(&mut self, works: bool) {
         let losses = &mut self.losses;
         let now = Instant::now();
@@ -340,7 +342,7 @@ impl Drop for LineSink {
     }
 }
 
-/// Returns the number of bytes of whole lines that fit into a piece; a line that is longer than a piece is a separate piece.
+/// Returns the number of bytes of the whole lines that fit into a piece. A line that does not fit is a piece of its own.
 fn whole_lines(buffer: &[u8]) -> usize {
     let fits = &buffer[..buffer.len().min(PIPE_BYTES)];
     if let Some(end) = fits.iter().rposition(|&byte| byte == b'\n') {

@@ -6,12 +6,12 @@ use oribi_config::{Timeouts, counted};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The most lines a second: enough to find the cause. If more requests are slow, the server is overloaded, and a growing log
-/// would make it slower.
+/// The most lines in a second, which are enough to find the cause. If more requests are slow, the server is overloaded, and a
+/// growing log would make it even slower.
 const LINES: u32 = 10;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The size in bytes to which a target is cut, so that the rest of the line stays readable.
+/// The size in bytes to which a request target is cut, so that the rest of the line stays readable.
 const TARGET_BYTES: usize = 1000;
 
 /// The slow requests of one lane.
@@ -19,15 +19,15 @@ const TARGET_BYTES: usize = 1000;
 pub struct SlowLog {
     least: Duration,
     least_nanoseconds: u64,
-    /// The start of the second in which lines are counted.
+    /// The start of the second whose lines `lines` counts.
     since: Duration,
     lines: u32,
-    /// The number of slow requests without a line in that second.
+    /// The number of slow requests in that second that got no line.
     more: u64,
 }
 
 impl SlowLog {
-    /// Requests are slow from the time `least` on. Returns `None` if no request is slow.
+    /// Creates the log of requests that take at least the time `least`. Returns `None` if no request counts as slow.
     pub fn new(least: Duration) -> Option<Self> {
         let least_nanoseconds = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
         (least < Timeouts::NEVER).then_some(Self { least, least_nanoseconds, since: Duration::ZERO, lines: 0, more: 0 })
@@ -39,7 +39,8 @@ impl SlowLog {
         took >= self.least_nanoseconds
     }
 
-    /// Logs a slow request, or counts it. `worker` is the process of the app that answered it, if known.
+    /// Logs a slow request, or counts it if there are too many. `worker` is the id of the process whose app answered it, if
+    /// known.
     pub fn record(&mut self, entry: &AccessEntry<'_>, worker: Option<u32>, now: Duration) {
         self.tell_more(now);
         if now >= self.end() {
@@ -53,13 +54,13 @@ impl SlowLog {
         }
     }
 
-    /// Returns the time at which [`SlowLog::tell_more`] has something to log; `None` without it.
+    /// Returns the time at which [`SlowLog::tell_more`] will have something to log; `None` if there is nothing to log.
     #[inline]
     pub fn due(&self) -> Option<Duration> {
         (self.more > 0).then(|| self.end())
     }
 
-    /// Logs the number of slow requests without a line, once their second is over.
+    /// Logs the number of slow requests that got no line, once the second of these requests is over.
     #[inline]
     pub fn tell_more(&mut self, now: Duration) {
         if self.due().is_some_and(|due| now >= due) {
@@ -91,7 +92,7 @@ fn counted_more(more: u64) -> String {
     counted(usize::try_from(more).unwrap_or(usize::MAX), "more request")
 }
 
-/// Formats a time to the millisecond.
+/// Formats a time in seconds with milliseconds.
 fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }

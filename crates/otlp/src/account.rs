@@ -8,7 +8,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The counts since the last message in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Records for which there was no room, in the queue or on the way to the exporter.
+    /// Records that were lost because there was no room: in the queue, or on their way to the exporter.
     crowded: u64,
     /// Records that were not delivered in time.
     undelivered: u64,
@@ -56,7 +56,8 @@ impl Account {
         Some(self.told.map_or(Duration::ZERO, |told| (told + MINUTE).saturating_duration_since(now)))
     }
 
-    /// The message to log now; with `all`, even if the last one was less than a minute ago.
+    /// Returns the message to log now. `None` if there is nothing to log or if the last message is less than a minute old; with
+    /// `all`, the age of the last message does not matter.
     pub(crate) fn message(&mut self, now: Instant, all: bool) -> Option<String> {
         if self.wait(now)? > Duration::ZERO && !all {
             return None;

@@ -13,7 +13,7 @@ const LARGEST: u64 = 64 << 10;
 pub(crate) enum Outcome {
     /// Accepted, perhaps without some spans.
     Taken(Partial),
-    /// To be sent again later, perhaps after the time that the collector has asked for.
+    /// To be sent again later: at the earliest after the time `asked`, if the collector has asked for one.
     Later { asked: Option<Duration>, why: String },
     /// Refused permanently.
     Refused(String),
@@ -28,10 +28,11 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Reads the file of authorities, and the environment by `variable`.
+    /// Creates the client for the collector of the settings. Reads the file of authorities, and the fields to send from the
+    /// environment by `variable`.
     ///
     /// # Errors
-    /// Says which file cannot be used, and why.
+    /// There is no collector, or the file of authorities cannot be used; the message contains the file and the reason.
     pub fn new(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let url = settings.endpoint.as_deref().ok_or("there is no collector")?;
         let client = if url.starts_with("https:") {
@@ -73,7 +74,7 @@ fn outcome(url: &str, status: u16, asked: Option<Duration>, body: &[u8]) -> Outc
     if matches!(status, 429 | 502 | 503 | 504) { Outcome::Later { asked, why } } else { Outcome::Refused(why) }
 }
 
-/// Describes a failure, and the remedy if there is one.
+/// Describes a failure, and says what to do about it, if anything helps.
 fn words(failure: &Failure, url: &str) -> String {
     match failure {
         // Without https, the certificate is that of a proxy, to which the option does not apply.

@@ -17,7 +17,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// The time after which a message is no longer sent again.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
-/// The least time for a request, even while the server ends: a collector that responds gets that long.
+/// The least time for a request, even if the time of the last delivery is over: it is enough for a collector that responds.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Delivers records to a collector.
@@ -27,7 +27,7 @@ pub struct Exporter {
     courier: JoinHandle<()>,
 }
 
-/// The state that both threads share.
+/// The state that the exporter and the thread `courier` share.
 #[derive(Debug, Default)]
 struct SharedQueue {
     state: Mutex<State>,
@@ -38,7 +38,7 @@ struct SharedQueue {
 struct State {
     queue: Queue,
     account: Account,
-    /// The end of the last delivery. Once it is set, no more records arrive.
+    /// The time at which the last delivery must end. If it is set, no more records arrive.
     end_by: Option<Instant>,
     /// Whether the courier has ended.
     done: bool,
@@ -58,7 +58,7 @@ impl SharedQueue {
 }
 
 impl Exporter {
-    /// Starts the thread. `resource` has the attributes of the server itself.
+    /// Starts the thread that sends to `collector`. `resource` has the attributes of the server as a whole.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -70,10 +70,10 @@ impl Exporter {
         Ok(Self { shared, courier })
     }
 
-    /// Queues the records of a message.
+    /// Reads a message of a process of this server, and queues its records.
     ///
     /// # Errors
-    /// The thread has died, and nothing more is delivered.
+    /// The thread that sends has died, so nothing more is delivered.
     pub fn take(&self, message: &[u8]) -> Result<(), String> {
         let Message { lost, records, is_broken } = Message::read(message);
         let now = Instant::now();
@@ -88,7 +88,7 @@ impl Exporter {
         if self.courier.is_finished() { Err("the thread that delivers spans has died".to_owned()) } else { Ok(()) }
     }
 
-    /// Delivers the queued records as far as possible until `end_by`, and returns. No more records arrive.
+    /// Delivers the queued records, as many as possible until `end_by`, and logs the number of all others.
     pub fn finish(self, end_by: Instant) {
         let mut state = self.shared.lock();
         state.end_by = Some(end_by);
@@ -125,7 +125,7 @@ impl Courier {
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the next records to deliver; `None` if there will be none.
+    /// Waits for the next records to deliver and returns them; `None` if no more will come.
     fn next(&self) -> Option<Vec<Box<[u8]>>> {
         let mut state = self.shared.lock();
         loop {

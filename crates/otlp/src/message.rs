@@ -2,10 +2,11 @@
 
 use crate::record::{LONGEST, Record};
 
-/// The largest message. The kernel accepts one of this size as a whole, and an exporter has one buffer for all.
+/// The largest message in bytes. The kernel accepts a message of this size as a whole, and an exporter reads all messages into
+/// one buffer.
 pub const LARGEST_MESSAGE: usize = 16 << 10;
 
-/// Bytes of the number at the front of a message: the records that were lost before it.
+/// The length in bytes of the number at the front of a message: the number of records that were lost before the message.
 const LOST: usize = 4;
 
 /// Records that are sent together, in a buffer that is reused.
@@ -13,7 +14,7 @@ const LOST: usize = 4;
 pub struct Outbox {
     bytes: Vec<u8>,
     records: u32,
-    /// Records that could not be sent and that no message has counted yet.
+    /// The number of records that could not be sent and that no message has reported yet.
     lost: u32,
 }
 
@@ -24,14 +25,15 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// Whether it has no records.
+    /// Whether there are no records.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Adds a record. Calls `send`, as [`Outbox::flush`] does, when there may be no room for another one.
+    /// Adds a record. If there may be no room for another record after that, sends all records by `send`, as [`Outbox::flush`]
+    /// does.
     pub fn add(&mut self, record: &Record<'_>, send: impl FnOnce(&[u8]) -> bool) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
@@ -44,8 +46,8 @@ impl Outbox {
         }
     }
 
-    /// Passes all records to `send` as one message. If `send` returns `false`, they are lost, and the next message has their
-    /// number.
+    /// Passes all records to `send` as one message. If `send` returns `false`, these records are lost, and the next message has
+    /// their number.
     pub fn flush(&mut self, send: impl FnOnce(&[u8]) -> bool) {
         if self.is_empty() {
             return;

@@ -3,16 +3,18 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The first pause. Each is twice as long as the one before, up to the longest.
+/// The first pause. Each further pause is twice as long as the one before, up to the longest pause.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The limits of a pause that a collector asks for. The least one protects it from itself: its clock may be behind.
+/// The limits of a pause that a collector asks for. The lower limit protects the collector: if its clock is behind, it may ask
+/// for no pause by mistake.
 const MOST_ASKED: Duration = Duration::from_secs(300);
 const LEAST_ASKED: Duration = Duration::from_secs(1);
 
-/// The pause after failure `number`, counted from 0; `asked` is the pause that the collector has asked for. Up to a half is
-/// subtracted at random, so that servers that have lost a collector together do not come back together.
+/// Returns the pause after failure `number`, counted from 0. `asked` is the pause that the collector has asked for, which has
+/// precedence. From any other pause a random part, at most a half, is subtracted, so that servers that lost the collector
+/// together do not try again together.
 pub(crate) fn pause(number: u32, asked: Option<Duration>) -> Duration {
     if let Some(asked) = asked {
         return asked.clamp(LEAST_ASKED, MOST_ASKED);

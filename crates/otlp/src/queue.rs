@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 /// The most records in one request: 512 spans.
 const BATCH: usize = 512 / SPANS_OF_RECORD;
-/// The most records that wait: 8192 spans, in a few megabytes.
+/// The most records in the queue: 8192 spans, a few megabytes.
 const ROOM: usize = 8192 / SPANS_OF_RECORD;
-/// The time that a record waits for others.
+/// The longest time that a record waits for others to fill a request.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Records in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     records: VecDeque<Box<[u8]>>,
-    /// The arrival of the oldest record that waits for others; `None` if none waits.
+    /// The time since which the oldest record waits for others; `None` without records.
     since: Option<Instant>,
 }
 
@@ -30,7 +30,7 @@ impl Queue {
         true
     }
 
-    /// The time until a batch is to be taken; `None` without records.
+    /// Returns the time until the next batch should be taken; `None` without records.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         if self.records.len() >= BATCH { Some(Duration::ZERO) } else { Some((since + WAIT).saturating_duration_since(now)) }

@@ -1,6 +1,6 @@
-//! The description of one request for the exporter, and its bytes.
+//! The description of one request for the exporter, and its encoding as bytes.
 //!
-//! A record has numbers at fixed offsets, followed by texts, each after its length. Reading checks all of it.
+//! A record has numbers at fixed offsets. Texts follow, each after its length. Reading checks all of the bytes.
 
 /// The most bytes of a text; the rest is cut. No route has a longer path.
 const LONGEST_TEXT: usize = 1024;
@@ -54,11 +54,11 @@ pub struct Record<'a> {
     pub begin: u64,
     /// From `begin` until a worker took the request.
     pub queue: u64,
-    /// From then until the response began.
+    /// From the moment when a worker took the request until the response began.
     pub first: u64,
     /// From the moment when a worker took the request until the app had finished.
     pub app: u64,
-    /// From then until the whole response had been sent.
+    /// From the moment when the app had finished until the whole response had been sent.
     pub send: u64,
     /// Bytes of content that were sent.
     pub sent: u64,

@@ -7,8 +7,8 @@
 //!   send                                 |------------------|
 //! ```
 //!
-//! The numbers of fields are those of `trace.proto`, `common.proto` and `resource.proto` of the project opentelemetry-proto;
-//! the names of attributes are those of the stable semantic conventions for HTTP.
+//! The field numbers are those of `trace.proto`, `common.proto` and `resource.proto` of the project opentelemetry-proto. The
+//! names of attributes are those of the stable semantic conventions for HTTP.
 
 use crate::record::Record;
 use oribi_protobuf::{bytes, fixed32, fixed64, message, number};
@@ -24,16 +24,18 @@ const SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`.
 const ERROR: u64 = 2;
 
-/// Flags of a span: it is sampled; the next flag is valid; its parent is in another process.
+/// Flags of a span: the trace is sampled; the next flag is valid; the parent of the span is in another process.
 const SAMPLED: u32 = 1;
 const KNOWS_PARENT: u32 = 0x100;
 const HAS_REMOTE_PARENT: u32 = 0x200;
 
-/// The methods that the conventions name. All others become one, because clients may invent any number.
+/// The methods that the conventions name. All other methods get the same name, because clients may invent any number of
+/// methods.
 const METHODS: [&[u8]; 9] = [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 const OTHER_METHOD: &str = "_OTHER";
 
-/// The message for these records, each as [`Record::read`] parses it. `resource` has the attributes of the server itself.
+/// Returns the message for these records. Each record is in the form that [`Record::read`] parses; records in another form are
+/// left out. `resource` has the attributes of the server as a whole.
 #[must_use]
 pub fn request<'r>(resource: &[(&str, &str)], records: impl IntoIterator<Item = &'r [u8]>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -121,7 +123,7 @@ fn server_span(out: &mut Vec<u8>, record: &Record<'_>, sent: u64) {
     fixed32(out, 16, SAMPLED | KNOWS_PARENT | if parent.is_some() { HAS_REMOTE_PARENT } else { 0 });
 }
 
-/// Adds the process and the start of the response to the span `app`.
+/// Adds two facts to the span `app`: the id of the process, and the time at which the response began.
 fn of_app(out: &mut Vec<u8>, record: &Record<'_>, begin: u64, end: u64) {
     if record.worker > 0 {
         whole_number(out, 9, "process.pid", record.worker.into());
@@ -147,8 +149,8 @@ fn times(out: &mut Vec<u8>, begin: u64, end: u64) {
     fixed64(out, 8, end);
 }
 
-/// The id of a span below that of a request: different for each request, and never zero. Each step is invertible, so that two
-/// requests cannot have the same id at one place.
+/// Returns the id of a span below the span of a request; `place` tells these spans apart. The id is never zero. Each step of
+/// the computation can be inverted, so for the same `place`, different requests have different ids.
 fn child(record: &Record<'_>, place: u64) -> [u8; 8] {
     let number = u64::from_be_bytes(record.span) ^ (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -165,7 +167,7 @@ fn host_and_port(host: &[u8]) -> (&[u8], Option<u16>) {
     if port.is_some() { (&host[..end + colon], port) } else { (host, None) }
 }
 
-/// The text as UTF-8, without which a collector refuses the whole message.
+/// Returns the text as UTF-8, because a collector refuses the whole message otherwise.
 fn proper(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(text)
 }

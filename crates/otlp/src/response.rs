@@ -7,11 +7,11 @@ use oribi_protobuf::{Fields, Value};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Partial {
     pub(crate) spans: u64,
-    /// The reason; or a warning, if nothing was refused.
+    /// The reason for the refusal; if nothing was refused, a warning or nothing.
     pub(crate) why: String,
 }
 
-/// Parses an `ExportTraceServiceResponse`. Other bytes count as one without a refusal.
+/// Parses an `ExportTraceServiceResponse`. Bytes that are no such message mean that nothing was refused.
 pub(crate) fn partial_success(body: &[u8]) -> Partial {
     let mut partial = Partial::default();
     for (field, value) in Fields(body) {
@@ -27,7 +27,7 @@ pub(crate) fn partial_success(body: &[u8]) -> Partial {
     partial
 }
 
-/// The reason of a refusal: the text of a `google.rpc.Status`, or otherwise the body itself.
+/// Returns the reason for a refusal: the text of a `google.rpc.Status` or, if there is none, the body itself.
 pub(crate) fn reason(body: &[u8]) -> String {
     let of_status = Fields(body).find_map(|(field, value)| match value {
         Value::Bytes(text) if field == 2 => str::from_utf8(text).ok(),

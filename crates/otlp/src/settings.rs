@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 
-/// The path of traces below a URL that is for all signals.
+/// The path that is added to a URL for all signals (traces, metrics, logs), for traces.
 const PATH: &str = "/v1/traces";
 
 const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT, of a collector that takes OTLP/HTTP, such as http://127.0.0.1:4318; \
@@ -16,11 +16,11 @@ pub struct Settings {
     pub endpoint: Option<String>,
     /// A PEM file with the authorities that may sign the collector's certificate; `None` for the system's.
     pub authorities: Option<PathBuf>,
-    /// The name of the service; empty if that of the app.
+    /// The name of the service; empty to use the name of the app.
     pub service: String,
 }
 
-/// Parses the URL of a collector. One without a path gets the path of the protocol.
+/// Parses the URL of a collector. A URL without a path gets the path of the protocol for traces.
 ///
 /// # Errors
 /// Says which form is expected.
@@ -48,7 +48,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     Ok(format!("{scheme}://{authority}{path}"))
 }
 
-/// The URL from the variables that all exporters of OpenTelemetry read; `None` if they are not set.
+/// Returns the URL in the environment variables that all exporters of OpenTelemetry read; `None` if these are not set.
 ///
 /// # Errors
 /// Says which variable is wrong, and which form is expected.
@@ -64,9 +64,10 @@ pub fn endpoint_of_environment(variable: impl Fn(&str) -> Option<String>) -> Res
     Ok(None)
 }
 
-/// The fields to send with each request, from the environment. They may be secret, so no settings hold them.
+/// Reads the fields to send with each request from the environment. The fields may be secret, so they are kept out of all
+/// settings.
 ///
-/// Returns the fields, and the names of those that cannot be sent.
+/// Returns the fields, and the names of the fields that cannot be sent.
 pub(crate) fn headers(variable: impl Fn(&str) -> Option<String>) -> (Vec<(String, String)>, Vec<String>) {
     let given = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
     let text = given("OTEL_EXPORTER_OTLP_TRACES_HEADERS").or_else(|| given("OTEL_EXPORTER_OTLP_HEADERS")).unwrap_or_default();

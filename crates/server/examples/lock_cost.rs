@@ -1,5 +1,6 @@
-//! A kept spike: the cost of guarding an engine with a lock, so that another thread may drive it while its lane's app is
-//! busy. `lock_cost mutex|cell`: run both under callgrind and compare; a request borrows its engine three times.
+//! A kept experiment: it measures the cost of a lock around an engine, which would let another thread drive the engine while
+//! the app of the engine's lane is busy. Run `lock_cost mutex` and `lock_cost cell` under callgrind, and compare the counts. A
+//! request borrows its engine three times.
 
 use std::cell::RefCell;
 use std::hint::black_box;

@@ -1,5 +1,6 @@
-//! A lane that the kernel has woken for a connection, and that does not take it, wakes another lane by the doorbell. Two
-//! engines over epoll wait at one listener in two threads; the kernel wakes one thread for a connection.
+//! The kernel wakes a lane for a connection, but the lane does not take the connection. Then it must wake another lane by the
+//! doorbell. In these tests, two engines over epoll wait in two threads at one listener, and the kernel wakes one of the
+//! threads for a connection.
 
 use oribi_io::{Epoll, Waiter};
 use oribi_server::config::{ListenAddress, Settings};
@@ -19,7 +20,8 @@ type OverEpoll<'a> = Engine<'a, Epoll>;
 /// More than any machine needs to wake a thread. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits in this thread, and then sends the number of the lane that has woken up, and its waiter.
+/// Waits in this thread until the lane is woken, and then sends the index and the waiter of the lane. Sends the id of the
+/// thread first.
 fn sleep<W: Waiter>(lane: usize, mut waiter: W, identity: &Sender<u32>, woken: &Sender<(usize, W)>) {
     identity.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).expect("the test listens");
     waiter.wait(Some(PATIENCE * 2)).expect("epoll works");
@@ -37,8 +39,8 @@ fn wait_until_asleep(thread: u32) {
     }
 }
 
-/// The kernel wakes one of two idle lanes for a connection, which that lane then leaves by `leave`. The other lane must wake
-/// up and take the connection.
+/// The kernel wakes one of two idle lanes for a connection, and that lane calls `leave` instead of taking the connection. Then
+/// the other lane must wake up and take it.
 fn another_lane_takes_what_this_one_leaves(leave: impl Fn(&mut OverEpoll<'_>)) {
     let settings = Settings { listen: vec![ListenAddress::tcp("127.0.0.1", 0)], ..Settings::default() };
     let listeners = open(&settings).expect("loopback is there");

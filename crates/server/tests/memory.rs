@@ -88,7 +88,7 @@ fn serve_world(world: &World, lane: &Lane<'_, Engine<'_, Sim>>, listeners: &[Lis
     }
 }
 
-/// The memory of each of `count` connections whose requests were answered and which are now idle.
+/// Returns the memory, in bytes, of each of `count` idle connections whose requests were answered before.
 fn cost(requests: &[&[u8]], count: usize) -> f64 {
     let settings = Settings::default();
     let listeners = listeners();
@@ -134,7 +134,7 @@ fn what_a_connection_did_before_makes_it_no_dearer() {
     assert!(bytes <= 512.0, "{bytes} bytes");
 }
 
-/// Pools keep their memory for the next requests as long as requests arrive.
+/// As long as requests arrive, the pools keep their memory for the next ones.
 #[test]
 fn pools_are_emptied_when_a_burst_is_over() {
     let settings = Settings::default();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A server that has not answered for so long has lost the request.
+/// If a server has not answered for so long, the request is considered lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
@@ -28,7 +28,7 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl Target {
-    /// A connection; `None` when the server no longer accepts any.
+    /// Opens a connection; `None` if the server no longer accepts connections.
     fn connect(&self) -> Option<Box<dyn Stream>> {
         match self {
             Self::Tcp(address) => {
@@ -88,12 +88,12 @@ fn parse(bytes: &[u8]) -> Option<Response> {
     (content.len() == length).then(|| Response { text: text.to_owned(), keep_alive: !head.contains("connection: close") })
 }
 
-/// The use of connections by clients.
+/// The way in which clients use connections.
 #[derive(Clone, Copy, Debug)]
 pub enum Manner {
-    /// One after the other on each, as long as the server likes.
+    /// Sends one request after the other on each connection, as long as the server keeps the connection.
     KeepAlive,
-    /// A new one for each request.
+    /// Opens a new connection for each request.
     ConnectionPerRequest,
 }
 
@@ -140,7 +140,7 @@ impl Load {
         self.shared.answered.load(Relaxed)
     }
 
-    /// The work of these clients.
+    /// Returns the results of these clients so far; they also stay available after [`Load::stop`].
     pub fn counts(&self) -> Done {
         Done(Arc::clone(&self.shared))
     }
@@ -150,20 +150,21 @@ impl Load {
         self.shared.connections.load(Relaxed)
     }
 
-    /// Waits until `count` more have been answered.
+    /// Waits until `count` more requests have been answered.
     pub fn wait_for_more(&self, count: usize) {
         let goal = self.answered() + count;
         crate::server::wait_until("answers", || self.answered() >= goal || self.clients.iter().all(JoinHandle::is_finished));
         assert!(self.answered() >= goal, "all clients have ended: {:?}", self.shared.lost.lock().expect("nobody panicked"));
     }
 
-    /// Stops the clients; returns the outcomes of the requests that were not answered.
+    /// Stops the clients. Returns a text about each request that was not answered.
     pub fn stop(self) -> Vec<String> {
         self.shared.stop.store(true, Relaxed);
         self.wait()
     }
 
-    /// Waits until the clients find that the server has ended; returns the outcomes of the requests that were not answered.
+    /// Waits until each client finds that the server no longer accepts connections. Returns a text about each request that was
+    /// not answered.
     pub fn wait(self) -> Vec<String> {
         for client in self.clients {
             client.join().expect("the response was well-formed");

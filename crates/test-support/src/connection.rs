@@ -24,7 +24,7 @@ impl Connection {
         Self { stream, bytes: Vec::new(), asked: Instant::now() }
     }
 
-    /// The address that the server sees.
+    /// Returns the address of this client, as the server sees it.
     pub fn own_address(&self) -> SocketAddr {
         self.stream.socket().local_addr().expect("it is connected")
     }
@@ -39,13 +39,13 @@ impl Connection {
         self.stream.write_all(bytes).expect("the server keeps the connection");
     }
 
-    /// The next response, and how long it took since the last request was sent.
+    /// Returns the next response, and the time since the last request was sent.
     pub fn answer(&mut self) -> (Response, Duration) {
         let response = self.response(false).unwrap_or_else(|why| panic!("{why}"));
         (response, self.asked.elapsed())
     }
 
-    /// The next response, or why there is none. `bodiless`: it answers a HEAD.
+    /// Returns the next response, or the reason why there is none. `bodiless` means that it answers a HEAD request.
     pub fn response(&mut self, bodiless: bool) -> Result<Response, String> {
         loop {
             if let Some(response) = response::take(&mut self.bytes, bodiless)? {
@@ -57,7 +57,8 @@ impl Connection {
         }
     }
 
-    /// Receives the available bytes, at most so many; 0 at the end.
+    /// Receives the available bytes, at most `most`, after those that were not taken yet. Returns their number; 0 at the end of
+    /// the connection.
     pub fn receive(&mut self, most: usize) -> Result<usize, String> {
         let mut buffer = vec![0; most];
         match self.stream.read(&mut buffer) {
@@ -72,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// Receives until `text` has arrived, which is thrown away with all before it.
+    /// Receives until `text` has arrived, and discards all bytes up to its end.
     pub fn receive_until(&mut self, text: &str) -> Result<(), String> {
         loop {
             if let Some(at) = self.bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
@@ -85,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Asks and gives the response, which must keep the connection.
+    /// Sends a request and returns the response, after which the server must keep the connection.
     pub fn get(&mut self, target: &str) -> Response {
         self.ask(target);
         let response = self.answer().0;
@@ -120,7 +121,7 @@ impl Connection {
         !self.bytes.is_empty()
     }
 
-    /// Goes without a word: the server gets a reset.
+    /// Closes the connection so that the server gets a reset.
     pub fn reset(self) {
         set_socket_linger(self.stream.socket(), Some(Duration::ZERO)).expect("it is ours");
     }

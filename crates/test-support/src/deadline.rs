@@ -1,5 +1,6 @@
-//! A deadline for tests that wait for threads, sockets or memory that they share: one that hangs ends all tests of its process,
-//! with its name and the condition that it waited for. A test runner alone would wait for ever without a message.
+//! A deadline for tests that wait for threads, sockets or shared memory. If a test hangs, the deadline ends the process with
+//! all of its tests, and prints the name of the test and the condition that it waited for. Without it, a test runner would wait
+//! for ever and print nothing.
 
 use std::io::Write;
 use std::panic::Location;
@@ -18,10 +19,10 @@ pub struct Deadline {
     _end: Sender<()>,
 }
 
-/// Gives the calling test a deadline. `what` names the condition that it waits for.
+/// Gives the calling test a deadline. `what` names the condition that the test waits for.
 ///
 /// # Panics
-/// The system has no thread for it.
+/// The system cannot start a thread.
 #[track_caller]
 pub fn waits_for(what: &'static str) -> Deadline {
     let patience = if std::env::var_os(HANGS).is_some() { Duration::from_millis(100) } else { PATIENCE };
@@ -41,7 +42,7 @@ pub fn waits_for(what: &'static str) -> Deadline {
     Deadline { _end: end }
 }
 
-/// The threads of this process: what each is called, whether it runs, and the call of the system in which it waits.
+/// Describes the threads of this process: the name, the state, and the system call in which the thread waits.
 fn threads() -> String {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return String::new() };
     let read = |task: &std::path::Path, name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();

@@ -6,10 +6,11 @@ use std::process::Command;
 /// Set in a process that has few descriptors.
 const FEW: &str = "ORIBI_TEST_FEW_DESCRIPTORS";
 
-/// Runs the test of that name in a process with few descriptors; `false` if this is that process.
+/// Runs the test of this name in a new process that may open only few descriptors. Returns `false`, and starts no process, if
+/// this is already that process.
 ///
 /// # Panics
-/// The test has failed there.
+/// The test has failed in the new process.
 pub fn run_with_few_descriptors(test: &str) -> bool {
     if std::env::var_os(FEW).is_some() {
         return false;

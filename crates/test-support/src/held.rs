@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The number of descriptors of each kind that a process has open beside the three standard ones. Several descriptors for the
-/// same end of a pipe count once: each signal handler has one of its own.
+/// Returns the number of open descriptors of each kind in a process, without the three standard ones and those that this
+/// process has inherited. Several descriptors for the same end of a pipe count once, because each signal handler has its own.
 pub fn held(process: u32) -> BTreeMap<String, usize> {
     let (mut counts, mut ends) = (BTreeMap::new(), BTreeSet::new());
     let (foreign, mut sockets) = (foreign(), None);
@@ -39,7 +39,7 @@ pub fn holding(kinds: &[(&str, usize)]) -> BTreeMap<String, usize> {
     kinds.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
 }
 
-/// The descriptors that this process has inherited, by number. It passes these on to its children.
+/// Returns the inherited descriptors of this process, by number. This process passes them on to its children.
 pub fn foreign() -> BTreeMap<u32, String> {
     const O_CLOEXEC: u32 = 0o2_000_000;
     open_in("self").into_iter().filter(|(number, _)| flags("self", *number) & O_CLOEXEC == 0).collect()
@@ -54,7 +54,7 @@ fn open_in(process: &str) -> BTreeMap<u32, String> {
     entries.filter_map(|entry| named(entry.path())).collect()
 }
 
-/// The flags with which it was opened, as proc(5) has them.
+/// Returns the flags with which descriptor `number` was opened, as in proc(5).
 fn flags(process: &str, number: u32) -> u32 {
     let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));

@@ -1,6 +1,6 @@
-//! A client's side of HTTP/2 (RFC 9113) below one that speaks HTTP/1: each request becomes a stream, and each stream a response. It has
-//! no more than the tests need: one request at a time, and of HPACK (RFC 7541) what our server writes, which has neither a dynamic table
-//! nor Huffman codes.
+//! A client's side of HTTP/2 (RFC 9113), below a client that speaks HTTP/1: it turns each request into a stream, and each
+//! stream into a response. It implements only what the tests need: one request at a time and, of HPACK (RFC 7541), what our
+//! server writes. The server uses neither the dynamic table nor Huffman codes.
 
 use crate::layer::Layer;
 use std::collections::VecDeque;
@@ -27,20 +27,21 @@ pub const DEFAULT_WINDOW: i64 = 65_535;
 /// The largest window.
 const ALL: u32 = (1 << 31) - 1;
 
-/// The server leaves and has not taken the request, which may be sent once more on another connection (RFC 9113, section 6.8).
+/// The error if the server ends the connection and has not taken the request. The request may be sent again on another
+/// connection (RFC 9113, section 6.8).
 pub const NOT_TAKEN: ErrorKind = ErrorKind::ConnectionRefused;
 
-/// The largest frame that every peer takes.
+/// The largest frame that every peer accepts.
 pub const FRAME: usize = 16_384;
 
 /// The stream of the current request.
 struct Stream {
     number: u32,
-    /// Content that the server takes no more of at present.
+    /// Content for which the server has no room at present.
     waiting: VecDeque<u8>,
     window: i64,
     is_head: bool,
-    /// Whether the head of the final response has arrived, and whether its content is passed on in chunks.
+    /// Whether the head of the final response has arrived, and whether the content of that response is passed on in chunks.
     begun: bool,
     chunked: bool,
 }
@@ -60,7 +61,7 @@ pub struct Http2 {
     initial_window: i64,
     /// The server has sent GOAWAY.
     leaving: bool,
-    /// It does not take the current request.
+    /// Whether the server does not take the current request.
     refused: bool,
     ended: bool,
 }
@@ -281,8 +282,8 @@ impl Write for Http2 {
         }
         self.asked.extend_from_slice(bytes);
         self.ask()?;
-        // Long content needs room, which the server makes bit by bit. A client that does not wait for sockets reads soon, and
-        // then continues.
+        // The server makes room for long content bit by bit. A client that does not wait for sockets reads soon, and sending
+        // continues then.
         while !self.ended && self.stream.as_ref().is_some_and(|stream| !stream.waiting.is_empty()) {
             match self.receive() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -311,12 +312,13 @@ impl Layer for Http2 {
 pub struct Frame {
     pub kind: u8,
     pub flags: u8,
-    /// The number of its stream.
+    /// The number of the stream.
     pub number: u32,
     pub payload: Vec<u8>,
 }
 
-/// Receives once, appends to `received`, and returns the frames that are then complete; `None` at the end of the connection.
+/// Receives once and appends the bytes to `received`. Removes and returns the frames that are complete then; `None` at the end
+/// of the connection.
 pub fn receive_frames(below: &mut dyn Layer, received: &mut Vec<u8>) -> io::Result<Option<Vec<Frame>>> {
     // All bytes that TLS has decrypted at once: a rest in it would not show at the socket.
     let mut bytes = vec![0; 65_536];

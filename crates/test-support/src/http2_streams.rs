@@ -1,6 +1,6 @@
-//! A client of HTTP/2 that has several requests open at once on its connection. It supports the same part of RFC 9113 and RFC
-//! 7541 as `http2.rs`. It makes room for responses bit by bit, as real clients do, so that the server has to share the
-//! connection out.
+//! A client of HTTP/2 that has several requests open at once on a connection. It supports the same part of RFC 9113 and RFC
+//! 7541 as `http2.rs`. As real clients do, it makes room for responses bit by bit, so that the server has to divide the
+//! connection among them.
 
 use crate::http2::{
     ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, PING, PREFACE, RESET, SETTINGS, WINDOW,
@@ -22,13 +22,13 @@ const CANCEL: u32 = 8;
 pub enum Outcome {
     /// The response is whole.
     Answered { status: u16, fields: Vec<(String, String)>, content: Vec<u8> },
-    /// The server has not taken the request, which may be sent once more on another connection (RFC 9113, section 8.7).
+    /// The server has not taken the request, which may be sent again on another connection (RFC 9113, section 8.7).
     NotTaken,
-    /// The server has given it up, with this code.
+    /// The server has reset the stream, with this error code.
     Reset(u32),
 }
 
-/// A request that waits for nothing more.
+/// A finished request.
 #[derive(Debug)]
 pub struct Done {
     pub number: u32,
@@ -40,7 +40,7 @@ pub struct Done {
 
 struct Stream {
     asked: Instant,
-    /// The time at which data for it arrived last.
+    /// The time at which data for this stream arrived last.
     moved: Instant,
     wait: Duration,
     /// Content that the server has no room for at present.
@@ -114,8 +114,8 @@ impl Streams {
         self.open.values().map(|stream| stream.moved.elapsed()).max().unwrap_or_default()
     }
 
-    /// Sends a request, of its content as much as the server has room for; the rest follows while responses are taken. Returns the
-    /// number of its stream.
+    /// Sends a request, and as much of its content as the server has room for. The rest of the content is sent while responses
+    /// are received. Returns the number of the stream.
     pub fn ask(&mut self, method: &str, target: &str, content: &[u8]) -> io::Result<u32> {
         let mut block = Vec::new();
         for (name, value) in [(":method", method), (":scheme", self.scheme), (":path", target), (":authority", "test")] {
@@ -141,7 +141,7 @@ impl Streams {
         Ok(number)
     }
 
-    /// Gives a request up, if it is still open.
+    /// Cancels a request, if it is still open.
     pub fn cancel(&mut self, number: u32) -> io::Result<()> {
         if self.open.remove(&number).is_none() {
             return Ok(());
@@ -149,10 +149,10 @@ impl Streams {
         self.send(&frame(RESET, 0, number, &CANCEL.to_be_bytes()))
     }
 
-    /// The next request that waits for nothing more; `None` at the end of the connection, if none was open then.
+    /// Waits for the next finished request and returns it; `None` if the connection ends and no request is open.
     ///
     /// # Errors
-    /// `UnexpectedEof` if one was.
+    /// `UnexpectedEof` if the connection ends while a request is open; otherwise, receiving has failed.
     pub fn take(&mut self) -> io::Result<Option<Done>> {
         loop {
             if let Some(done) = self.done.pop_front() {
@@ -254,7 +254,7 @@ impl Streams {
         self.send(&room)
     }
 
-    /// The response is whole.
+    /// Finishes a request whose response is complete.
     fn end(&mut self, number: u32) {
         if let Some(mut stream) = self.open.remove(&number) {
             let (status, fields) = (stream.status, std::mem::take(&mut stream.fields));
@@ -263,7 +263,7 @@ impl Streams {
         }
     }
 
-    /// Sends as much of all contents as the server has room for, a frame of each in turn.
+    /// Sends as much of the content of all requests as the server has room for, one frame of each in turn.
     fn send_content(&mut self) -> io::Result<()> {
         let mut frames = Vec::new();
         loop {

@@ -19,10 +19,10 @@ pub enum Language {
     Lua,
 }
 
-/// The content of the files below /files/ of every server, by name.
+/// The files below /files/ of every server: the name, and the size in bytes.
 pub const FILES: [(&str, usize); 2] = [("small", 3000), ("large", 2 << 20)];
 
-/// The content of such a file.
+/// Returns the content of a file of this size.
 pub fn content_of_file(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
@@ -49,7 +49,7 @@ pub enum Launcher {
     Oribi,
     Plackup,
     Rackup,
-    /// `oribi` below start_server, which has the socket.
+    /// `oribi` below start_server, which opens the socket.
     StartServer,
 }
 
@@ -100,7 +100,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("it listens")
 }
 
-/// The value of `--edge`: on, unless these tests are to be seen failing.
+/// Returns the value of `--edge`: `on`, or that of ORIBI_TEST_EDGE, by which one can see that tests fail without an edge.
 pub fn edge() -> String {
     std::env::var("ORIBI_TEST_EDGE").unwrap_or_else(|_| "on".into())
 }
@@ -157,23 +157,23 @@ impl Site {
         connection.response(false).is_ok_and(|response| response.status == 200)
     }
 
-    /// Waits until the app is inside of request `number`, and gives the process that is.
+    /// Waits until an app is running request `number`, and returns the id of its process.
     pub fn wait_inside(&self, number: u64) -> u32 {
         wait_for("the app begins with the request", || self.inside(number))
     }
 
-    /// The process whose app has begun with request `number`.
+    /// Returns the id of the process whose app has begun with request `number`.
     pub fn inside(&self, number: u64) -> Option<u32> {
         std::fs::read_to_string(self.folder.file("inside").join(number.to_string())).ok()?.parse().ok()
     }
 
-    /// A file that belongs to this site alone.
+    /// Returns the path of a file in the folder of this site.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.file(name)
     }
 
-    /// Sets the way in which boot requests are answered from now on: `die`, `hang`, a status or, for Lua, `slow`; `None` for
-    /// well.
+    /// Sets how the apps answer boot requests from now on: `die`, `hang`, a status or, for Lua, `slow`. `None` lets them
+    /// succeed.
     pub fn set_boot(&self, word: Option<&str>) {
         let file = self.folder.file("inside").join("boot");
         match word {
@@ -182,28 +182,28 @@ impl Site {
         }
     }
 
-    /// Forgets that an app has begun with request `number`.
+    /// Removes the note that an app has begun with request `number`.
     pub fn forget(&self, number: u64) {
         let _ = std::fs::remove_file(self.folder.file("inside").join(number.to_string()));
     }
 
-    /// Lets one app that reads (/read) continue.
+    /// Lets one of the apps that wait in a read (`/read`) continue.
     pub fn release(&self) {
         let fifo = File::options().read(true).write(true).open(self.folder.file("inside").join(".fifo"));
         fifo.and_then(|mut fifo| fifo.write_all(b"\n")).expect("an app reads it");
     }
 
-    /// All processes of the server, the first one left out.
+    /// Returns the ids of all processes of the server but the first.
     pub fn processes(&self) -> Vec<u32> {
         descendants(self.server.pid())
     }
 
-    /// Its workers, those that are finishing included.
+    /// Returns the ids of the server's workers, including those that are finishing.
     pub fn workers(&self) -> Vec<u32> {
         self.processes().into_iter().filter(|process| title(*process).starts_with("oribi: worker")).collect()
     }
 
-    /// Its edges, as they call themselves in process lists.
+    /// Returns the ids of the server's edges, recognized by their process titles.
     pub fn edges(&self) -> Vec<u32> {
         let is_edge = |process: &u32| {
             let title = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();

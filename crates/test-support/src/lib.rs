@@ -1,7 +1,7 @@
-//! Aids for the tests of several crates. No crate is built with it otherwise.
+//! Support for the tests of several crates; no crate uses it otherwise.
 //!
-//! With the feature `processes`, for black-box tests: servers that run as processes, with an app of each language, and clients of
-//! HTTP/1 and HTTP/2, in clear text and over TLS, that check every byte.
+//! The feature `processes` adds what black-box tests need: servers that run as processes, with an app of each language, and
+//! clients of HTTP/1 and HTTP/2, in clear text and over TLS, that check every byte.
 #![forbid(unsafe_code)]
 #![cfg_attr(feature = "processes", allow(missing_docs, reason = "names of aids say enough"))]
 
@@ -44,7 +44,7 @@ pub mod wire;
 pub use deadline::{Deadline, waits_for};
 pub use descriptors::{run_with_few_descriptors, take_all_descriptors};
 
-/// The folder in which cargo leaves programs, such as target/debug: its tests are in a folder within.
+/// Returns the folder in which cargo puts programs, such as target/debug; programs of tests are in a folder in it.
 #[cfg(feature = "processes")]
 fn built() -> std::path::PathBuf {
     let test = std::env::current_exe().expect("it is running");

@@ -15,13 +15,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// An answer that has not arrived for so long never will.
+/// If an answer has not arrived for so long, it is considered missing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The time for which a server that ends waits for the next request of an idle client, less the time of answers on their way.
+/// The time for which a stopping server waits for the next request of an idle client, minus a time for answers that are still
+/// on their way.
 const IDLE: Duration = Duration::from_millis(900);
 
-/// Content that differs from time to time: only its length is checked.
+/// The expected content of answers that differ from time to time: only the length is checked.
 pub const ANYTHING: &[u8] = b"anything";
 
 /// A request and its expected answer.
@@ -41,7 +42,7 @@ impl Question {
         Self::new(format!("/fast?{number}"), format!("fast {number}\n"))
     }
 
-    /// Costs the app a mebibyte permanently.
+    /// A request that makes the app keep another mebibyte of memory.
     pub fn leak(number: u64) -> Self {
         Self::new(format!("/leak?{number}"), format!("leak {number}\n"))
     }
@@ -50,17 +51,17 @@ impl Question {
         Self::new(format!("/nap?{number}&{seconds}"), format!("nap {number}\n"))
     }
 
-    /// A whole answer of so many bytes.
+    /// A request for an answer of `length` bytes, sent as a whole.
     pub fn big(number: u64, length: usize) -> Self {
         Self::new(format!("/big?{number}&{length}"), letters(number, length))
     }
 
-    /// So many bytes, sent by the app in five pieces.
+    /// A request for an answer of `length` bytes, which the app sends in five pieces.
     pub fn stream(number: u64, length: usize) -> Self {
         Self::new(format!("/stream?{number}&{length}&5"), letters(number, length))
     }
 
-    /// So many bytes, which the app sends back.
+    /// A request with `length` bytes of content, which the app sends back.
     pub fn upload(number: u64, length: usize) -> Self {
         let sent = letters(number, length);
         Self { sent: sent.clone(), ..Self::new(format!("/upload?{number}"), sent) }
@@ -70,20 +71,21 @@ impl Question {
 /// The state of a connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It stays: an end is a fault.
+    /// It stays open: it is a fault if the server ends it.
     Kept,
-    /// It stays unless the server has announced its end (`Connection: close`). An end without that is a fault, except for a
-    /// client that has sent no request for the second that a server gives to idle ones before it ends, and whose next request
-    /// arrives after that end. A reset is always a fault.
+    /// It stays open until the server has announced its end (`Connection: close`). An end without that announcement is a fault,
+    /// with one exception: a stopping server waits for a second for the next request of an idle client, and the request arrives
+    /// after that. A reset is always a fault.
     Parting,
-    /// The client closes it: each request has a connection of its own.
+    /// The client closes it: each request has its own connection.
     Short,
 }
 
 /// The work of a load.
 pub struct Plan {
     pub connections: usize,
-    /// The time between two requests, over all connections; with `None` each connection always has one under way.
+    /// The time between two requests, over all connections. `None` lets each connection send its next request as soon as it has
+    /// an answer.
     pub pace: Option<Duration>,
     /// The number of requests; `None` for no limit.
     pub requests: Option<u64>,
@@ -97,11 +99,11 @@ pub struct Report {
     pub statuses: BTreeMap<u16, usize>,
     /// The times of the answers, shortest first.
     pub times: Vec<Duration>,
-    /// The processes whose apps have answered and that [`Load::workers`] has not returned yet.
+    /// The ids of the processes whose apps have answered, without those that [`Load::workers`] has already returned.
     workers: BTreeSet<u32>,
     /// Connections that the server has closed or reset, whether they were waiting for an answer or not.
     pub closed: usize,
-    /// Connections whose end the server has announced, where it may.
+    /// Connections whose end the server has announced, where [`Manner`] permits that.
     pub parted: usize,
     /// Other faults: wrong answers, and missing ones.
     pub faults: Vec<String>,
@@ -121,7 +123,7 @@ impl Report {
         self.times.last().copied().unwrap_or_default()
     }
 
-    /// The time that so many of a hundred answers did not exceed.
+    /// Returns the longest time of the fastest `percent` percent of the answers.
     pub fn percentile(&self, percent: usize) -> Duration {
         self.times.get((self.times.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
     }
@@ -130,13 +132,13 @@ impl Report {
         &self.faults[..self.faults.len().min(5)]
     }
 
-    /// No request failed, and no connection was closed.
+    /// Checks that all answers have status 200, and that no connection was closed.
     pub fn must_be_perfect(&self, what: &str) {
         self.must_be_without_faults(what);
         assert_eq!(self.statuses.keys().collect::<Vec<_>>(), [&200], "{what}: statuses and how often: {:?}", self.statuses);
     }
 
-    /// Requests may have failed, but each has an answer, and no connection was closed.
+    /// Checks that each request has an answer of any status, and that no connection was closed.
     pub fn must_be_without_faults(&self, what: &str) {
         assert!(
             self.faults.is_empty(),
@@ -167,13 +169,13 @@ pub struct Shared {
 }
 
 impl Load {
-    /// Opens the connections, each of which has an answer when this returns, and begins.
+    /// Opens the connections and starts the load. When this returns, the first request of each connection has been answered.
     pub fn start(address: SocketAddr, plan: Plan) -> Self {
         let opened = Opened::new(address, plan.connections);
         opened.begin(plan)
     }
 
-    /// One that does this.
+    /// Starts a load that does this work.
     pub fn doing(work: impl FnOnce(&Shared) -> Report + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
@@ -190,25 +192,25 @@ impl Load {
         self.shared.faults.load(Relaxed)
     }
 
-    /// Waits until `count` more have been answered.
+    /// Waits until `count` more requests have been answered.
     pub fn wait_for_more(&self, count: usize) {
         let goal = self.answered() + count;
         wait_until("more answers", || self.answered() >= goal || self.thread.is_finished());
         assert!(self.answered() >= goal, "the load has ended");
     }
 
-    /// The processes whose apps have answered since this was asked last.
+    /// Returns the ids of the processes whose apps have answered since the last call.
     pub fn workers(&self) -> BTreeSet<u32> {
         std::mem::take(&mut self.shared.workers.lock().expect("nobody panicked"))
     }
 
-    /// Waits for the answers to the requests under way, and returns the results.
+    /// Stops the load, waits for the answers to open requests, and returns the results.
     pub fn stop(self) -> Report {
         self.shared.stop.store(true, Relaxed);
         self.wait()
     }
 
-    /// Waits for the last of a counted number of requests.
+    /// Waits until a load with a limited number of requests has ended, and returns the results.
     pub fn wait(self) -> Report {
         let mut report = self.thread.join().expect("a load does not panic");
         report.times.sort_unstable();
@@ -224,12 +226,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Connections on which nothing was asked yet.
+    /// Opens connections without sending a request on them.
     pub fn idle(address: SocketAddr, connections: usize) -> Self {
         Self { address, lines: (0..connections).map(|_| LoadConnection::open(address)).collect(), manner: Manner::Kept }
     }
 
-    /// Connections that have been answered once.
+    /// Opens connections, and waits for the answer to one request on each.
     pub fn new(address: SocketAddr, connections: usize) -> Self {
         let mut opened = Self::idle(address, connections);
         let mut report = Report::default();
@@ -242,7 +244,7 @@ impl Opened {
         opened
     }
 
-    /// The use of the connections from now on.
+    /// Sets the way in which the connections are used from now on.
     pub fn behave(mut self, manner: Manner) -> Self {
         self.manner = manner;
         self
@@ -253,7 +255,7 @@ impl Opened {
     }
 }
 
-/// Each request of all loads has a number of its own.
+/// The number of the next request: no two requests of all loads have the same number.
 static NEXT: AtomicU64 = AtomicU64::new(1_000_000);
 
 /// One connection.
@@ -261,7 +263,7 @@ struct LoadConnection {
     stream: Wire,
     bytes: Vec<u8>,
     waiting: Option<Waiting>,
-    /// The time at which it was opened, or had its last answer.
+    /// The time at which the connection was opened, or got its last answer.
     idle_since: Instant,
 }
 
@@ -269,7 +271,8 @@ struct Waiting {
     number: u64,
     question: Question,
     sent: Instant,
-    /// It was sent after the server's end of the connection had arrived: the server had ended it before.
+    /// Whether the request was sent after the server's end of the connection had arrived, so that the server could not answer
+    /// it.
     too_late: bool,
 }
 
@@ -284,7 +287,7 @@ impl LoadConnection {
         Ok(Self { stream, bytes: Vec::new(), waiting: None, idle_since: Instant::now() })
     }
 
-    /// Another connection in the place of this one. It is a fault if the server does not take it at once.
+    /// Replaces this connection by a new one. It is a fault if the server does not accept the new connection at the first try.
     fn renew(&mut self, address: SocketAddr, report: &mut Report) {
         let begun = Instant::now();
         loop {
@@ -297,7 +300,7 @@ impl LoadConnection {
         }
     }
 
-    /// The part that distinguishes this connection from others in lists of sockets, and the time.
+    /// Returns the time, and the local port, which identifies this connection in lists of sockets.
     fn here_and_now(&self) -> String {
         let port = self.stream.socket().local_addr().map_or(0, |own| own.port());
         format!("{} port {port}", clock())
@@ -313,14 +316,14 @@ impl LoadConnection {
         self.waiting = Some(Waiting { number, question, sent, too_late: self.has_been_ended() });
     }
 
-    /// Whether the end of the server's output has arrived. Over the loopback what has been sent arrives before the call
-    /// returns, in both directions.
+    /// Whether the server's end of the connection has arrived. Over the loopback interface, sent data arrives before the call
+    /// that sends it returns, in both directions.
     fn has_been_ended(&self) -> bool {
         let mut polled = [PollFd::new(self.stream.socket(), PollFlags::RDHUP)];
         matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
-    /// Takes the received bytes; true when they are a whole answer, or at the end.
+    /// Takes the received bytes. Returns `true` if they are a whole answer, or if the connection has ended.
     fn receive(&mut self, address: SocketAddr, manner: Manner, report: &mut Report) -> bool {
         let mut buffer = [0; 65_536];
         match self.stream.read(&mut buffer) {

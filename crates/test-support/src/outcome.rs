@@ -23,7 +23,7 @@ impl Outcome {
         }
     }
 
-    /// The row of the plan for a setting: its value and origin.
+    /// Returns the row for a setting in the output of `oribi check`: the value and its origin.
     #[track_caller]
     pub fn planned(&self, name: &str) -> Vec<&str> {
         assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);

@@ -33,10 +33,11 @@ fn field<'a>(head: &'a [String], name: &str) -> Option<&'a str> {
     fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
 }
 
-/// Takes the first response out of `bytes`, if it is whole. `bodiless`: it answers a HEAD.
+/// Removes the first response from `bytes` and returns it; `None` if it is not complete yet. `bodiless` means that it answers a
+/// HEAD request.
 ///
 /// # Errors
-/// If the bytes are not a response.
+/// The bytes are not a response.
 pub fn take(bytes: &mut Vec<u8>, bodiless: bool) -> Result<Option<Response>, String> {
     let Some(end) = find(bytes, b"\r\n\r\n") else { return Ok(None) };
     let text = std::str::from_utf8(&bytes[..end]).map_err(|_| format!("a head beyond ASCII: {:?}", &bytes[..end]))?;
@@ -66,7 +67,7 @@ pub fn take(bytes: &mut Vec<u8>, bodiless: bool) -> Result<Option<Response>, Str
     Ok(Some(Response { status, head, content }))
 }
 
-/// The content of all chunks and how many bytes they take, if the last one is there.
+/// Returns the content of all chunks, and the number of bytes that the chunks take; `None` if the last chunk is not there yet.
 fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     let (mut content, mut at) = (Vec::new(), 0);
     loop {

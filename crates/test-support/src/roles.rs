@@ -1,5 +1,5 @@
-//! A test program that plays several roles, each in a process of its own with a single thread: without a role it runs the
-//! tests, which start it again with one.
+//! A test program that plays several roles. Without a role, it runs the tests. These start the program again in a role, each
+//! time in a process with a single thread.
 
 use crate::server::Server;
 use std::process::Command;
@@ -11,7 +11,7 @@ pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// This program in another role.
+/// Returns the command that runs this program in another role.
 pub fn program(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("it is running"));
     command.env(ROLE, role);
@@ -26,8 +26,8 @@ pub fn start(role: &str, variables: &[(&str, &str)]) -> Server {
 /// A test and its name.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests that the command line selects in the syntax of other test programs, reports their results in the same format,
-/// and ends the process.
+/// Runs the tests that the command line selects, reports their results, and ends the process. The syntax and the format are
+/// those of other test programs.
 pub fn run(tests: &[Test]) -> ! {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let exactly = arguments.iter().any(|argument| argument == "--exact");

@@ -15,18 +15,18 @@ pub enum MetricsAddress {
 }
 
 impl MetricsAddress {
-    /// The port that a server names in its log.
+    /// Returns the address that a server has written to its log.
     pub fn said_in(log: &str) -> Self {
         let said = log.split("metrics are at http://").nth(1).unwrap_or_else(|| panic!("it names no port:\n{log}"));
         Self::Tcp(said.split('/').next().and_then(|address| address.parse().ok()).expect("an address"))
     }
 
-    /// The whole response to these bytes.
+    /// Sends a request and returns the whole response.
     pub fn request(&self, request: &str) -> String {
         self.ask(request).expect("it answers")
     }
 
-    /// The same; `None` without an answer.
+    /// Like [`MetricsAddress::request`]; `None` without an answer.
     fn ask(&self, request: &str) -> Option<String> {
         let (mut answer, patience) = (String::new(), Some(Duration::from_secs(30)));
         match self {
@@ -46,7 +46,7 @@ impl MetricsAddress {
         Some(answer).filter(|answer| !answer.is_empty())
     }
 
-    /// The beginning of a response that does not end, up to these words.
+    /// Sends a request whose response does not end. Returns the response as soon as it contains `words`.
     pub fn beginning(&self, request: &str, words: &str) -> String {
         let Self::Tcp(address) = self else { panic!("it is a port") };
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -72,7 +72,7 @@ impl Scrape {
         Self::ask(place).expect("it answers")
     }
 
-    /// The same; `None` without an answer.
+    /// Like [`Scrape::of`]; `None` without an answer.
     pub fn ask(place: &MetricsAddress) -> Option<Self> {
         place.ask("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n").map(|answer| Self::read(&answer))
     }
@@ -94,7 +94,7 @@ impl Scrape {
         *self.0.get(series).unwrap_or_else(|| panic!("{series} is not there: {self:#?}"))
     }
 
-    /// No counter may be less than `before`.
+    /// Checks that no counter is less than in `before`.
     pub fn must_not_shrink(&self, before: &Self) {
         let only_grow = ["_total", "_bucket", "_sum", "_count"];
         let is_counter =

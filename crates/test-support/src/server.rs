@@ -55,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process and its standard error. It does not outlive its test.
+/// A process and the file with its standard error. Dropping this ends the process and its workers.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -111,7 +111,7 @@ impl Server {
         });
     }
 
-    /// The addresses that it says it listens on, once it is ready.
+    /// Waits until the server is ready, and returns the addresses in its log.
     pub fn addresses(&mut self) -> Vec<String> {
         self.wait_for_log("listening on");
         let log = self.log();
@@ -121,7 +121,7 @@ impl Server {
         addresses
     }
 
-    /// The TCP address that it listens on, once it is ready.
+    /// Waits until the server is ready, and returns its TCP address.
     pub fn address(&mut self) -> SocketAddr {
         let addresses = self.addresses();
         let (_, address) = addresses[0].split_once("://").expect("it tells the protocol");
@@ -141,13 +141,14 @@ impl Server {
         self.child.try_wait().expect("it is a child")
     }
 
-    /// Waits for its end and gives the exit status.
+    /// Waits until the process ends, and returns its exit status.
     pub fn wait(&mut self) -> i32 {
         let status = wait_for("the end of the server", || self.exit_status());
         status.code().unwrap_or_else(|| panic!("it {status}:\n{}", self.log()))
     }
 
-    /// The process in this role (`master`, `supervisor`) that serves below the first one after an upgrade.
+    /// Returns the id of the process with this role (`master`, `supervisor`) that serves below the first process after an
+    /// upgrade.
     pub fn successor(&self, role: &str) -> Option<u32> {
         match children(self.pid())[..] {
             [only] if title(only).starts_with(&format!("oribi: {role}")) => Some(only),
@@ -155,7 +156,7 @@ impl Server {
         }
     }
 
-    /// Its workers, or its molds if it is a master, in no order.
+    /// Returns the ids of the children that are not edges: workers or, below a master, molds.
     pub fn workers(&self) -> Vec<u32> {
         // Messages that are logged before a fork are in the log when the child has been seen.
         let (children, edges) = (children(self.pid()), self.edges());
@@ -168,14 +169,14 @@ impl Server {
         children.into_iter().filter(|child| !edges.contains(child)).collect()
     }
 
-    /// Its edges, by lists of processes and by its log: a new process has the title of its parent.
+    /// Returns the ids of the edges, found by their titles and by the log: a new process still has the title of its parent.
     pub fn edges(&self) -> Vec<u32> {
         let started = self.edges_started();
         let is_edge = |child: &u32| started.contains(child) || title(*child).starts_with("oribi: edge");
         children(self.pid()).into_iter().filter(is_edge).collect()
     }
 
-    /// The edges that it says it has started.
+    /// Returns the ids of all edges that the log says were started.
     fn edges_started(&self) -> Vec<u32> {
         let log = self.log();
         let lines = log.lines().filter_map(|line| line.split_once("] edge")?.1.split_once(" started (pid "));
@@ -187,7 +188,7 @@ impl Server {
         if self.log().contains("connections belong to") { self.edges() } else { self.workers() }
     }
 
-    /// Waits until it has so many workers, and gives them.
+    /// Waits until there are `count` workers, and returns their ids.
     pub fn wait_for_workers(&self, count: usize) -> Vec<u32> {
         wait_for(&format!("{count} workers"), || Some(self.workers()).filter(|workers| workers.len() == count))
     }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The answer to an order; `None` if there is no listener, or if it has ended.
+/// Sends an order and returns the answer; `None` if nothing listens at `path`, or if the server ends before it answers.
 pub fn order(path: &Path, order: &str) -> Option<String> {
     let mut stream = UnixStream::connect(path).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
@@ -20,12 +20,12 @@ pub fn order(path: &Path, order: &str) -> Option<String> {
 pub struct Counters(pub Vec<(String, f64)>);
 
 impl Counters {
-    /// Those of the server at `path`, which answers.
+    /// Returns the counters of the server at `path`, which must answer.
     pub fn of(path: &Path) -> Self {
         Self::ask(path).expect("it answers")
     }
 
-    /// The same; `None` without an answer.
+    /// Like [`Counters::of`]; `None` without an answer.
     pub fn ask(path: &Path) -> Option<Self> {
         let answer = order(path, "status")?;
         let (_, counters) = answer.split_once("\"counters\":{").unwrap_or_else(|| panic!("there are none: {answer}"));
@@ -42,12 +42,12 @@ impl Counters {
         found.unwrap_or_else(|| panic!("{name} is no counter: {self:?}")).1
     }
 
-    /// The growth of each of these since `before`, as whole numbers.
+    /// Returns how much each of the counters `names` has grown since `before`, as whole numbers.
     pub fn since<const COUNT: usize>(&self, before: &Self, names: [&str; COUNT]) -> [u64; COUNT] {
         names.map(|name| (self.get(name) - before.get(name)) as u64)
     }
 
-    /// None of them may be less than `before`.
+    /// Checks that no counter is less than in `before`.
     pub fn must_not_shrink(&self, before: &Self) {
         for (name, value) in &before.0 {
             assert!(self.get(name) >= *value, "{name} has shrunk from {value} to {}", self.get(name));

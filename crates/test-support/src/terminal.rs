@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 /// A program in a pseudo-terminal, and all that it has written there.
 pub struct Terminal {
     pub program: Child,
-    /// Keys go in here.
+    /// The end of the pseudo-terminal into which keys are written.
     pub keyboard: File,
-    /// The program's side: it is kept open, so that its modes can be read afterwards.
+    /// The program's end of the pseudo-terminal. It stays open, so that the modes of the terminal can be read when the program
+    /// has ended.
     pub side: File,
     pub before: Termios,
     written: Arc<Mutex<Vec<u8>>>,
@@ -46,7 +47,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.written.lock().expect("no other has panicked")).into_owned()
     }
 
-    /// The last of it, for messages.
+    /// Returns the last part of the output, for messages.
     pub fn tail(&self) -> String {
         let text = self.text();
         text.chars().skip(text.chars().count().saturating_sub(4000)).collect()
@@ -66,14 +67,14 @@ impl Terminal {
         }
     }
 
-    /// Presses keys, and waits until this is on the screen because of them.
+    /// Presses keys, and waits until the output after that contains `shown`.
     pub fn press(&mut self, keys: &str, shown: &str) {
         self.forget();
         self.keyboard.write_all(keys.as_bytes()).expect("somebody reads");
         self.wait_for(shown);
     }
 
-    /// Waits for the end, and gives the exit status. The terminal is as it was before.
+    /// Waits until the program ends, and returns its exit status. Checks that the terminal is as it was before.
     pub fn end(&mut self) -> i32 {
         let status = wait_for("the end of the program", || self.program.try_wait().expect("it is a child"));
         let modes = |termios: &Termios| (termios.input_modes, termios.output_modes, termios.control_modes, termios.local_modes);

@@ -1,6 +1,6 @@
-//! The transport between clients and a server. Clients write requests of HTTP/1 and read responses of HTTP/1; the environment
-//! sets the protocols that carry these: TLS (`ORIBI_TEST_TLS=on`) at addresses that the server reports as encrypted, and HTTP/2
-//! (`ORIBI_TEST_HTTP2=on`) at all addresses.
+//! The transport between clients and a server. Clients write requests of HTTP/1 and read responses of HTTP/1. The environment
+//! decides which protocols carry them: with `ORIBI_TEST_TLS=on` TLS, at addresses that the server reports as encrypted; with
+//! `ORIBI_TEST_HTTP2=on` HTTP/2, at all addresses.
 
 use crate::built;
 use crate::http2::Http2;
@@ -27,7 +27,7 @@ pub fn over_http2() -> bool {
     is_on("ORIBI_TEST_HTTP2")
 }
 
-/// Additional options of a server, so that it encrypts if that is wanted.
+/// Returns options that let a server encrypt, if the environment demands TLS.
 pub fn options() -> Vec<String> {
     if !is_on("ORIBI_TEST_TLS") {
         return Vec::new();
@@ -35,7 +35,7 @@ pub fn options() -> Vec<String> {
     vec!["--ssl-cert".to_owned(), certificate().display().to_string()]
 }
 
-/// The file of a certificate for 127.0.0.1 and its key, made once for all tests of this program.
+/// Returns the file with a certificate for 127.0.0.1 and its key, which is made once for all tests of this program.
 pub fn certificate() -> &'static PathBuf {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
@@ -65,7 +65,8 @@ fn temporary() -> PathBuf {
 /// The addresses at which servers encrypt.
 static ENCRYPTED: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
 
-/// Records the protocol of a server's address, which precedes it. Another server may have had the same address before.
+/// Records whether a server encrypts at an address, which has the form `PROTOCOL://ADDRESS`. An earlier server may have had the
+/// same address.
 pub fn note(address: &str) {
     let mut known = ENCRYPTED.lock().unwrap_or_else(PoisonError::into_inner);
     match address.split_once("://").map(|(protocol, address)| (protocol, address.parse())) {
@@ -75,7 +76,7 @@ pub fn note(address: &str) {
     }
 }
 
-/// A client that trusts our certificate alone, and wants this protocol.
+/// Returns the settings of a client that trusts only our certificate, and offers only `protocol`.
 fn client(protocol: &[u8]) -> Arc<ClientConfig> {
     static CLIENT: OnceLock<ClientConfig> = OnceLock::new();
     let config = CLIENT.get_or_init(|| {
@@ -90,7 +91,7 @@ fn client(protocol: &[u8]) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The way to a server with which HTTP/2 or HTTP/1 will be spoken, and whether it is encrypted.
+/// Connects to a server, for HTTP/2 or HTTP/1. Also returns whether the connection is encrypted.
 pub fn way_to(address: SocketAddr, http2: bool) -> io::Result<(Box<dyn Layer>, bool)> {
     let socket = TcpStream::connect(address)?;
     socket.set_nodelay(true)?;
@@ -117,12 +118,12 @@ impl Wire {
         Self::open(address, over_http2())
     }
 
-    /// A client of HTTP/1 in any case, for tests that send incomplete requests.
+    /// Connects as a client of HTTP/1 even if ORIBI_TEST_HTTP2 is set, for tests that send incomplete requests.
     pub fn of_http1(address: SocketAddr) -> io::Result<Self> {
         Self::open(address, false)
     }
 
-    /// One of HTTP/2 in any case.
+    /// Connects as a client of HTTP/2 even if ORIBI_TEST_HTTP2 is not set.
     pub fn of_http2(address: SocketAddr) -> io::Result<Self> {
         Self::open(address, true)
     }

@@ -1,5 +1,6 @@
-# Behaviours of apps while they are loaded and while they answer, when things go wrong. A target is /BEHAVIOUR?NUMBER; every
-# answer repeats the number and names the answering process in X-Worker. config.ru and app.lua are the same in their languages.
+# An app that breaks in several ways, while it is loaded and while it answers. A target is /BEHAVIOUR?NUMBER; every answer
+# repeats the number, and has the id of the answering process in X-Worker. config.ru and app.lua are the same app in their
+# languages.
 
 use v5.36;
 use POSIX ();

@@ -1,5 +1,5 @@
-# The behaviours of apps, one for each path. A target is /BEHAVIOUR?NUMBER&ARGUMENT...; every answer repeats the number and
-# names the answering process in X-Worker. config.ru and app.lua are the same in their languages.
+# The behaviours of the app, one for each path. A target is /BEHAVIOUR?NUMBER&ARGUMENT...; every answer repeats the number, and
+# has the id of the answering process in X-Worker. config.ru and app.lua are the same app in their languages.
 
 use v5.36;
 use POSIX ();

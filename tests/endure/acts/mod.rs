@@ -11,7 +11,7 @@ use crate::scene::Scene;
 #[derive(Clone, Copy)]
 pub struct Act {
     pub name: &'static str,
-    /// Says how often it has happened.
+    /// Performs the act. Returns how often it has happened.
     ///
     /// # Errors
     /// The act does not end.

@@ -42,7 +42,7 @@ fn ten(scene: &Scene) -> Result<usize, String> {
     Ok(1)
 }
 
-/// The app of the new workers cannot answer the boot request.
+/// Reloads an app that cannot answer the boot request of the new workers.
 fn failing(scene: &Scene) -> Result<usize, String> {
     let mark = scene.mark();
     scene.site.set_boot(Some("die"));
@@ -56,7 +56,7 @@ fn failing(scene: &Scene) -> Result<usize, String> {
     Ok(1)
 }
 
-/// Whether as many workers serve as there should be, and none is starting.
+/// Whether the wanted number of workers serve, and no worker is starting.
 fn all_serve(scene: &Scene) -> Result<bool, String> {
     let (status, processes) = (scene.order("status")?, scene.order("workers")?);
     let digits = status.split_once("\"workers\":").map_or("", |(_, behind)| behind);

@@ -16,7 +16,7 @@ pub const REOPEN: Act = Act { name: "logs opened again", perform: reopen };
 /// The number of workers that one act waits for.
 const RECYCLED: usize = 3;
 
-/// The server's count of the workers that it has replaced after their share of requests or time.
+/// The server's counters of workers that were replaced because they had reached their limit of requests or of lifetime.
 const COUNTERS: [&str; 2] = ["workers_ended_requests", "workers_ended_lifetime"];
 
 /// The number of workers that the server has recycled, by its own counters, which outlive upgrades.
@@ -29,7 +29,7 @@ pub fn recycled(scene: &Scene) -> Result<usize, String> {
     COUNTERS.iter().map(|name| count(name).ok_or_else(|| format!("no {name} in {status}"))).sum()
 }
 
-/// Nothing is done, so that workers reach their limits, until some have.
+/// Waits until some workers have reached their limits.
 fn recycle(scene: &Scene) -> Result<usize, String> {
     scene.clients.workers();
     let mut seen = BTreeSet::new();

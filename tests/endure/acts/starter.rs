@@ -8,13 +8,13 @@ use rustix::process::Signal;
 pub const HUP: Act = Act { name: "start_server HUP", perform: hup };
 pub const RELOAD_IN_DRAIN: Act = Act { name: "reload in a drain", perform: reload_in_drain };
 
-/// The server that is to end, and start_server itself.
+/// Returns the id of the server that will be replaced, and the id of start_server.
 fn before(scene: &Scene) -> Result<(u32, u32), String> {
     let starter = scene.site.server.pid();
     children(starter).into_iter().max().map(|first| (starter, first)).ok_or_else(|| "there is no server".to_owned())
 }
 
-/// The next server reports its address, and gets the orders.
+/// Waits until the next server has logged its address and accepts orders.
 fn next_serves(scene: &Scene, mark: u64) -> Result<usize, String> {
     scene.says(mark, "listening on")?;
     let pid = format!("\"pid\":{},", scene.first().ok_or("there is no server")?);
@@ -29,7 +29,7 @@ fn hup(scene: &Scene) -> Result<usize, String> {
     next_serves(scene, mark)
 }
 
-/// The server that gets the order to stop delays it (`--shutdown-delay`), and a reload is asked for in that time.
+/// Stops a server that delays its end (`--shutdown-delay`), and reloads the app during the delay.
 fn reload_in_drain(scene: &Scene) -> Result<usize, String> {
     let ((starter, before), mark) = (before(scene)?, scene.mark());
     send(starter, Signal::HUP);

@@ -18,7 +18,7 @@ pub const FAILING: Act = Act { name: "failing upgrade", perform: failing };
 /// The number of requests that run or wait at the upgrade.
 const WAITING: u64 = 12;
 
-/// The process that leads the server: below the guardian, or the first process itself.
+/// Returns the id of the first process of the current server: a child of the guardian, or the first process of all.
 fn present(scene: &Scene) -> Option<u32> {
     let first = scene.first()?;
     let leads = |process: u32| ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role));
@@ -31,7 +31,7 @@ fn present(scene: &Scene) -> Option<u32> {
     }
 }
 
-/// Does what leads to an upgrade, and waits until only the new server is left.
+/// Calls `begin`, which causes an upgrade, and waits until only the new server is left.
 fn upgraded(scene: &Scene, begin: impl FnOnce() -> Result<(), String>) -> Result<usize, String> {
     let (before, mark) = (present(scene), scene.mark());
     begin()?;
@@ -49,7 +49,7 @@ fn by_order(scene: &Scene) -> Result<usize, String> {
     upgraded(scene, || scene.obeys("upgrade"))
 }
 
-/// Requests are inside of all workers, and others wait for these.
+/// Upgrades the server while all workers are answering requests and further requests wait.
 fn under_pressure(scene: &Scene) -> Result<usize, String> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let first = NEXT.fetch_add(WAITING, Relaxed);
@@ -75,7 +75,7 @@ fn under_pressure(scene: &Scene) -> Result<usize, String> {
     done
 }
 
-/// The app is loaded again while the new server starts.
+/// Upgrades the server, and reloads the app while the new server starts.
 fn with_reload(scene: &Scene) -> Result<usize, String> {
     upgraded(scene, || {
         scene.signal(Signal::HUP)?;
@@ -86,7 +86,7 @@ fn with_reload(scene: &Scene) -> Result<usize, String> {
     })
 }
 
-/// The workers of the new server cannot answer the boot request.
+/// Upgrades to a server whose workers cannot answer the boot request.
 fn failing(scene: &Scene) -> Result<usize, String> {
     let mark = scene.mark();
     scene.site.set_boot(Some("die"));

@@ -13,8 +13,8 @@ use Test::More          ();
 # Names such as auth.example.com are of this machine.
 @LWP::Protocol::http::EXTRA_SOCK_OPTS = (PeerAddr => '127.0.0.1');
 
-# Test::Browser->new(URL, OTHER...): a browser for the application at URL, which has no slash at its end; it may also be at
-# other URLs.
+# Test::Browser->new(URL, OTHER...): a browser for the application at URL, which does not end with a slash. The application may
+# also have the URLs OTHER.
 sub new ($class, $url, @others) {
     my $self = $class->SUPER::new(keep_alive => 4, timeout => 120, autocheck => 1, strict_forms => 1, agent => 'Test::Browser');
     $self->{start}  = $url;

@@ -9,8 +9,8 @@ use File::Temp ();
 
 our @EXPORT = qw(certificate);
 
-# certificate(NAME, PATH): writes a certificate of that name for 127.0.0.1, localhost and the hosts below example.com, and its
-# key after it, into the file PATH, which changes at once. It is self-signed, so clients must trust the certificate itself.
+# certificate(NAME, PATH): atomically writes the file PATH with a certificate of this name for 127.0.0.1, localhost and the
+# hosts below example.com, followed by its key. It is self-signed, so clients must trust the certificate itself.
 sub certificate ($name, $path) {
     my $folder = File::Temp->newdir;
     my @make   = qw(openssl req -x509 -nodes -days 30 -newkey ec -pkeyopt ec_paramgen_curve:P-256);

@@ -1,7 +1,7 @@
 package Test::Chromium;
 
-# Chromium without a window, for a test that looks at a page as people do. It is steered by its DevTools protocol, over two
-# pipes: messages in JSON, each with a zero byte after it.
+# Chromium without a window, for a test of how a page looks. The test controls it by the DevTools protocol over two pipes:
+# messages in JSON, each followed by a zero byte.
 
 use v5.36;
 use Carp         qw(croak);

@@ -100,8 +100,8 @@ sub spans_below ($self, $caller) {
     return @found;
 }
 
-# collectors_certificate(FOLDER): writes a certificate for 127.0.0.1, its key, and that of the authority that has signed it; returns the
-# three files.
+# collectors_certificate(FOLDER): writes a certificate for 127.0.0.1, the key of the certificate, and the certificate of the
+# authority that has signed it. Returns the paths of these three files.
 sub collectors_certificate ($folder) {
     my @key     = qw(-nodes -days 30 -newkey ec -pkeyopt ec_paramgen_curve:P-256);
     my @own     = ("$folder/own.pem", "$folder/own.key", "$folder/authority.pem");

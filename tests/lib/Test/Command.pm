@@ -10,8 +10,8 @@ use Test::More ();
 
 our @EXPORT_OK = qw(run runs write_file);
 
-# run(COMMAND...): runs a command; returns its output, and dies with that unless it ends with status 0. In front of it there
-# may be { folder => where it runs, input => a file that it reads }.
+# run(COMMAND...): runs a command and returns its output. If the status is not 0, dies with the output. The first argument may
+# be { folder => where to run the command, input => the file for its standard input }.
 sub run (@command) {
     my ($written, $status) = _run(@command);
     die "status $status:\n$written" if $status;

@@ -1,6 +1,6 @@
 package Test::FastCGI;
 
-# A FastCGI client for tests, written from the specification (FastCGI 1.0) alone: it may have many requests open on its
+# A FastCGI client for tests, written only from the specification (FastCGI 1.0). It may have many requests open on its
 # connection, and may do what no web server does.
 
 use v5.36;

@@ -49,8 +49,8 @@ sub run_folder ($self) { return "$self->{folder}/run" }
 # An app that is all three hosts.
 sub app ($self) { return "$self->{folder}/app.psgi" }
 
-# The http block of nginx to serve the three hosts with the packages' own FastCGI app, which is at UPSTREAM, as the files in
-# /etc/lemonldap-ng do it.
+# The http block of an nginx that serves the three hosts, as the files in /etc/lemonldap-ng do it. The FastCGI app of the
+# packages is at UPSTREAM.
 sub nginx_hosts ($self, $upstream) {
     my $share = SHARE;
     my $pass  = <<~'NGINX';

@@ -1,7 +1,7 @@
 package Test::Load;
 
-# A client that keeps many connections busy, one request after the other on each, and forgives nothing: every connection that
-# ends without the answer that it waits for is remembered.
+# A client that keeps many connections busy, with one request after the other on each. It records every connection that ends
+# without the answer for which it waits.
 
 use v5.36;
 use IO::Select  ();

@@ -141,8 +141,8 @@ sub connection ($self) {
     return IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $self->{port});
 }
 
-# The number of connections to its TCP port that the kernel remembers, open ones and those that were closed within the last
-# minute.
+# The number of connections to the server's TCP port that the kernel knows: open ones, and those that were closed within the
+# last minute.
 sub connections ($self) {
     my $port = sprintf '%04X', $self->{port};
     my %other;

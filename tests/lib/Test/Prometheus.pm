@@ -2,8 +2,8 @@ package Test::Prometheus;
 
 # A Prometheus that scrapes a server, for a test that queries its results.
 #
-# It asks twice a second, but has five seconds of patience, which a busy machine may need: ten targets, all of which are the
-# same server, are asked every five seconds each, at moments that Prometheus spreads over these.
+# Requests may take up to five seconds, which a busy machine may need. Still, the server is scraped twice a second: there are
+# ten targets, all of which are this server. Prometheus scrapes each target every five seconds, at different moments.
 
 use v5.36;
 use Carp         qw(croak);
@@ -17,8 +17,8 @@ use Time::HiRes  qw(sleep time);
 my $PATIENCE = 60;
 my $WATCHERS = 10;
 
-# Test::Prometheus->new(PLACE, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, or the path
-# after the port, as in 5000/stats; and evaluates these rules. It is started with these options besides.
+# Test::Prometheus->new(PLACE, RULES, OPTIONS...): for the job oribi, scrapes /metrics at the port PLACE of 127.0.0.1, or
+# another path if one follows the port, as in 5000/stats. It evaluates RULES. OPTIONS are further options of Prometheus.
 sub new ($class, $place, $rules, @options) {
     my ($target, $path) = split /(?=\/)/, $place, 2;
     $path //= '/metrics';

@@ -1,7 +1,7 @@
 package Test::Proxy;
 
-# Starts a proxy in front of a server for a test: nginx, which speaks HTTP/1 with it, or with ORIBI_TEST_HTTP2=on nghttpx, which speaks
-# HTTP/2 with it, over TLS if ORIBI_TEST_TLS=on.
+# Starts a proxy in front of a server for a test. This is nginx, which speaks HTTP/1 with the server; with ORIBI_TEST_HTTP2=on
+# it is nghttpx, which speaks HTTP/2 with the server, over TLS if ORIBI_TEST_TLS=on.
 
 use v5.36;
 use parent 'Test::Oribi';
@@ -10,8 +10,8 @@ use Net::EmptyPort qw(empty_port);
 
 sub over_http2 () { return ($ENV{ORIBI_TEST_HTTP2} // 'off') eq 'on' }
 
-# Test::Proxy->before(SERVER): an nginx that passes everything on as its manual recommends, with keep-alive connections to
-# SERVER. PORT is where it listens, for apps that know their address.
+# Test::Proxy->before(SERVER, PORT): an nginx that passes everything on as its manual recommends, by kept connections to SERVER.
+# It listens at PORT, which matters for apps that know their address.
 sub before ($class, $server, $port = empty_port()) {
     return $class->_nghttpx($server, $port) if over_http2();
     my $folder = File::Temp->newdir;
@@ -23,8 +23,8 @@ sub before ($class, $server, $port = empty_port()) {
     return $self;
 }
 
-# The addresses of the same places: below /unbuffered/ nginx passes on each piece of a request and of a response as soon as it has it,
-# which nghttpx always does.
+# Two addresses of the same app. Below /unbuffered/, nginx passes on each piece of a request and of a response as soon as it has
+# the piece; nghttpx always does so, and has one address.
 sub urls ($self) { return $self->{folder} ? ($self->url, $self->url . '/unbuffered') : $self->url }
 
 sub _nghttpx ($class, $server, $port) {

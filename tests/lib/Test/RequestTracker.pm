@@ -10,8 +10,8 @@ use Test::Curl    qw(content_of);
 # The program that is RT's server if it is run, and an app if it is loaded.
 use constant PROGRAM => '/usr/share/request-tracker5/libexec/rt-server';
 
-# Test::RequestTracker->new(PORT, SCHEME): a new one, whose address for users has this port and scheme. Its administrator is "root",
-# with the password "password".
+# Test::RequestTracker->new(PORT, SCHEME): a new Request Tracker, whose address for users has this port and scheme. Its
+# administrator is "root", with the password "password".
 sub new ($class, $port, $scheme = 'http') {
     my $self = bless { folder => File::Temp->newdir }, $class;
     my $folder = $self->{folder};

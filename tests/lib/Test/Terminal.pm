@@ -1,7 +1,7 @@
 package Test::Terminal;
 
-# A terminal for a program that draws: it keeps the content of each of its cells, as far as the programs of this repository move
-# the cursor and choose colours, and can draw that as an SVG.
+# A terminal for a program that draws. It keeps the content of each cell, and can draw the cells as an SVG. It understands only
+# those control sequences for the cursor and for colours that the programs of this repository use.
 
 use v5.36;
 use Carp        qw(croak);

@@ -1,12 +1,13 @@
 package Test::WebServer;
 
-# Starts a web server that passes requests on to a FastCGI application, for a test. Each of the three has the same places:
+# Starts a web server that passes requests on to a FastCGI application, for a test. Each of the three web servers has the same
+# paths:
 #
 #   /         the app, as if it had the whole host
 #   /app      the app again, mounted there
-#   .../environment/private   asks for a name and a password, which are "user" and "secret"
+#   .../environment/private   demands a name and a password, which are "user" and "secret"
 #
-# and all of it once more by TLS, on a port of its own.
+# Another port has the same paths over TLS.
 
 use v5.36;
 use parent 'Test::Oribi';
@@ -16,8 +17,8 @@ use Net::EmptyPort qw(empty_port);
 # "secret", salted and hashed in the way that all of them read.
 use constant PASSWORDS => "user:\$apr1\$Q2OyZfz5\$dRsV8Jjd5rb1PxON/Ftfm1\n";
 
-# CLASS->before(SERVER, pieces => 1): a web server in front of SERVER; with `pieces` it passes on every piece of a request
-# and of a response as soon as it has it.
+# CLASS->before(SERVER, pieces => 1): a web server in front of SERVER. With `pieces`, it passes on each piece of a request and
+# of a response as soon as it has the piece.
 sub before ($class, $server, %options) {
     return $class->configured($class->configuration($server, \%options));
 }

@@ -70,7 +70,7 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    /// Gives this answer to one of the next requests, and takes nothing of it.
+    /// Lets the collector answer one of the next requests in this way, and discard the spans of that request.
     pub fn refuse_once(&self, status: &str, more: &str, body: &str) {
         let answer = format!("HTTP/1.1 {status}\r\n{more}Content-Length: {}\r\n\r\n{body}", body.len());
         self.seen.lock().expect("nobody panics").answers.push_back(answer);
@@ -80,7 +80,7 @@ impl Collector {
         self.seen.lock().expect("nobody panics").requests
     }
 
-    /// The fields of all requests, in lower case.
+    /// Returns the fields of all requests, in lower case.
     pub fn fields(&self) -> Vec<String> {
         self.seen.lock().expect("nobody panics").fields.clone()
     }
@@ -89,7 +89,7 @@ impl Collector {
         self.seen.lock().expect("nobody panics").services.clone()
     }
 
-    /// All spans that it has taken.
+    /// Returns all spans that the collector has accepted.
     pub fn spans(&self) -> Vec<Span> {
         self.seen.lock().expect("nobody panics").spans.clone()
     }

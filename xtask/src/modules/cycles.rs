@@ -49,8 +49,8 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// The shortest cycle through each edge, if there is one. Each cycle is listed once, short ones first, and starts with the
-    /// first name in the alphabet.
+    /// Returns the shortest cycle through each edge of the graph, if there is one. Each cycle is listed once and starts with
+    /// the name that is first in the alphabet. Short cycles are first.
     fn cycles(&self) -> Vec<Vec<String>> {
         let mut cycles = BTreeSet::new();
         for (from, targets) in &self.edges {

@@ -12,7 +12,7 @@ pub struct File {
     pub children: Vec<String>,
     /// The names that `use` imports, and their paths.
     pub imports: Vec<(String, Path)>,
-    /// The paths that start with `crate`, `self` or `super`, and those of `use`, each with its line.
+    /// The used paths, each with its line: those that start with `crate`, `self` or `super`, and those in a `use`.
     pub paths: Vec<(Path, usize)>,
 }
 
@@ -52,7 +52,7 @@ fn is_for_tests(attribute: &[Token]) -> bool {
     matches!(words[..], ["test"] | ["cfg", "(", "test", ..] | ["cfg", "(", "all", "(", "test", ..])
 }
 
-/// The tokens after the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
+/// Returns the tokens after the first item of `tokens`. An item ends with a `;` or with its closing brace.
 fn behind_item(mut tokens: &[Token]) -> &[Token] {
     while let Some(token) = tokens.first() {
         match token.text.as_str() {
@@ -88,7 +88,8 @@ fn group(tokens: &[Token]) -> usize {
 struct Parser<'a> {
     tokens: &'a [Token],
     file: &'a mut File,
-    /// The depths of the braces of inline modules. `super` in one of these does not leave the file.
+    /// For each inline module around the current token: the depth of its braces. `super` in an inline module does not leave the
+    /// file.
     inner: Vec<usize>,
     depth: usize,
 }
@@ -141,7 +142,7 @@ impl Parser<'_> {
         self.skip(3);
     }
 
-    /// `pub`, `pub(super)`, `pub(in crate::engine)`: a path there uses nothing.
+    /// Skips `pub`, `pub(super)` or `pub(in crate::engine)`: a path in these uses nothing.
     fn visibility(&mut self) {
         self.skip(1);
         if self.text(0) == "(" && matches!(self.text(1), "crate" | "super" | "self" | "in") {
@@ -217,8 +218,9 @@ impl Parser<'_> {
         self.note(path, line);
     }
 
-    /// Records a path that is used. In an inline module, `super` and `self` do not leave the file, unless there are as many
-    /// `super` as modules around.
+    /// Records a used path. In inline modules, `super` and `self` stay in the file, so such a path is not recorded. It is
+    /// recorded, without the leading parts that stay in the file, if it has at least as many `super` as there are inline
+    /// modules around it.
     fn note(&mut self, path: Path, line: usize) {
         let supers = path.iter().take_while(|part| *part == "super").count();
         let inside = self.inner.len();

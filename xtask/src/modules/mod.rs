@@ -1,5 +1,6 @@
-//! Finds cycles of modules in a crate: modules with the same parent, each with everything below it, must not form one. Then a
-//! module can be read, tested and changed with only those modules in mind that it uses. The same holds for the C files of a host.
+//! Finds cycles of modules in a crate. A module counts together with everything below it, and modules with the same parent must
+//! not form a cycle. So one can read, test and change a module and consider only the modules that it uses. The same rule holds
+//! for the C files of a host.
 
 mod c;
 mod cycles;
@@ -77,7 +78,7 @@ mod tests {
         assert_eq!(host("bench/peers/evhttp.c"), None);
     }
 
-    /// The rule about hosts does not pass because nothing is read.
+    /// Checks that the rule about C files does not pass only because no files are found.
     #[test]
     fn the_files_of_this_repository_use_one_another() {
         let root = crate::root();

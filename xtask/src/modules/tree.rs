@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The names of the modules from the root of the crate to one module; empty for the root.
 pub type Name = Vec<String>;
 
-/// The line of a path that makes one module use another.
+/// A place where one module uses another: the line with the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     pub file: PathBuf,
@@ -27,10 +27,10 @@ struct Module {
 }
 
 impl Tree {
-    /// Reads the crate with the root file `root`, in `repository`; `source` returns the text of a file.
+    /// Reads the crate with the root file `root`. `source` returns the text of a file.
     ///
     /// # Errors
-    /// A module without a file.
+    /// A module has no file, or a file cannot be read.
     pub fn read(root: &Path, source: &impl Fn(&Path) -> Option<String>) -> Result<Self, String> {
         let mut tree = Self::default();
         tree.add(Name::new(), root.to_owned(), root.parent().unwrap_or(Path::new("")), source)?;
@@ -59,8 +59,8 @@ impl Tree {
         Ok(())
     }
 
-    /// For every module with children: the uses of its children, each with everything below it, of each other, and their
-    /// places. A module and the modules below it may use each other freely.
+    /// Returns, for every module with children, the uses of the children among each other, with their places. A child counts
+    /// together with everything below it, and uses within that are not listed.
     pub fn levels(&self) -> BTreeMap<Name, Uses> {
         let mut levels = BTreeMap::<Name, Uses>::new();
         for (from, module) in &self.modules {
@@ -77,8 +77,9 @@ impl Tree {
         levels
     }
 
-    /// The module that defines the item with this `path`, written in the module `from`; `None` if another crate defines it.
-    /// An imported name (`pub use`) is looked up in the module that it comes from. `seen` ends a search that goes in circles.
+    /// Returns the module that defines the item at `path`, which is written in the module `from`; `None` if another crate
+    /// defines the item. An imported name (`pub use`) is looked up in the module from which it is imported. `seen` has the
+    /// imports that were followed, and prevents endless searches.
     fn find(&self, from: &Name, path: &[String], seen: &mut BTreeSet<(Name, String)>) -> Option<Name> {
         let mut rest = path;
         let mut module = match path.first()?.as_str() {
@@ -101,7 +102,7 @@ impl Tree {
         Some(module)
     }
 
-    /// The module to which `name`, imported by `module`, and then `behind` lead.
+    /// Returns the module that defines the item at `name::behind`, where `module` imports `name`.
     fn brought_in(&self, module: &Name, name: &str, behind: &[String], seen: &mut BTreeSet<(Name, String)>) -> Option<Name> {
         let (_, path) = self.modules.get(module)?.file.imports.iter().find(|(brought, _)| brought == name)?;
         // `use log;` and `use name::name` name a crate by the word that they import.

@@ -33,7 +33,7 @@ impl Load<'_> {
         self.begin(index);
     }
 
-    /// Connects where it is needed, and sends what may be sent at once.
+    /// Connects if there is no connection, and sends as much as may be sent at once.
     pub(super) fn begin(&mut self, index: u32) {
         if self.connections[index as usize].socket.is_none() && !self.connect(index) {
             return;
@@ -47,7 +47,7 @@ impl Load<'_> {
         self.send(index, usize::MAX);
     }
 
-    /// Opens a socket. `false` if that failed: it is tried again later, or the fault is noted.
+    /// Opens a socket. Returns `false` if that failed: the connection is tried again later, or the fault is counted.
     fn connect(&mut self, index: u32) -> bool {
         let whole = self.is_short(index) && self.options.content.is_none() && self.sends.is_none();
         let connection = &mut self.connections[index as usize];
@@ -80,7 +80,7 @@ impl Load<'_> {
         }
     }
 
-    /// Sends up to that many of the unsent bytes.
+    /// Sends up to `most` of the unsent bytes.
     fn send(&mut self, index: u32, most: usize) {
         let bytes = if self.is_short(index) { &self.last_request } else { &self.requests };
         let connection = &mut self.connections[index as usize];
@@ -116,7 +116,7 @@ impl Load<'_> {
         }
     }
 
-    /// The loop has news of a connection.
+    /// Handles an event of a connection.
     pub(super) fn see_to(&mut self, index: u32, flags: EventFlags) {
         let slow = self.is_slow(index);
         let connection = &mut self.connections[index as usize];
@@ -157,7 +157,7 @@ impl Load<'_> {
         }
     }
 
-    /// Has a slow connection wait for its next portion, if it has to.
+    /// Lets a slow connection wait until its next portion is due, if it is slow.
     fn pace(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         let portion = self.sends.filter(|_| connection.has_unsent()).or(self.reads);
@@ -167,8 +167,8 @@ impl Load<'_> {
         }
     }
 
-    /// Receives the available bytes, up to so many. After the end of the connection, no further event may report bytes that are
-    /// still unread.
+    /// Receives the available bytes, up to `most` at a time. With `ending`, the connection has ended, and receives until
+    /// nothing is left: there may be no further event for unread bytes.
     fn receive(&mut self, index: u32, ending: bool, most: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let generation = self.connections[index as usize].generation;
@@ -202,7 +202,7 @@ impl Load<'_> {
         self.buffer = buffer;
     }
 
-    /// Bytes have arrived.
+    /// Handles received bytes.
     fn take(&mut self, index: u32, input: &[u8]) {
         let mut rest = input;
         while !rest.is_empty() {
@@ -239,7 +239,7 @@ impl Load<'_> {
         }
     }
 
-    /// All requests of a connection are answered.
+    /// Handles a connection whose requests are all answered.
     fn settle(&mut self, index: u32) {
         let short = self.is_short(index);
         let connection = &mut self.connections[index as usize];
@@ -252,7 +252,7 @@ impl Load<'_> {
         self.go_on(index);
     }
 
-    /// The server has ended the connection.
+    /// Handles a connection that the server has ended.
     fn ended(&mut self, index: u32) {
         let short = self.is_short(index);
         let connection = &mut self.connections[index as usize];
@@ -274,7 +274,7 @@ impl Load<'_> {
         }
     }
 
-    /// A connection has failed.
+    /// Handles a connection that has failed.
     fn lost(&mut self, index: u32, error: Errno) {
         let connection = &self.connections[index as usize];
         let fault = match connection.state {
@@ -286,7 +286,7 @@ impl Load<'_> {
         self.fail(index, fault, &error.to_string());
     }
 
-    /// Counts a fault for everything that a connection had been asked and had not answered, and closes it.
+    /// Counts a fault for each request of a connection that was not answered, and closes the connection.
     pub(super) fn fail(&mut self, index: u32, fault: Fault, why: &str) {
         let connection = &mut self.connections[index as usize];
         self.tally.fail(fault, u64::from(connection.batch.open()).max(1), why);

@@ -17,28 +17,29 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 const BUFFER_BYTES: usize = 128 << 10;
-/// News taken with one call.
+/// The most events that one call of epoll_wait returns.
 const EVENTS: usize = 256;
-/// Connections that are opened at the same time: fewer than any server's queue holds.
+/// The most connections that are opened at the same time: fewer than the queue of any server holds.
 const OPENED_AT_ONCE: usize = 64;
-/// A slow reader's receive buffer, before the kernel doubles it.
+/// The size of a slow reader's receive buffer in bytes; the kernel doubles it.
 const SMALL_BUFFER: usize = 8 << 10;
-/// The time for which a connection rests when something went wrong, so that a broken server is not asked without a pause.
+/// The time for which a connection rests after a fault, in nanoseconds, so that a broken server does not get requests without a
+/// pause.
 const REST: u64 = 10_000_000;
-/// The interval at which requests that make no progress are looked for.
+/// The interval at which to look for requests without progress, in nanoseconds.
 const LOOK: u64 = 250_000_000;
-/// The time by which a sleep may end too late: the last bit before a request is due is spent awake.
+/// The time by which a sleep may end too late, in nanoseconds. The loop does not sleep for this time before a request is due.
 const AWAKE: u64 = 100_000;
 const STDIN: u64 = u64::MAX;
 
-/// The next step of a connection that has been answered.
+/// What a connection does next when its requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Connections are opened, with a request each.
+    /// Nothing: each connection sends one request when it is opened.
     Opening,
-    /// It asks again, at once or when a request is due.
+    /// It sends the next request, at once or when a request is due.
     Asking,
-    /// It rests, except for requests that were due before.
+    /// It sends only requests that were due before the end of the load.
     Resting,
 }
 
@@ -51,7 +52,7 @@ pub struct Load<'a> {
     expected: Expected,
     buffer: Vec<u8>,
     events: Vec<Event>,
-    /// As many requests as are sent at once.
+    /// The bytes of as many requests as are sent at once.
     requests: Vec<u8>,
     request_bytes: usize,
     /// A request that asks for the connection to be closed.
@@ -82,10 +83,10 @@ fn now() -> u64 {
 }
 
 impl<'a> Load<'a> {
-    /// Prepares everything and learns the expected responses.
+    /// Prepares the load, and learns the expected responses from the server.
     ///
     /// # Errors
-    /// If there are too few descriptors or the server does not answer.
+    /// There are too few descriptors, or the server does not answer.
     pub fn new(options: &'a Options) -> Result<Self, String> {
         let needed = options.connections as u64 + 16;
         let mut limit = getrlimit(Resource::Nofile);
@@ -130,10 +131,11 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Opens all connections and has a request answered on each, at full speed. Of short ones, opens only the idle ones.
+    /// Opens all connections, and sends a request on each at full speed. With short connections, opens only those that stay
+    /// idle.
     ///
     /// # Errors
-    /// If anything goes wrong.
+    /// A fault of any request.
     pub fn open(&mut self) -> Result<(), String> {
         self.mode = Mode::Opening;
         let mut next = if self.options.pattern == Pattern::Short { self.options.active } else { 0 };
@@ -153,11 +155,11 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for requests that have begun; returns
-    /// the seconds that both took. Slow clients are not waited for.
+    /// Loads the server for `length`: with `rate` requests a second, or as fast as possible if `rate` is `None`. Then waits for
+    /// the answers to requests that have begun, except those of slow clients. Returns the time of both in seconds.
     ///
     /// # Errors
-    /// Only those of the loop itself: what servers do is counted.
+    /// An error of the event loop itself. Faults of the server are only counted.
     pub fn run(&mut self, length: Duration, rate: Option<f64>) -> Result<f64, String> {
         let length = length.as_nanos() as u64;
         let start = now();
@@ -188,15 +190,15 @@ impl<'a> Load<'a> {
         Ok((now() - start) as f64 / 1e9)
     }
 
-    /// Counts from zero, but keeps the faults.
+    /// Sets all counts but the faults to zero.
     pub fn reset(&mut self) {
         self.tally.reset();
     }
 
-    /// Serves requests on their way until standard input has a line, and returns it; `None` at the end of standard input.
+    /// Handles events until standard input has a line, and returns the line; `None` at the end of standard input.
     ///
     /// # Errors
-    /// If standard input cannot be read.
+    /// Standard input cannot be read.
     pub fn wait_for_line(&mut self) -> Result<Option<String>, String> {
         let stdin = std::io::stdin();
         // Files are always readable, and epoll takes none.
@@ -222,7 +224,7 @@ impl<'a> Load<'a> {
         self.connections.iter().filter(|connection| connection.socket.is_some()).count()
     }
 
-    /// Waits for news, at most until then, and sees to them; `true` if there is something on standard input.
+    /// Waits for events, at most until the time `until`, and handles them. Returns `true` if standard input can be read.
     fn turn(&mut self, until: Option<u64>) -> Result<bool, String> {
         self.see_to_what_is_due();
         let request_due = self.schedule.filter(|_| !self.free.is_empty()).and_then(|schedule| schedule.next_due());
@@ -285,7 +287,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// An active connection has nothing to do: it may have a request.
+    /// Gives an active connection that has nothing to do its next request, if there is one.
     fn go_on(&mut self, index: u32) {
         if self.mode == Mode::Opening || !self.connections[index as usize].active {
             return;
@@ -297,7 +299,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Whether a connection takes its time.
+    /// Whether a connection belongs to a client that sends or receives slowly.
     fn is_slow(&self, index: u32) -> bool {
         self.options.is_slow() && self.mode != Mode::Opening && self.connections[index as usize].active
     }
@@ -312,7 +314,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The time is over: the remaining requests will never be answered.
+    /// Gives up the remaining requests, because the time is over and they will not be answered.
     fn give_up(&mut self) {
         for index in 0..self.connections.len() {
             if self.connections[index].is_busy() {

@@ -6,7 +6,8 @@ use super::{REFERENCE, groups, title};
 use crate::cells::{Cell, Pattern, Transport};
 use std::fmt::Write as _;
 
-/// The other models inside Oribi. Level-triggered epoll is measured no more, but results of earlier studies have it.
+/// The models of Oribi that are compared with epoll. Level-triggered epoll is no longer measured, but results of earlier
+/// studies have it.
 const MODELS: [&str; 3] = ["io-uring", "epoll-level", "libevent"];
 /// The compared measures.
 const MEASURES: [(Metric, &str); 4] = [
@@ -16,7 +17,7 @@ const MEASURES: [(Metric, &str); 4] = [
     (Metric::Peak, "answers a second"),
 ];
 
-/// For each model of Oribi: in how many cells it is below, level with and above epoll.
+/// Describes, for each model of Oribi, in how many cells its figures are below, equal to and above those of epoll.
 pub fn summary(cells: &[&CellFigures<'_>]) -> String {
     let mut lines = Vec::new();
     let mut told = String::new();
@@ -71,7 +72,7 @@ fn sentence(cells: &[&CellFigures<'_>], model: &str, name: &str, better: usize, 
     )
 }
 
-/// The result of io_uring, against epoll, in a cell.
+/// The result of io_uring in a cell, in comparison with epoll.
 #[derive(Clone, Copy, PartialEq)]
 enum Standing {
     Better,
@@ -83,7 +84,7 @@ enum Standing {
 impl Standing {
     const ALL: [Standing; 4] = [Standing::Better, Standing::Level, Standing::Mixed, Standing::Worse];
 
-    /// None where nothing could be compared; with how many things could.
+    /// Returns the result, and the number of compared measures; `None` if no measure could be compared.
     fn of(figures: &CellFigures<'_>) -> Option<(Standing, usize)> {
         let (mut better, mut worse, mut compared) = (false, false, 0);
         for (metric, _) in MEASURES {
@@ -112,7 +113,7 @@ impl Standing {
     }
 }
 
-/// The cells in which io_uring is worse than epoll in anything: there, `auto` must not choose it.
+/// Compares io_uring with epoll in every cell. Where io_uring is worse in any measure, `auto` must not choose it.
 pub fn automatic(cells: &[&CellFigures<'_>], rounds: usize) -> String {
     let (mut lines, mut by_group, mut compared) = (Vec::new(), Vec::new(), 0);
     let mut all = [0; 4];
@@ -157,7 +158,8 @@ pub fn automatic(cells: &[&CellFigures<'_>], rounds: usize) -> String {
     text + &table(&heading, &lines)
 }
 
-/// For each group of cells: which of Oribi's models takes the least CPU, or no more than the one that does.
+/// Lists, for each group of cells, the models of Oribi that take the least CPU time, including those that do not differ from
+/// the best.
 pub fn winners(cells: &[&CellFigures<'_>]) -> String {
     let model = |row: &str| row == REFERENCE || MODELS.contains(&row);
     let own: Vec<_> = programs_of(cells).into_iter().filter(|program| model(&program.row)).collect();

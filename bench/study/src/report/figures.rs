@@ -5,13 +5,14 @@ use crate::raw::{Count, Load, Program, Raw};
 use crate::rows::Family;
 use oribi_bench::statistics::Spread;
 
-/// Differences below this are not called one, even if each round has them: code that has moved by a few bytes has as much.
+/// The smallest relative difference that counts. A smaller one does not count even if each round has it: code that has moved by
+/// a few bytes can cause as much.
 const SMALLEST: f64 = 0.03;
-/// The same for latencies, which depend on a few answers.
+/// The smallest relative difference of latencies that counts; latencies depend on a few answers.
 const SMALLEST_LATENCY: f64 = 0.10;
-/// The share of a CPU from which on it was the server that was the limit, and not the load generator.
+/// If the server used at least this share of a CPU, the server limited the load, and not the load generator.
 const AT_ITS_LIMIT: f64 = 0.9;
-/// The number of answers that a round must have for its 99th percentile, and for the 99.9th: ten beyond it.
+/// The number of answers that a round must have for its 99th percentile, and for its 99.9th: ten answers are above it then.
 const ENOUGH: (u64, u64) = (1_000, 10_000);
 
 /// The compared measures.
@@ -70,21 +71,21 @@ pub struct CellFigures<'a> {
     pub servers: Vec<Figures<'a>>,
 }
 
-/// So many rounds are very many.
+/// From this number of rounds on, not all of them have to agree.
 const VERY_MANY: usize = 20;
 
-/// Whether one is less than the other.
+/// Whether one figure is less than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// In every round (see [`agreement`]), and by more than the smallest difference that counts.
+    /// It is less in every round (see [`agreement`]), by more than the smallest difference that counts.
     Less,
-    /// In every round, likewise.
+    /// It is more in every round, by more than the smallest difference that counts.
     More,
-    /// The rounds do not agree, or it is too little to speak of.
+    /// The rounds do not agree, or the difference is too small.
     Tie,
 }
 
-/// One figure as a multiple of another, each round by itself.
+/// One figure as a multiple of another, computed in each round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Over the rounds.
@@ -97,8 +98,8 @@ pub struct Ratio {
 #[derive(Clone, Copy)]
 struct Scale {
     lanes: usize,
-    /// Slow readers take all their answers at the same time, so that a load completes none or many of them: theirs are counted
-    /// by their bytes, of which one has this number.
+    /// For slow readers: the number of bytes of one answer. All slow readers get their answers at the same time, so a load
+    /// completes none of the answers or many. So the number of answers is computed from the received bytes.
     by_bytes: Option<usize>,
 }
 
@@ -170,7 +171,7 @@ impl<'a> CellFigures<'a> {
 }
 
 impl Figures<'_> {
-    /// A figure in each round; none where it went wrong or there were too few answers.
+    /// Returns a figure in each round; `None` for a round that failed or that had too few answers.
     fn rounds(&self, metric: Metric, scale: Scale) -> Vec<Option<f64>> {
         let series = match metric {
             Metric::Cpu | Metric::Peak | Metric::Busy | Metric::Switches | Metric::Uneven => &self.closed,
@@ -219,14 +220,14 @@ fn figure(load: &Load, metric: Metric, scale: Scale) -> Option<f64> {
     }
 }
 
-/// The number of rounds that have to agree: all, except three quarters of very many, which chance brings about more rarely
-/// than five of five.
+/// Returns the number of rounds that have to agree. These are all rounds, or three quarters of them if there are very many:
+/// such an agreement happens by chance even more rarely than that of five of five rounds.
 fn agreement(rounds: usize) -> usize {
     if rounds < VERY_MANY { rounds } else { rounds.div_ceil(4) * 3 }
 }
 
 impl Ratio {
-    /// The common verdict of the rounds; none with fewer than two of them.
+    /// Returns the common verdict of the rounds; `None` with fewer than two rounds.
     fn of(ratios: &[f64], smallest: f64) -> Option<Ratio> {
         let spread = Spread::of(ratios.iter().copied()).filter(|_| ratios.len() > 1)?;
         let agreed = |says: fn(f64) -> bool| ratios.iter().filter(|ratio| says(**ratio)).count() >= agreement(ratios.len());

@@ -1,5 +1,5 @@
-//! The report: a page with what came out, a page with every figure, and pictures. All of it follows from the raw results, so
-//! that it can be made again without measuring, and says the same each time.
+//! The report: a page with the conclusions, a page with every figure, and pictures. All of it is computed from the raw results,
+//! so it can be made again without measuring, and is always the same.
 
 mod conclusions;
 mod figures;
@@ -21,10 +21,10 @@ const TEMPLATE: &str = include_str!("io-models.md");
 /// Files by name, relative to the directory of the documentation.
 pub type Files = Vec<(String, String)>;
 
-/// Makes everything from raw results. `source` is the page's note on their place.
+/// Makes all files of the report from raw results. `source` is the text of the page about the place of these results.
 ///
 /// # Errors
-/// If the template names something that is not computed.
+/// The template names something that is not computed.
 pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
     let cells = collect(raw);
     let of = |part: fn(&StudyQuestion) -> bool| cells.iter().filter(|figures| part(&figures.cell.part)).collect::<Vec<_>>();
@@ -61,10 +61,10 @@ pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
     Ok(files)
 }
 
-/// Writes everything below a directory.
+/// Makes the report and writes its files below the directory `docs`.
 ///
 /// # Errors
-/// If results cannot be read or files not be written.
+/// Results cannot be read, or files cannot be written.
 pub fn write(results: &Path, docs: &Path, source: &str) -> Result<(), String> {
     for (name, text) in render(&Raw::read(results)?, source)? {
         let path = docs.join(name);

@@ -80,7 +80,7 @@ fn lanes(figures: &CellFigures<'_>) -> String {
     table(&heading.map(str::to_owned), &lines)
 }
 
-/// For each model: in how many cells it is below, level with and above one shared listener.
+/// Describes, for each model, in how many cells its figures are below, equal to and above those of one shared listener.
 fn conclusions(cells: &[&CellFigures<'_>]) -> String {
     let measures = [
         (Metric::Cpu, "CPU for each answer"),

@@ -19,7 +19,7 @@ pub fn digits(figure: f64) -> String {
     }
 }
 
-/// A ratio; bold where it is less in every round, italic where it is more.
+/// Formats a ratio: in bold if it is less than 1 in every round, and in italics if it is more.
 pub fn ratio(ratio: Option<Ratio>) -> String {
     let Some(ratio) = ratio else { return NOTHING.to_owned() };
     let figure = format!("{:.2}", ratio.spread.median);

@@ -13,7 +13,7 @@ struct Script<F> {
 }
 
 impl<F: Fn(&str, usize) -> Answer> Script<F> {
-    /// `answer` gets the path, and the number of earlier requests for it.
+    /// `answer` gets the path of a request, and the number of earlier requests for that path.
     fn new(answer: F) -> Self {
         Self { answer, sent: RefCell::default(), nonces: Cell::new(0) }
     }

@@ -9,7 +9,7 @@ pub fn of(answer: &Backtraces) -> String {
     if workers.is_empty() { "no workers\n".to_owned() } else { workers.join("\n") }
 }
 
-/// A worker with its requests, and its threads with their frames.
+/// Formats a worker with its requests, then each of its threads with the frames of the thread.
 fn worker(worker: &WorkerBacktrace) -> String {
     let generation = worker.generation.map_or_else(String::new, |generation| format!(", generation {generation}"));
     let mut lines = format!("worker {}, pid {}{generation}, {}\n", worker.number, worker.pid, harmless(&worker.state));

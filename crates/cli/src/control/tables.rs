@@ -55,7 +55,7 @@ fn open(connections: &Connections) -> String {
     if others.is_empty() { states } else { format!("{states} ({others})") }
 }
 
-/// The time until a certificate expires, at `expires` seconds since 1970.
+/// Formats the time until a certificate expires; `expires` is in seconds since 1970.
 fn left(expires: f64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     if expires > now { format!("valid for {}", span(Seconds(expires - now))) } else { "expired".to_owned() }
@@ -140,8 +140,8 @@ fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A text without control characters and characters that change the direction of text, because parts of it come from
-/// clients.
+/// Returns the text with U+FFFD in place of control characters and of characters that change the direction of text. Texts of
+/// requests need this, because they come from clients.
 pub fn harmless(text: &str) -> String {
     text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect()
 }

@@ -13,11 +13,11 @@ pub struct LuaPlan<'a> {
     /// The style of the script, if there is only one.
     pub style: Option<Style>,
     pub settings: &'a LuaSettings,
-    /// The settings before the command line is applied.
+    /// The settings before `--env` and the other flags are applied.
     pub before: &'a LuaSettings,
-    /// The same after `--env`.
+    /// The settings after `--env` is applied.
     pub in_environment: &'a LuaSettings,
-    /// The same after the command line: later differences follow from other settings.
+    /// The settings after all flags are applied. Differences between these and `settings` follow from other settings.
     pub before_threads: &'a LuaSettings,
     pub options: &'a LuaOptions,
     /// The configuration file, if there is one.

@@ -8,19 +8,19 @@ use std::process::Command;
 /// The Lua of this program, as `--lua` names it.
 const BUILT_IN: &str = if cfg!(feature = "luajit") { "jit" } else { "5.4" };
 
-/// Each Lua with its names for `--lua` and the program that contains it.
+/// For each Lua: its names for `--lua`, and the program that contains it.
 const PROGRAMS: [(&[&str], &str); 2] = [(&["jit", "luajit", "5.1"], "oribi"), (&["5.4", "5", "lua5.4"], "oribi-lua5.4")];
 
-/// For `--version`: the built-in Lua, and the one of the other program.
+/// For `--version`: describes the built-in Lua, and says where the program with the other Lua is.
 pub fn describe() -> String {
     let other = other_program().filter(|path| path.is_file()).map(|path| format!("; another in {}", path.display()));
     format!("{} is built in{}", oribi_lua::built_in(), other.unwrap_or_default())
 }
 
-/// Executes the program that contains the wanted Lua, unless this one does.
+/// Executes the program that contains the wanted Lua in place of this program. Returns only if this program contains it.
 ///
 /// # Errors
-/// The Lua is unknown, or its program does not exist.
+/// No Lua has this name, or the program with it does not exist or cannot be executed.
 pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     let lowercase = wanted.to_ascii_lowercase();
     let Some((names, _)) = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str())) else {

@@ -20,7 +20,8 @@ pub type Findings = (Snapshot, HashMap<u32, Usage>);
 /// News from the server.
 pub enum News {
     Findings(Result<Box<Findings>, Trouble>),
-    /// The backtrace of a process in lines, or the reason why there is none. With `by_key`, the user has just requested it.
+    /// The lines of the backtrace of a process, or the reason why there is none. With `by_key`, the user has requested this
+    /// backtrace by a key.
     Backtrace {
         pid: u32,
         told: Result<Vec<String>, String>,
@@ -36,8 +37,8 @@ pub struct Source {
     choice: Choice,
     path: PathBuf,
     resources: Resources,
-    /// The first process of the server, and whether its process ids are those of this system, which they are not if it is in
-    /// a container and this program is outside.
+    /// The process id of the server's first process as the server reports it, and whether it is also the id in this system. It
+    /// is not if the server is in a container and this program is outside.
     numbering: Option<(u32, bool)>,
 }
 
@@ -51,8 +52,8 @@ impl Source {
         Ok(Self { choice, path, resources: Resources::default(), numbering: None })
     }
 
-    /// Queries the server. If it cannot be reached, the next call searches again: an upgrade may have changed the name of the
-    /// socket.
+    /// Queries the server. If the server cannot be reached, this call fails, but finds the socket again for the next call: an
+    /// upgrade may have changed the name of the socket.
     ///
     /// # Errors
     /// The reason why there is no response.
@@ -99,7 +100,8 @@ impl Source {
         control::ask(&self.path, order)
     }
 
-    /// Whether the kernel has the same id for the first process of the server as the server itself.
+    /// Whether the kernel's process id of the server's first process, as seen from here, is the id `pid` that the server
+    /// reports.
     fn is_numbered_here(&mut self, pid: u32) -> bool {
         if let Some((_, here)) = self.numbering.filter(|(known, _)| *known == pid) {
             return here;
@@ -112,7 +114,7 @@ impl Source {
     }
 }
 
-/// Returns the contents of a response without which there is no picture.
+/// Returns the contents of a response that the picture cannot do without; a failed order is an error.
 fn done<T>(answer: Answer<T>) -> Result<T, Trouble> {
     match answer {
         Answer::Done(contents) => Ok(contents),
@@ -134,7 +136,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Starts the thread. It makes the first query after an interval, and writes a byte to `doorbell` with each piece of news.
+    /// Starts the thread. It makes the first query after one interval. With each piece of news it writes a byte to `doorbell`.
     ///
     /// # Errors
     /// The operating system cannot start a thread.

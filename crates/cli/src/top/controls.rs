@@ -32,7 +32,7 @@ pub struct Controls {
     pub above: usize,
     /// The process whose backtrace is displayed instead of the tables.
     pub backtrace: Option<u32>,
-    /// The number of its lines above the first displayed one.
+    /// The number of lines of the backtrace above the first displayed one.
     pub lines_above: usize,
 }
 
@@ -45,7 +45,7 @@ pub enum Act {
     Stop,
     /// Query the server in the new interval.
     Interval,
-    /// Query the backtrace now, or stop querying it.
+    /// Query the backtrace now, or stop querying backtraces.
     Backtrace,
 }
 

@@ -2,7 +2,7 @@
 
 use oribi_control_api::{Bucket, Histogram};
 
-/// Buckets that are not empty, each with its longest time, in seconds, and the number of its requests; the shortest first.
+/// Buckets that are not empty, the shortest times first. Each has its longest time in seconds, and the number of its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution(Vec<(f64, f64)>);
 
@@ -21,8 +21,8 @@ impl Distribution {
         Self(self.0.iter().map(|(bound, count)| (*bound, (count - then(*bound)).max(0.0))).collect())
     }
 
-    /// The time within which this part of the requests was answered, rounded up to that of a bucket; `None` without
-    /// requests.
+    /// Returns the time, in seconds, within which this part of the requests (from 0 to 1) was answered. The time is rounded up
+    /// to the longest time of a bucket. `None` without requests.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let rank = self.0.iter().map(|(_, count)| count).sum::<f64>() * part;
         let mut seen = 0.0;

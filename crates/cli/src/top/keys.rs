@@ -20,8 +20,8 @@ pub enum Key {
     Other,
 }
 
-/// The keys in `bytes`, and the number of bytes that they take. The remaining bytes are the beginning of a key. A lone
-/// escape character is the key of that name, because a sequence arrives as a whole.
+/// Returns the keys in `bytes`, and the number of bytes that these keys take. The remaining bytes are the beginning of another
+/// key. An escape character that begins no sequence is the key Escape, because all bytes of a sequence arrive together.
 pub fn decode(bytes: &[u8]) -> (Vec<Key>, usize) {
     let (mut keys, mut taken) = (Vec::new(), 0);
     while let Some((key, length)) = first(&bytes[taken..]) {
@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8]) -> (Vec<Key>, usize) {
     (keys, taken)
 }
 
-/// The first key and its length; `None` if it is incomplete.
+/// Returns the first key and its length in bytes; `None` if `bytes` has only a part of a key.
 fn first(bytes: &[u8]) -> Option<(Key, usize)> {
     let key = match bytes {
         [] => return None,

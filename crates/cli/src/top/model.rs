@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 /// The spans over which numbers are compared, in seconds.
 pub const SPANS: [f64; 3] = [1.0, 10.0, 60.0];
 
-/// The time by which a sample may be shorter than its span, in seconds: the server answers between two waits, not at the
-/// exact time.
+/// The time by which a sample may be shorter than its span, in seconds. Samples are not exact, because the server answers only
+/// between two waits for events.
 const SLACK: f64 = 0.1;
 
 /// The numbers of the server over time.
@@ -24,7 +24,8 @@ pub struct Model {
     pub backtrace: Option<Backtrace>,
     /// The numbers of earlier snapshots and of the newest, the oldest first.
     history: VecDeque<Numbers>,
-    /// For each process: the number of requests that the server had counted at a time, before the newest snapshot and in it.
+    /// For each process, samples of the time and of the number of its requests up to then: from about a second ago to the
+    /// newest snapshot.
     requests: HashMap<u32, Vec<(f64, f64)>>,
 }
 
@@ -34,7 +35,7 @@ pub struct Backtrace {
     pub pid: u32,
     /// The text, formatted for people.
     pub lines: Vec<String>,
-    /// The reason why there is no newer one; `None` if it is up to date.
+    /// The reason why there is no newer backtrace; `None` if this one is up to date.
     pub trouble: Option<String>,
 }
 
@@ -47,7 +48,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// The growth of a number in a second.
+    /// Returns the growth of a number per second.
     pub fn rate(&self, of: impl Fn(&Numbers) -> f64) -> f64 {
         of(&self.by) / self.span
     }
@@ -62,7 +63,7 @@ impl Growth {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessRow {
     pub process: Process,
-    /// Requests in a second; `None` if not yet known.
+    /// Requests per second; `None` if not yet known.
     pub rate: Option<f64>,
     pub usage: Usage,
     /// The oldest request of the process, and the number of its other requests.
@@ -92,7 +93,8 @@ impl Model {
         self.trouble = None;
     }
 
-    /// Takes the newest backtrace of a process, or the reason why there is none; then the old one stays.
+    /// Takes the newest backtrace of a process, or the reason why there is none; then the earlier backtrace of that process
+    /// stays.
     pub fn take_backtrace(&mut self, pid: u32, told: Result<Vec<String>, String>) {
         let before = self.backtrace.take().filter(|before| before.pid == pid);
         self.backtrace = Some(match told {
@@ -119,7 +121,7 @@ impl Model {
         }
     }
 
-    /// The growth in each span; `None` if the server was not observed for longer than the previous span.
+    /// Returns the growth in each span; `None` for a span if the observation of the server is no longer than the span before.
     pub fn growth(&self) -> [Option<Growth>; SPANS.len()] {
         let mut shorter = 0.0;
         SPANS.map(|span| {
@@ -130,7 +132,8 @@ impl Model {
         })
     }
 
-    /// The growth in the shortest observed span that is no shorter than `span`, or else in the longest.
+    /// Returns the growth since the newest snapshot that is at least `span` seconds old. Without such a snapshot, returns the
+    /// growth since the oldest one.
     fn growth_in(&self, span: f64) -> Option<Growth> {
         let now = self.history.back()?;
         let earlier = self.history.iter().rev().skip(1);
@@ -156,7 +159,7 @@ impl Model {
     }
 }
 
-/// Whether the counters have started again.
+/// Whether the counters have started again from zero.
 fn shrunk(before: &Numbers, now: &Numbers) -> bool {
     let sum = |numbers: &Numbers| numbers.responses.iter().sum::<f64>();
     now.seconds < before.seconds || sum(now) < sum(before) || now.accepted < before.accepted

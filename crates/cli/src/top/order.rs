@@ -36,7 +36,7 @@ pub enum RequestKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order<Key> {
     pub key: Key,
-    /// Whether the order is the opposite of the usual one of the key.
+    /// Whether the order is the reverse of the usual order of the key.
     pub reversed: bool,
 }
 
@@ -99,7 +99,7 @@ impl<Key: Keys> Order<Key> {
     }
 }
 
-/// The processes that pass the filter, sorted. Equal ones keep the server's order.
+/// Returns the processes that pass the filter, sorted. Processes with equal keys keep the server's order.
 pub fn processes(mut rows: Vec<ProcessRow>, order: Order<ProcessKey>, filter: &str) -> Vec<ProcessRow> {
     rows.retain(|row| {
         let process = &row.process;

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The interval at which the memory of a process is read. The kernel walks through all its pages, and takes about ten
-/// milliseconds for a gigabyte.
+/// The interval at which the memory of a process is read. The kernel walks through all pages of the process for this, which
+/// takes about ten milliseconds for a gigabyte.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
 
-/// The usage of a process; `None` if it is not yet known, or if the kernel refuses to report it.
+/// The usage of a process. A value is `None` if it is not yet known, or if the kernel refuses to report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Hundredths of one processor.
@@ -27,7 +27,8 @@ pub struct Resources {
 #[derive(Debug)]
 struct UsageSample {
     at: Instant,
-    /// The start of the process, in the kernel's units: another process may get its number.
+    /// The time at which the process started, in the kernel's units. It shows whether another process now has the same process
+    /// id.
     began: u64,
     ticks: u64,
     memory: Option<(Instant, u64)>,
@@ -60,8 +61,8 @@ fn percent(ticks: u64, time: Duration) -> f64 {
     100.0 * ticks as f64 / clock_ticks_per_second() as f64 / time.as_secs_f64().max(0.001)
 }
 
-/// The CPU time of a process, and its start: fields 14, 15 and 22 of its `stat` (proc(5)). The second field is a name in
-/// parentheses, which may have any characters.
+/// Returns the CPU time of a process, and the time of its start: fields 14, 15 and 22 of its `stat` (proc(5)). The second field
+/// is the name of the program in parentheses; the name may contain any character.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u64>().ok();

@@ -1,6 +1,6 @@
 //! The state of a server at one moment, read from the responses of its control socket.
 //!
-//! Every text is made harmless here, because parts of them come from clients.
+//! Every text is made harmless here, because parts of some texts come from clients.
 
 use super::distribution::Distribution;
 use oribi_control_api as api;
@@ -35,7 +35,7 @@ pub struct Server {
     pub longest_wait: f64,
 }
 
-/// Counters. Those that are displayed together are added up here.
+/// Counters. Counters of the server that are displayed together are already added up here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
     /// The time since the counters started, in seconds.
@@ -45,7 +45,8 @@ pub struct Numbers {
     pub received: f64,
     pub sent: f64,
     pub accepted: f64,
-    /// Requests that were lost with their workers, or refused because of a full queue or without room for their content.
+    /// Requests that were lost with their workers, or refused because the queue was full or there was no room for their
+    /// content.
     pub lost: f64,
     /// Requests that took too long: to arrive, in the queue, or in the app.
     pub timeouts: f64,
@@ -54,7 +55,7 @@ pub struct Numbers {
     /// Requests that were queued, and their total queue time in seconds.
     pub queued: f64,
     pub waited: f64,
-    /// The times of requests, from when they were complete until their responses were sent.
+    /// The times of requests, from their last byte until their responses were sent.
     pub times: Distribution,
 }
 
@@ -64,7 +65,7 @@ pub struct Process {
     pub kind: String,
     pub number: u64,
     pub pid: u32,
-    /// The load of the app; empty if the process belongs to none.
+    /// The generation of the app; empty if the process belongs to none.
     pub generation: String,
     pub state: String,
     pub age: f64,
@@ -112,15 +113,16 @@ impl Traffic {
         }
     }
 
-    /// The length of the queue and the wait of its oldest request. The requests without details are the youngest, so they
-    /// wait.
+    /// Returns the number of queued requests, and the age of the oldest of them in seconds. The server reports the oldest
+    /// requests with details; the requests without details are younger, so they are all counted as queued.
     pub fn queue(&self) -> Option<(u64, f64)> {
         let (requests, more) = self.known()?;
         let waiting = || requests.iter().filter(|request| request.is_queued());
         Some((waiting().count() as u64 + more, waiting().map(|request| request.age).fold(0.0, f64::max)))
     }
 
-    /// The number of threads of workers with a request. An app that answers later may have several requests in one thread.
+    /// Returns the number of workers' threads that are busy with a request. A thread is counted once, even if its app, which
+    /// may answer later, has several requests.
     pub fn busy(&self, threads: u64) -> Option<u64> {
         let (requests, _) = self.known()?;
         let mut pids: Vec<u32> = requests.iter().filter(|request| !request.is_queued()).filter_map(|one| one.pid).collect();
@@ -236,9 +238,9 @@ impl Request {
     }
 }
 
-/// A text without characters that control a terminal: no control characters, and no marks that change the direction of
-/// writing or have no width. East Asian letters stay and take two cells each; lines are not wrapped, so these letters only
-/// move the rest of their own line.
+/// Returns the text with U+FFFD in place of all characters but printable ASCII characters, letters and digits. This excludes
+/// control characters, marks that change the direction of text, and characters without width. East Asian letters are kept and
+/// take two columns each. Lines are not wrapped, so such a letter only moves the rest of its own line.
 pub fn harmless(text: &str) -> String {
     let plain = |character: char| character == ' ' || character.is_ascii_graphic();
     let letter = |character: char| !character.is_ascii() && character.is_alphanumeric();

@@ -7,10 +7,9 @@ use super::picture::{Style, StyledLine};
 pub struct Column {
     pub head: &'static str,
     pub side: Side,
-    /// The importance of the column: columns with the least weight are omitted first; those of the same weight are omitted
-    /// together.
+    /// The importance of the column. Columns with the least weight are omitted first, all columns of the same weight together.
     pub weight: u8,
-    /// The least width, so that columns do not move with their numbers.
+    /// The least width, so that the columns to the right keep their places while the numbers in this column change.
     pub least: usize,
 }
 
@@ -50,7 +49,7 @@ pub struct Layout<'a> {
 const GAP: usize = 1;
 
 impl<'a> Layout<'a> {
-    /// Lays out these rows, in `width` columns of the terminal. The last column may be cut.
+    /// Lays out these rows in `width` columns of the terminal. The text of the last column may be cut.
     pub fn new(columns: &'a [Column], sorted: Option<(usize, char)>, rows: &[Row], width: usize) -> Self {
         let natural = |(index, column): (usize, &Column)| {
             let cells = rows.iter().filter_map(|row| row.cells.get(index)).map(|(text, _)| text.chars().count());
@@ -101,7 +100,8 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The width of these columns. A left-aligned last column may be cut, down to its least width.
+/// Returns the width that these columns need. A last column that is left-aligned counts with its least width, because it may be
+/// cut.
 fn needed(columns: &[Column], shown: &[(usize, usize)]) -> usize {
     let of_one = |(place, (index, width)): (usize, &(usize, usize))| {
         let column = &columns[*index];

@@ -13,7 +13,7 @@ use rustix::termios::{Winsize, tcgetwinsize};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The time that the rest of a key may take after an escape character, on slow lines.
+/// The time within which the rest of a key's bytes must follow an escape character, on slow lines.
 const REST_OF_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The terminal while it displays pictures. Dropping this restores it.
@@ -38,7 +38,7 @@ pub fn room() -> (usize, usize) {
 }
 
 impl Terminal {
-    /// Takes the terminal. A panic restores it before the message is printed.
+    /// Takes the terminal for pictures. A panic restores the terminal before the panic's message is printed.
     ///
     /// # Errors
     /// The terminal does not respond.
@@ -72,7 +72,8 @@ impl Terminal {
         give_back();
     }
 
-    /// Draws all lines next time, because the size has changed or another program has written to the screen.
+    /// Lets the next call of [`Terminal::draw`] draw all lines, because the size has changed or another program has written to
+    /// the screen.
     pub fn forget(&mut self) {
         self.shown.clear();
     }
@@ -159,7 +160,8 @@ fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// Appends the pressed keys, without waiting for any. `false` if the terminal has been closed.
+/// Appends the bytes of the pressed keys without waiting for a key; only for the rest of a key that begins with an escape
+/// character, it waits briefly. Returns `false` if the terminal has been closed.
 pub fn read_keys(bytes: &mut Vec<u8>) -> bool {
     let stdin = io::stdin();
     let mut buffer = [0; 256];

@@ -21,7 +21,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// The number of rows by which a key for a page moves.
+    /// Returns the number of rows by which the keys PageUp and PageDown move.
     pub fn page(self) -> usize {
         self.height.map_or(20, |height| (height / 2).max(1))
     }
@@ -63,7 +63,7 @@ pub fn requests(model: &Model, controls: &Controls) -> usize {
     }
 }
 
-/// The process with the first displayed request; `None` if that request waits, or without requests.
+/// Returns the process with the first displayed request; `None` if that request is queued, or without requests.
 pub fn worker(model: &Model, controls: &Controls) -> Option<u32> {
     let Traffic::Known { requests, .. } = &model.present.as_ref()?.traffic else { return None };
     order::requests(requests, controls.requests, &controls.filter).get(controls.above)?.pid
@@ -112,19 +112,19 @@ fn sorted((column, falls): (usize, bool)) -> (usize, char) {
     (column, if falls { 'v' } else { '^' })
 }
 
-/// A table whose visible rows are still undetermined.
+/// A table. The visible rows depend on the room that is left for the table.
 struct Table<'a> {
     columns: &'static [super::table::Column],
     sorted: (usize, char),
     rows: Vec<Row>,
-    /// The number of further rows, without details.
+    /// The number of further rows, about which there are no details.
     more: u64,
     focus: Focus,
     /// The text instead of rows if there are none.
     instead: &'a str,
 }
 
-/// The displayed part if not all rows have room.
+/// The rows to display if there is not enough room for all of them.
 enum Focus {
     /// This row, and those around it.
     Around(usize),

@@ -1,5 +1,5 @@
-//! The manual's statements about options: options in its commands of `oribi` exist, and its sentences about failures are
-//! true.
+//! Tests of the manual's statements about options: the options in its commands of `oribi` exist, and its sentences about
+//! failures are true.
 
 mod tables;
 
@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A sentence of the manual, and a command that shows it: it fails with a message that contains all of `answers`.
+/// A sentence of the manual about a failure, and a command that fails as the sentence says: its message contains all of
+/// `answers`.
 struct Statement {
     file: &'static str,
     sentence: &'static str,

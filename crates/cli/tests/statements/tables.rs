@@ -1,5 +1,5 @@
-//! The manual's tables of options: options of other servers that it calls supported exist, and its defaults are those of the
-//! settings.
+//! Tests of the manual's tables of options: the options of other servers that these tables call supported exist, and the
+//! defaults in the tables are those of the settings.
 
 use crate::{manual, options, options_of_servers};
 use std::collections::BTreeMap;
@@ -27,7 +27,8 @@ fn rows(page: &str, heading: &str) -> Vec<Row> {
     found
 }
 
-/// The option of the row, or its equivalent: `either` and `the same` are all options of the row.
+/// Returns the options of Oribi in a row. If the row says `either` or `the same` there, these are all options of other servers
+/// in the row; if it says `those of SERVER`, these are the options of that server.
 fn taken(row: &Row, servers: &[&str], ours: &str) -> Vec<String> {
     let of = |column: &str| options(&row[column]).map(str::to_owned).collect::<Vec<_>>();
     match row[ours].as_str() {

@@ -8,10 +8,10 @@ const PARTS: [&str; 4] = ["queue", "first", "app", "send"];
 /// The supported letters of strftime.
 const CALENDAR: &str = "%aAbBdeFhHImMprRStTyYzZ";
 
-/// Parses a directive of Apache at the start of `text`, which begins with `%`. Also returns the rest of `text`.
+/// Parses a directive of Apache at the start of `text`, which begins with `%`. Also returns the text after the directive.
 ///
 /// # Errors
-/// The part that is not understood.
+/// The part of the directive that is not understood.
 pub(super) fn directive(text: &str) -> Result<(Found, &str), String> {
     let (statuses, text) = statuses(&text[1..])?;
     // In Apache these signs choose between the first and the last of several internal requests. This server has only one.
@@ -93,7 +93,7 @@ fn with_argument(letter: char, argument: &str) -> Result<Item, String> {
     })
 }
 
-/// Parses the choice between the server's port and the client's.
+/// Parses the argument of `%{...}p`: the port of the server or the port of the client.
 fn port(whose: &str) -> Result<Item, String> {
     match whose {
         "canonical" | "local" => Ok(Item::ServerPort),
@@ -102,7 +102,7 @@ fn port(whose: &str) -> Result<Item, String> {
     }
 }
 
-/// Parses the choice between the id of the process that writes the line and that of the thread.
+/// Parses the argument of `%{...}P`: the id of the process or of the thread that writes the line.
 fn process(which: &str) -> Result<Item, String> {
     match which {
         "pid" => Ok(Item::Process),
@@ -112,8 +112,8 @@ fn process(which: &str) -> Result<Item, String> {
     }
 }
 
-/// A variable of the environment that apps get (RFC 3875, section 4.1), if the server computes it from data that the log
-/// has. `None` otherwise.
+/// Returns the item for a variable of the environment that apps get (RFC 3875, section 4.1). `None` if the log does not have
+/// the value of the variable.
 fn variable(name: &str) -> Option<Result<Item, String>> {
     Some(Ok(match name {
         "CONTENT_LENGTH" | "CONTENT_TYPE" => Item::RequestField(name.to_ascii_lowercase().replace('_', "-").into_bytes()),
@@ -217,10 +217,10 @@ fn field_name(text: &str) -> Result<Vec<u8>, String> {
     Ok(text.to_ascii_lowercase().into_bytes())
 }
 
-/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Also returns the rest of `text`.
+/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Also returns the text after the directive.
 ///
 /// # Errors
-/// The part that is not understood.
+/// The part of the directive that is not understood.
 pub(super) fn named(text: &str) -> Result<(Found, &str), String> {
     let (name, rest) = text[2..].split_once(')').ok_or("there is no ) after the (")?;
     let item = match name {

@@ -83,8 +83,8 @@ fn directory(text: &str) -> Result<String, String> {
 fn email(text: &str) -> Result<String, String> {
     let text = text.trim();
     let is_address = text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
-    // The address becomes a part of a URL (RFC 6068), which may have neither several addresses nor fields for a mail (RFC
-    // 8555, section 7.3).
+    // The address becomes a part of a `mailto` URL (RFC 6068). RFC 8555, section 7.3, allows only one address in the URL, and
+    // no other fields of a mail.
     if is_address && text.bytes().all(|byte| byte.is_ascii_graphic() && !b",?&%:<>".contains(&byte)) {
         Ok(text.to_owned())
     } else {

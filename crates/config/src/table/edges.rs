@@ -5,9 +5,10 @@ use super::super::sandbox::{sandbox_choice, show_sandbox};
 use super::super::setting::{Section, Setting};
 use super::super::value::{account, boolean, deadline, edge_choice, show_duration, show_edge_choice, show_switch, small_count};
 
-/// The most requests that may wait: a pool has at most 65,535 slots, and some of them are for requests that workers answer.
+/// The most requests that may wait. A pool has at most 65,535 slots, and some of them hold the requests that workers are
+/// answering.
 const QUEUED: u32 = 32_768;
-/// The most edges: each watches every worker, and one can serve several workers on fast processors.
+/// The most edges. Each edge watches every worker, and one edge can serve several workers on fast processors.
 const MOST_EDGES: u32 = 64;
 
 pub(super) const EDGE: Setting = Setting::new(

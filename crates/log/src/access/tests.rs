@@ -7,7 +7,7 @@ use oribi_host::Endpoint;
 use oribi_message::{FieldLayout, HeadLayout, RequestHead, Span, Version};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A head with arbitrary parts: hostile ones need not have passed a parser.
+/// A head with arbitrary parts, which also stands for hostile heads that no parser would accept.
 struct Head {
     bytes: Vec<u8>,
     layout: HeadLayout,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The end of a conversation for the client.
+/// The way in which a connection ended for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// An orderly end: everything that was sent has arrived.
@@ -27,7 +27,8 @@ pub struct Response {
 }
 
 impl Answer {
-    /// The responses. None of the requests may have been HEAD, and the last response must be complete.
+    /// Returns the responses in the received bytes. None of the requests may have been HEAD, and the last response must be
+    /// complete.
     #[track_caller]
     pub fn responses(&self) -> Vec<Response> {
         let mut responses = Vec::new();

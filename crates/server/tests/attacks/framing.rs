@@ -4,7 +4,8 @@ use crate::client::{Ending, LAST, SMUGGLED, printable};
 use crate::servers::{Server, echo, on_both};
 use oribi_server::config::Settings;
 
-/// The request is refused with this status, the connection is closed in an orderly way, and nothing after the request is read.
+/// Sends `request`, cut in two at several places, and another request after it. The server must refuse the first with `status`,
+/// close the connection in an orderly way, and not answer the second.
 #[track_caller]
 pub fn assert_refused(server: &mut dyn Server, request: &[u8], status: u16) {
     let with_more = [request, SMUGGLED].concat();
@@ -17,7 +18,8 @@ pub fn assert_refused(server: &mut dyn Server, request: &[u8], status: u16) {
     }
 }
 
-/// The request gets this response, and the next one is also answered.
+/// Sends `request`, cut in two at several places, and another request after it. The server must answer the first with `body`,
+/// and also answer the second.
 #[track_caller]
 pub fn assert_answered(server: &mut dyn Server, request: &[u8], body: &str) {
     let with_more = [request, LAST].concat();

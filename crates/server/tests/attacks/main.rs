@@ -1,5 +1,5 @@
-//! Attacks that have broken other servers of this kind, tried on a whole server: in the simulation, and on a real lane over
-//! TCP.
+//! Attacks that have broken other servers of this kind, tried on whole servers: on one in the simulation, and on a real lane
+//! over TCP.
 
 mod client;
 mod framing;

@@ -61,8 +61,8 @@ fn names_that_collide_in_somebodys_hash_are_names() {
 fn ten_thousand_requests_in_one_packet_are_all_answered() {
     on_both(&Settings::default(), echo, |server| {
         let requests: String = (0..10_000).map(|number| format!("GET /{number} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
-        // A client that only sends would reach the bound for output that waits for it; this one has read by then, or the
-        // kernel has.
+        // If a client only sends, its responses reach the limit for waiting output. This client sends the rest only when its
+        // first half has been sent, and the kernel takes the responses meanwhile.
         let (first, rest) = requests.split_at(requests.len() / 2);
         let answer = server.talk(&[first.as_bytes(), rest.as_bytes(), LAST]);
         let responses = answer.responses();

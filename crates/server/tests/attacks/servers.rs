@@ -22,7 +22,7 @@ pub type App = fn(&Request<'_>, Reply<'_>);
 
 /// A server under attack.
 pub trait Server {
-    /// Sends the pieces one after the other on a new connection and reads until the server ends it.
+    /// Sends the pieces one after the other on a new connection, and reads until the server ends the connection.
     fn talk(&mut self, pieces: &[&[u8]]) -> Answer;
 }
 
@@ -188,7 +188,7 @@ impl Real {
         stream
     }
 
-    /// The number of its connections.
+    /// Returns the number of the lane's connections.
     pub fn connections(&self) -> u32 {
         self.slot.connections.load(std::sync::atomic::Ordering::Relaxed)
     }

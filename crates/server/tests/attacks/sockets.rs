@@ -18,7 +18,7 @@ fn settings(model: Model) -> Settings {
     Settings { io: IoModel::Chosen(model), ..Settings::default() }
 }
 
-/// Hijacks the socket, reports that, and echoes the input until the client ends.
+/// For /chat: hijacks the socket, sends a 101 on it, and echoes the input until the client ends its side.
 fn chat(request: &Request<'_>, reply: Reply<'_>) {
     if request.head.target() != b"/chat" {
         let _ = reply.send(ResponseHead { status: 200, fields: &[] }, &[b"hello"]);
@@ -88,7 +88,7 @@ fn the_socket_is_the_apps_alone_while_the_server_goes_on_and_stops() {
 static HOLDS: AtomicBool = AtomicBool::new(false);
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 
-/// Keeps its lane busy for the requested time.
+/// Keeps the lane busy as long as [`HOLDS`] is set.
 fn hold(_: &Request<'_>, reply: Reply<'_>) {
     IS_HELD.store(true, SeqCst);
     while HOLDS.load(SeqCst) {

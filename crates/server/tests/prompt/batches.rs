@@ -6,7 +6,7 @@ use oribi_io::Client;
 use oribi_server::config::Settings;
 use std::time::Duration;
 
-/// `count` clients whose requests have all arrived when the server receives.
+/// Returns `count` clients that have each sent a request; the server has not received any of the requests yet.
 fn ask_all(server: &Server, count: usize) -> Vec<Client> {
     let clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     for client in &clients {
@@ -15,7 +15,7 @@ fn ask_all(server: &Server, count: usize) -> Vec<Client> {
     clients
 }
 
-/// Clients whose connections the server already knows.
+/// Returns `count` clients that have been answered once, and have each sent another request.
 fn ask_again(server: &mut Server, count: usize) -> Vec<Client> {
     let clients = ask_all(server, count);
     server.run();

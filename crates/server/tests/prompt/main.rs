@@ -1,5 +1,5 @@
-//! The scenarios again, with an engine that expects answers at once and therefore takes short cuts. No client may notice
-//! them, in whichever way the host answers. The short cuts themselves are also tested.
+//! Runs the scenarios again, with an engine that expects answers at once and therefore takes short cuts. However the host
+//! answers, no client may notice the short cuts. The short cuts themselves are also tested.
 
 #[path = "../scenarios/main.rs"]
 mod scenarios;

@@ -17,7 +17,8 @@ fn head() -> ResponseHead<'static> {
     ResponseHead { status: 200, fields: FIELDS }
 }
 
-/// Sends the same bytes in one of all possible ways, chosen by the path of the request.
+/// Sends the same bytes in a way that the path of the request chooses: whole, byte by byte, in pieces, or in two parts that are
+/// cut at a place.
 fn send(request: &Request<'_>, reply: Reply<'_>) -> Result<(), ReplyError> {
     let framed = FRAMED;
     match request.head.path() {

@@ -212,13 +212,13 @@ fn without_a_place_for_large_content_it_is_a_507() {
     assert_eq!(read_only(&server.exchange(&client, &post("/", &pattern(40_000)))).status, 200);
 }
 
-/// The name of a test below, which differs between the two programs that have it.
+/// Returns the full name of the test `test`. Two programs have the tests of this file, under different names.
 fn named(test: &str) -> String {
     let (_, module) = module_path!().split_once("::").expect("a module of a crate");
     format!("{module}::{test}")
 }
 
-/// Set in the process whose files may not grow.
+/// The environment variable that is set in the process whose files may not grow.
 const SMALL_FILES: &str = "ORIBI_TEST_SMALL_FILES";
 
 #[test]

@@ -18,7 +18,8 @@ fn settings() -> Settings {
     settings
 }
 
-/// A client that still sends gets the response, and the server waits for its end; this client then ends its side.
+/// Checks that a client that has not finished its request gets a response with `status`. The server ends its side and waits
+/// until the client ends its own; then it closes the connection.
 #[track_caller]
 fn assert_refused(server: &mut Server, client: &Client, status: u16) {
     let response = read_only(&client.received());

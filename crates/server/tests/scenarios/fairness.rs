@@ -21,7 +21,7 @@ fn server(settings: Settings) -> (Server, TargetLog) {
     (server, seen)
 }
 
-/// A client that sends more whenever the server has received something.
+/// Lets `client` send `bytes` whenever the server is about to wait, until the returned flag is cleared.
 fn flood(server: &Server, client: &Client, bytes: &'static [u8]) -> Rc<Cell<bool>> {
     let on = Rc::new(Cell::new(true));
     let (flag, wire) = (on.clone(), client.clone());

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const MOMENT: Duration = Duration::from_millis(1);
 
-/// More exchanges and wake-ups than any scenario needs between two events of its world.
+/// More exchanges and wake-ups than any scenario needs until its server has nothing to do.
 const MANY: usize = 2_000_000;
 
 type Act = Rc<RefCell<Option<Box<dyn FnMut()>>>>;
@@ -34,12 +34,12 @@ pub struct Server {
     app: App,
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
-    /// The action of the world, once for each time that the server would sleep while the app is held.
+    /// The action of the simulated world. It is called each time that the server would sleep.
     meanwhile: Act,
 }
 
 impl Server {
-    /// The clients' protocol is HTTP, or the one of `settings`.
+    /// Creates a server for clients of `settings.protocol`, HTTP by default.
     pub fn new(settings: Settings, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
         let listeners = match settings.protocol {
             Protocol::Http if settings.proxy_protocol == ProxyProtocol::Off => listeners(),
@@ -100,7 +100,7 @@ impl Server {
         panic!("the server never rests");
     }
 
-    /// Answers the next request; `false` if the server was woken or has nothing to do.
+    /// Answers the next request. Returns `false` if there was none, because the server was woken or has nothing to do.
     pub fn run_one(&mut self) -> bool {
         let next = self.lane.source().next_exchange().expect("this backend cannot fail");
         let Some(exchange) = next else {
@@ -112,7 +112,8 @@ impl Server {
         true
     }
 
-    /// Sets the action of the world for each time that the server would sleep while an app is held by a slow client.
+    /// Sets an action of the simulated world. It is called each time that the server would sleep, for example while an app
+    /// waits for a slow client.
     pub fn meanwhile(&mut self, act: impl FnMut() + 'static) {
         self.meanwhile.replace(Some(Box::new(act)));
     }
@@ -121,7 +122,7 @@ impl Server {
         self.meanwhile.replace(None);
     }
 
-    /// Advances the time like a kernel: the server wakes up at its timeouts. Returns the number of times that it did.
+    /// Advances the time as a kernel does: the server wakes up at each of its timeouts. Returns the number of these wake-ups.
     #[track_caller]
     pub fn advance(&mut self, mut time: Duration) -> usize {
         self.run();

@@ -199,7 +199,7 @@ fn a_client_that_reads_slowly_may_ask_whether_the_server_is_there() {
     frames.read(&client);
     assert_eq!(frames.of(PING)[0].content, b"are you?");
     assert_eq!((frames.content(1).0.len(), frames.content(1).1), (200_000, true));
-    // The server does not listen for ever to a client that only sends requests and reads nothing: it drops the connection
+    // A client that only sends and reads nothing cannot make the server answer PINGs for ever: the server drops the connection
     // before much output waits.
     client.set_window(0);
     for _ in 0..2500 {

@@ -7,7 +7,8 @@ use oribi_server::config::Settings;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The refusal of a request, after which the connection ends in an orderly way even if the client still sends.
+/// Checks that a request was refused with `status`, and that the connection then ends in an orderly way, although the client
+/// still sends.
 #[track_caller]
 fn assert_refused(server: &mut Server, client: &Client, status: u16) {
     let response = read_only(&client.received());

@@ -1,5 +1,5 @@
-//! Whole servers on the simulated backend: engine, machine and lane against clients made of byte queues, in virtual time.
-//! `tests/prompt` runs all of them a second time.
+//! Tests of whole servers on the simulated backend: engine, machine and lane serve clients that consist of byte queues, in
+//! virtual time. `tests/prompt` runs all of them a second time.
 
 pub(crate) mod frames;
 pub(crate) mod harness;

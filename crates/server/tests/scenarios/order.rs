@@ -20,7 +20,7 @@ fn content(way: &str) -> Vec<u8> {
     }
 }
 
-/// Answers in the way that the target names. A postponed answer is sent together with that to the next request.
+/// Answers in the way that the target names.
 fn answer_in_its_way() -> impl FnMut(&Request<'_>, Reply<'_>) {
     move |request, reply| {
         let way = String::from_utf8_lossy(&request.head.target()[1..]).into_owned();
@@ -53,7 +53,7 @@ fn answer_in_its_way() -> impl FnMut(&Request<'_>, Reply<'_>) {
     }
 }
 
-/// All bytes for a client whose socket takes `window` bytes at a time.
+/// Returns all bytes for a client whose socket takes `window` bytes at a time.
 fn read_slowly(server: &mut Server, client: &Client, window: usize) -> Vec<u8> {
     let mut received = client.received();
     loop {
@@ -67,8 +67,9 @@ fn read_slowly(server: &mut Server, client: &Client, window: usize) -> Vec<u8> {
     }
 }
 
-/// Sends one request after the other while the socket takes nothing; `together` in one packet, or each as soon as the server
-/// has handled the previous one. Another client also sends one each time, so that there are batches.
+/// Sends requests for `ways` while the client's socket takes nothing, and checks the responses. With `together`, all requests
+/// are in one packet; otherwise each is sent when the server has handled the one before. Another client sends a request with
+/// each packet, so that there are batches.
 fn ask(ways: &[&str], together: bool) {
     let mut server = Server::standard(answer_in_its_way());
     // An app that streams is held until its client reads.

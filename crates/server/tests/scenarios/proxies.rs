@@ -5,7 +5,7 @@ use crate::response::*;
 use oribi_host::{Reply, Request};
 use oribi_server::config::{Config, Origin, Settings};
 
-/// The settings of a command line, `name=value` each. The peers of these servers are 127.0.0.1.
+/// Returns the settings of a command line of `name=value` texts. The peers of the servers in these tests are 127.0.0.1.
 pub fn settings(command_line: &[&str]) -> Settings {
     let mut config = Config::with(|_| None, 1);
     for pair in command_line {
@@ -117,7 +117,7 @@ fn a_contradiction_is_refused() {
 
 const LINE: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n";
 
-/// The same in version 2, with a value after the addresses.
+/// The same addresses in version 2 of the PROXY protocol, and a value after the addresses.
 const BINARY: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x11\xc0\x00\x02\x07\xc6\x33\x64\x01\x12\x67\x01\xbb\x01\x00\x02h2";
 
 #[test]

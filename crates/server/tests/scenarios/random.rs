@@ -1,5 +1,5 @@
-//! Random clients against a model: for any input in any pieces, and any speed of reading, every byte of every answer is the
-//! one that the model expects.
+//! Compares the answers to random clients with a model. However the input is cut into pieces and however fast the client reads,
+//! each byte of each answer must be the one that the model expects.
 
 use crate::harness::*;
 use crate::response::*;
@@ -27,7 +27,7 @@ impl Random {
         (self.0 >> 11) as usize % bound
     }
 
-    /// Mostly small, sometimes around the sizes at which the server behaves differently.
+    /// Returns a random size: mostly a small one, sometimes one near the sizes at which the server behaves differently.
     fn size(&mut self) -> usize {
         match self.below(10) {
             0..=5 => self.below(40),
@@ -65,7 +65,7 @@ fn app(request: &Request<'_>, reply: Reply<'_>) {
     }
 }
 
-/// A request and the content of its answer.
+/// Returns a random request, the content of the expected answer, and its status.
 fn request(random: &mut Random) -> (Vec<u8>, Vec<u8>, u16) {
     let kind = [b'a', b'p', b'f', b's', b'd'][random.below(5)] as char;
     let size = random.size();

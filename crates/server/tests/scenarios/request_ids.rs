@@ -1,5 +1,5 @@
-//! Each request has exactly one id, for any fields of its client and in any protocol: the same for the app and in the
-//! response.
+//! Each request has exactly one id, whatever fields the client sends and whatever protocol it speaks. The app and the response
+//! get the same id.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -12,8 +12,8 @@ use oribi_server::config::{Protocol, Settings};
 
 const HEX: usize = 32;
 
-/// Answers with the method, the target, the values of all fields of the name, and the content; or in the way that the target
-/// names.
+/// Answers with the method, the target, the values of all fields X-Request-Id and the number of fields X-Other. Some targets
+/// name another way to answer.
 fn tell(request: &Request<'_>, reply: Reply<'_>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let ids = request.head.fields().filter(|(_, name, _)| name.eq_ignore_ascii_case(b"x-request-id"));
@@ -38,7 +38,7 @@ fn server(command_line: &[&str]) -> Server {
     Server::new(settings(command_line), tell)
 }
 
-/// The id in a response, which must be the only one.
+/// Returns the id in a response, which must have exactly one.
 #[track_caller]
 fn said(response: &Response) -> String {
     let lines = response.head.split("\r\n").filter(|line| line.to_ascii_lowercase().starts_with("x-request-id: "));
@@ -162,7 +162,7 @@ fn errors_of_the_server_have_the_id() {
     assert_eq!((response.status, response.field("X-Request-Id")), (400, None));
 }
 
-/// The values of fields with that name in a block of literals.
+/// Returns the values of all fields `x-request-id` in a block of literals.
 fn in_block(block: &[u8]) -> Vec<String> {
     const NAME: &[u8] = b"x-request-id";
     let places = (0..block.len()).filter(|&place| block[place..].starts_with(NAME));

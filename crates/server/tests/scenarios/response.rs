@@ -7,7 +7,7 @@ pub struct Response {
     /// From the status line to the empty line.
     pub head: String,
     pub body: Vec<u8>,
-    /// Whether the end of the content is known without the end of the connection.
+    /// Whether the client knows where the content ends before the connection ends.
     pub framed: bool,
 }
 

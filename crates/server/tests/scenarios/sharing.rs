@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One of `lanes` lanes, of which `idle` others are idle; its app writes more than its clients take at once.
+/// Creates a server with one of `lanes` lanes, of which `idle` others are idle. The app of this lane writes more than its
+/// clients take at once.
 fn server(lanes: usize, idle: u32) -> Server {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
@@ -30,8 +31,9 @@ fn server(lanes: usize, idle: u32) -> Server {
     server
 }
 
-/// Makes the app wait for a client that does not read at first, while others connect: one with the request, one later.
-/// Returns whether the lane accepts connections whenever it waits, and how many of the three it has when the app continues.
+/// Makes the app wait for a client that does not read at first. Meanwhile two other clients connect, the first together with
+/// the request and the second later. Returns whether the lane accepts connections each time it waits, and how many of the three
+/// connections it has when the app continues.
 fn held_up(lanes: usize) -> (Vec<bool>, usize) {
     let mut server = server(lanes, 1);
     let slow = server.connect();

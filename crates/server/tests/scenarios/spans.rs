@@ -19,7 +19,8 @@ const PARENT: [u8; 8] = 0xb7ad_6b71_6920_3331_u64.to_be_bytes();
 /// The start of time in the simulated world, in nanoseconds since 1970.
 const ORIGIN: u64 = 1_795_219_200_000_000_000;
 
-/// The socket for spans belongs to the process: a test that opens one creates its server before another test opens the next.
+/// Each process has one socket for spans. While this lock is held, a test opens the socket and creates the server that sends to
+/// it, so that no other test replaces the socket in between.
 static OPENING: Mutex<()> = Mutex::new(());
 
 /// A server, and the socket at which its spans arrive.

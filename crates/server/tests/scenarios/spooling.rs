@@ -19,7 +19,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// Writes content in pieces, as fast as they are taken.
+/// Writes the content in pieces, each as soon as the server has taken the one before.
 fn streams(_: &Request<'_>, reply: Reply<'_>) {
     let mut writer = reply.start(ok()).expect("the client is there");
     pattern(SIZE).chunks(30_000).for_each(|piece| writer.write(piece).expect("the client is there"));
@@ -123,7 +123,8 @@ fn without_a_file_the_app_waits() {
     }
 }
 
-/// Expects that an app waits when about `in_file` bytes are in the file, and that its client finally gets everything.
+/// Checks that an app must wait when about `in_file` bytes of its response are in the file, and that the client finally gets
+/// all bytes.
 fn waits(settings: Settings, in_file: usize) {
     let written = Rc::new(Cell::new(0));
     let count = written.clone();

@@ -117,8 +117,8 @@ fn a_response_that_has_begun_is_finished() {
     server.lane.source().finish(exchange).expect("the client is there");
     server.run();
     assert_eq!(read_only(&client.received()).text(), "one two");
-    // The response announced a persistent connection, so another request has a moment to arrive, and its response announces
-    // the end.
+    // The response has announced that the connection stays open, so the server waits a moment for another request. The response
+    // to that request would announce the end.
     assert!(!server.finished());
     assert_eq!(server.advance(SECOND), 1);
     assert!(server.finished() && client.saw_end());
@@ -192,8 +192,8 @@ fn stopping_twice_is_stopping() {
     assert!(client.closed() && server.finished());
 }
 
-/// A request may always arrive at the moment in which the server ends an idle connection. Its client must notice that it was
-/// not read: by an end, not by a reset, which may also mean that an answer was lost.
+/// A request may arrive at the moment in which the server ends an idle connection. Its client must be able to see that the
+/// request was not read. So the connection must end in an orderly way: a reset may also mean that an answer was lost.
 #[test]
 fn a_request_that_comes_in_the_moment_of_the_end_meets_no_reset() {
     for stops in [true, false] {
@@ -216,8 +216,8 @@ fn a_request_that_comes_in_the_moment_of_the_end_meets_no_reset() {
     }
 }
 
-/// A server whose app streams to a slow client. While the app is held, its worker gets this command; then the client continues
-/// to read.
+/// Returns a server whose app streams to a slow client. While the app waits, its worker gets `command`; after that the client
+/// continues to read.
 fn held(command: WorkerCommand) -> (Server, oribi_io::Client, Rc<RefCell<Result<(), ReplyError>>>) {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;

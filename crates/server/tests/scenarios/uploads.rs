@@ -21,7 +21,7 @@ fn settings(memory: u64, files: u64) -> Settings {
     settings
 }
 
-/// A request on a separate connection, with content of that size, of which some bytes have been sent.
+/// Begins a request on a new connection, with content of `size` bytes, of which the first `sent` bytes have been sent.
 fn begin(server: &mut Server, size: usize, sent: usize) -> Client {
     let client = server.connect();
     let bytes = post("/", &pattern(size));

@@ -23,8 +23,8 @@ sub prepare_environment () {
         RUBY => $ENV{RUBY} // '/usr/bin/ruby',
         # Tests of processes mostly wait for them, so that more of them can run than there are processors.
         RUST_TEST_THREADS => 2 * $processors,
-        # Always the same workspace, so that cargo builds nothing again: the selected packages decide the features of shared
-        # ones.
+        # Always the same features of the workspace, because the selected packages decide the features of the packages that they
+        # share; otherwise cargo would build these again.
         workspace => '--workspace --features oribi-cli/libevent,liboribi/libevent --locked',
         # The same with Lua 5.4: only what knows Lua is built again.
         lua54 => '--package oribi-lua --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54 --locked',

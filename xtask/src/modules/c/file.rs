@@ -3,7 +3,7 @@
 use crate::modules::tokens::{Token, tokens};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The definitions and uses of a file. Both branches of an `#if` count. Types are left out.
+/// The definitions and uses of names in a file. Both branches of an `#if` count. Types are left out.
 #[derive(Debug, Default)]
 pub struct File {
     /// The functions and variables that other files can use.
@@ -12,15 +12,18 @@ pub struct File {
     pub private: BTreeSet<String>,
     /// The names in the bodies of functions and in initial values, each with its line.
     pub names: Vec<(String, usize)>,
-    /// The names in the body of each private function and of each macro: a header brings these to the files that include it.
+    /// The names in the body of each private function and of each macro. If this file is a header, the files that include it
+    /// use these names.
     pub bodies: BTreeMap<String, BTreeSet<String>>,
     /// The headers that it includes by `#include "name.h"`, each with its line.
     pub includes: Vec<(String, usize)>,
 }
 
 impl File {
+    /// Parses a file of C.
+    ///
     /// # Errors
-    /// Braces that do not match: then it is unknown where a function ends.
+    /// The braces do not match, so the end of a function is unknown.
     pub fn read(source: &str) -> Result<Self, String> {
         let mut file = Self { includes: includes(source), ..Self::default() };
         let (directives, code) = split(&tokens(source));
@@ -34,7 +37,7 @@ impl File {
         Ok(file)
     }
 
-    /// Reads a file of XS, which defines nothing for others.
+    /// Parses a file of XS, which defines nothing for other files.
     pub fn read_xs(source: &str) -> Self {
         let mut file = Self { includes: includes(source), ..Self::default() };
         file.names = names(&split(&tokens(source)).1);

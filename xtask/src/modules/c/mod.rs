@@ -1,7 +1,7 @@
-//! The C files of a host, and their uses of each other: as between modules, there must be no cycle.
+//! The C files of a host, and their uses of each other. As with modules, these uses must not form a cycle.
 //!
-//! `name.h` and `name.c` are one file here. A header without such a file declares things for several: its functions and macros
-//! count as code of the files that use them.
+//! `name.h` and `name.c` count as one file. A header without a `.c` file of the same name belongs to no file: its functions and
+//! macros count as code of the files that use them.
 
 mod file;
 
@@ -15,11 +15,13 @@ use std::path::Path;
 pub struct Files {
     /// By path.
     files: BTreeMap<String, File>,
-    /// The names of the files that have code of their own, without folder and ending.
+    /// The names, without folder and ending, of the files that are not headers.
     sources: BTreeSet<String>,
 }
 
 impl Files {
+    /// Parses the files, given by path and text.
+    ///
     /// # Errors
     /// A file that cannot be parsed.
     pub fn read(texts: impl IntoIterator<Item = (String, String)>) -> Result<Self, String> {
@@ -35,7 +37,7 @@ impl Files {
         Ok(files)
     }
 
-    /// The uses of the files of each other.
+    /// Returns the uses of these files among each other.
     pub fn uses(&self) -> Uses {
         let owners = self.owners();
         let bodies = self.bodies();
@@ -67,7 +69,7 @@ impl Files {
         uses
     }
 
-    /// The files that are compiled, and their own headers.
+    /// Returns the files that are compiled, and the headers that belong to them.
     fn of_sources(&self) -> impl Iterator<Item = (&String, &File)> {
         self.files.iter().filter(|(path, _)| self.sources.contains(&stem(path)))
     }
@@ -90,7 +92,7 @@ impl Files {
         headers.flat_map(|(_, header)| header.bodies.iter().map(|(name, body)| (name.as_str(), body))).collect()
     }
 
-    /// The files whose headers are included by including `header`. Headers from elsewhere are not followed.
+    /// Returns the files to which `header` and the headers that it includes belong. Headers from elsewhere are not followed.
     fn sources_behind(&self, header: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::from([header]);
@@ -107,7 +109,8 @@ impl Files {
     }
 }
 
-/// The names that are used by calling `name`, if it is a function or macro with a body in `bodies`.
+/// Returns the names that a call of `name` uses, directly or indirectly, if `name` is a function or macro with a body in
+/// `bodies`.
 fn reached<'a>(bodies: &BTreeMap<&'a str, &'a BTreeSet<String>>, name: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&BTreeSet<String>> = bodies.get(name).copied().into_iter().collect();

@@ -26,7 +26,7 @@ pub fn part(model: &Model, controls: &Controls, width: usize, room: usize) -> Ve
     lines(model, controls, width).into_iter().skip(controls.lines_above).take(room).collect()
 }
 
-/// Wraps a text, because the end of a frame is its most important part.
+/// Wraps a text instead of cutting it, because the end of a frame is its most important part.
 fn wrapped(text: &str, style: Style, width: usize) -> Vec<StyledLine> {
     let letters: Vec<char> = text.chars().collect();
     letters.chunks(width.max(1)).map(|part| StyledLine::of(part.iter().collect::<String>(), style)).collect()

@@ -6,7 +6,7 @@ use crate::top::picture::Style;
 use crate::top::snapshot::Request;
 use crate::top::table::{Column, Row};
 
-/// Columns that can be sorted are in the order of their keys.
+/// The columns of the table of processes. The columns by which rows can be sorted are in the order of the sort keys.
 pub const PROCESSES: [Column; 13] = [
     Column::left("PROCESS", 9, 9),
     Column::right("PID", 6, 6),

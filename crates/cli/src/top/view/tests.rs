@@ -11,7 +11,7 @@ use oribi_control_api::{
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The responses of a server with this number of workers, the first two of which are busy; it has counted for `seconds`.
+/// Returns the responses of a server with this number of workers, after `seconds`. The first two workers are busy.
 fn answers(seconds: u64, workers: usize, target: &str) -> (Status, Processes, Answer<Requests>) {
     let counts = [
         ("responses_2xx", seconds * 1000),
