@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// Writes a number with these digits. What is no number of JSON, such as `NaN`, is written as null.
+/// Writes a number with these digits. Writes null for a text that is no number of JSON, such as `NaN`.
 pub(crate) fn number<S: Serializer>(digits: &str, serializer: S) -> Result<S::Ok, S::Error> {
     if !digits.ends_with(|last: char| last.is_ascii_digit()) {
         return serializer.serialize_unit();
