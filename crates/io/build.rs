@@ -1,6 +1,6 @@
-//! Finds the system's libevent if the feature asks for it: the shared library, because objects in a static archive do not
-//! always fit into language extensions, which also contain this crate. The extensions name libevent themselves when they are
-//! linked.
+//! Links the system's libevent if the feature `libevent` is on. It links the shared library: this crate is also part of
+//! language extensions, and the objects of a static archive cannot always be linked into those. The build scripts of the
+//! extensions name libevent again for the linker.
 
 use std::process::Command;
 

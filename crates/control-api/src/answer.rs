@@ -79,7 +79,7 @@ impl<T: Serialize> Serialize for Answer<T> {
 }
 
 impl<T: DeserializeOwned + Default> Answer<T> {
-    /// Parses a line, with or without its end. JSON that is no answer counts as a failure without a reason.
+    /// Parses a line, with or without a line end. JSON that is not an answer counts as a failure without a reason.
     ///
     /// # Errors
     /// The line is not JSON.

@@ -48,7 +48,7 @@ pub struct WorkerBacktrace {
     pub more: usize,
 }
 
-/// A thread: what the kernel knows of it, and the backtrace of its app. All texts are escaped.
+/// A thread: its state in the kernel, and the backtrace of its app. All texts are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadBacktrace {
@@ -70,7 +70,7 @@ pub struct ThreadBacktrace {
     /// The request that it answers; empty if unknown.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub request: String,
-    /// The frames, the innermost first; `None` if it has not answered, or runs no app.
+    /// The frames, the innermost first; `None` if the thread has sent no backtrace, or runs no app.
     #[serde(deserialize_with = "elements_if_any", skip_serializing_if = "Option::is_none")]
     pub frames: Option<Vec<String>>,
     /// The number of omitted frames; `None` without frames.

@@ -6,7 +6,8 @@ use serde_json::Serializer;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 use std::io::{self, Write};
 
-/// Returns a value as JSON, without line ends. `null` if it has a map whose keys are not texts; no type of this crate has one.
+/// Returns a value as JSON, without line ends. Returns `null` for a value with a map whose keys are not texts; no type of this
+/// crate has such a map.
 #[must_use]
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut bytes = Vec::new();
@@ -26,12 +27,13 @@ impl Formatter for Harmless {
         if fraction < 3 { write!(writer, "{value:.3}") } else { writer.write_all(digits.as_bytes()) }
     }
 
-    /// Writes text in which only characters beyond those of `write_char_escape` need escapes.
+    /// Writes a part of a text without the characters that `write_char_escape` writes. Other characters that are not plain are
+    /// escaped here.
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;
         while let Some((index, character)) = rest.char_indices().find(|(_, character)| !is_plain(*character)) {
             writer.write_all(&rest.as_bytes()[..index])?;
-            // None of them is beyond U+FFFF.
+            // All characters that are not plain are below U+10000, so four digits suffice.
             write!(writer, "\\u{:04x}", u32::from(character))?;
             rest = &rest[index + character.len_utf8()..];
         }
@@ -48,8 +50,8 @@ impl Formatter for Harmless {
     }
 }
 
-/// Whether a character is neither a control character, nor the end of a line, nor one that changes the direction of text
-/// (Unicode Standard Annex 9).
+/// Whether a character is neither a control character, nor the end of a line, nor a character that changes the direction of
+/// text (Unicode Standard Annex 9).
 fn is_plain(character: char) -> bool {
     match character {
         ' '..='~' => true,

@@ -1,8 +1,8 @@
 //! The messages of the control socket: orders of clients, and the answers of a server.
 //!
 //! An order is a line of words, an answer a line of JSON. The server writes answers with [`Answer::to_json`]; `oribi ctl` and
-//! `oribi top` read them with [`Answer::parse`]. Programs of one version talk to servers of another: what an answer does not
-//! have, or has with another type, is read as zero, empty or `None`, and what is unknown is ignored.
+//! `oribi top` read them with [`Answer::parse`]. Programs of one version talk to servers of another. So a field that is
+//! missing, or that has another type, is read as zero, empty or `None`, and unknown fields are ignored.
 #![forbid(unsafe_code)]
 
 mod answer;

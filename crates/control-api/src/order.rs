@@ -26,7 +26,8 @@ pub enum Order {
     Scale {
         /// The number of workers, at least 1.
         workers: usize,
-        /// Whether the answer comes when they are ready and no others are left, rather than at once.
+        /// Whether the answer comes only when these workers are ready and no other workers are left. If false, the answer comes
+        /// at once.
         waits: bool,
     },
     /// Reopen the log files.

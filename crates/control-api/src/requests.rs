@@ -45,8 +45,8 @@ pub struct Request {
     /// The time since its app began or last made progress; `None` if no app has it.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Seconds>,
-    /// The time after which it leaves the queue, or after which its app is interrupted or its worker stopped; `None` without a
-    /// limit.
+    /// The time that is left until the request leaves the queue, or until its app is interrupted or its worker is stopped;
+    /// `None` without a limit.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Seconds>,
     /// The process id of the worker that has taken it; `None` if none has.

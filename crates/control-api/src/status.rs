@@ -84,7 +84,7 @@ pub struct Generation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connections {
-    /// Connections on which a request is being received, or none has been sent yet.
+    /// Connections on which a request is being received, or on which the client has not sent a request yet.
     #[serde(deserialize_with = "or_default")]
     pub reading: u64,
     /// Connections whose request waits for a worker or is being answered.

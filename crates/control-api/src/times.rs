@@ -30,7 +30,7 @@ pub struct Histogram {
     /// The number of times.
     #[serde(deserialize_with = "or_default")]
     pub count: u64,
-    /// Their sum.
+    /// The sum of the times.
     #[serde(deserialize_with = "or_default")]
     pub seconds: Seconds,
     /// The buckets that are not empty, the shortest first.
@@ -38,7 +38,8 @@ pub struct Histogram {
     pub buckets: Vec<Bucket>,
 }
 
-/// The times between the bound of the previous bucket and that of this one. In JSON it is an array of both numbers.
+/// The times up to `bound` that are longer than the bound of the previous bucket. In JSON a bucket is an array of its bound and
+/// its count.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(from = "(Option<f64>, u64)")]
 pub struct Bucket {

@@ -1,4 +1,4 @@
-//! The authorities that may sign the certificates of servers to which this one connects.
+//! The authorities that may sign the certificates of the servers to which the client connects.
 
 use oribi_tls::pem;
 use rustls::pki_types::CertificateDer;
@@ -8,8 +8,8 @@ use std::path::Path;
 const SYSTEMS: [&str; 4] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
 
-/// Reads the certificates of authorities from `file`; `None` for the system's file. `option` names the option for another
-/// file, in messages.
+/// Reads the certificates of authorities from `file`, or from the system's file if it is `None`. `option` is the option by
+/// which users name another file, for messages.
 ///
 /// # Errors
 /// Says which file cannot be used, and why.

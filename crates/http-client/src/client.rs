@@ -13,8 +13,8 @@ use ureq::{Agent, Proxy, ResponseExt as _};
 /// The usual time of a request. ureq keeps its settings of TLS only for requests without a time of their own.
 const USUAL_TIME: Duration = Duration::from_secs(30);
 
-/// A client with its connections. It uses the proxy that the environment names (`HTTPS_PROXY` and the like), and follows no
-/// redirects: a signature is for one URL, and credentials are for one server.
+/// A client with its connections. It uses the proxy that the environment names (`HTTPS_PROXY` and the like). It follows no
+/// redirects, because a signature is for one URL, and credentials are for one server.
 #[derive(Debug)]
 pub struct Client(Agent);
 
@@ -53,8 +53,9 @@ pub struct Response {
 }
 
 impl Client {
-    /// Makes a client that sends nothing in clear text. It accepts servers with a certificate of the authorities in `file`;
-    /// `None` for the system's. `option` names the option for another file, in messages.
+    /// Makes a client that sends nothing in clear text. It accepts only servers with a certificate of the authorities in
+    /// `file`, or in the system's file if that is `None`. `option` is the option by which users name another file, for
+    /// messages.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.
@@ -129,13 +130,13 @@ impl Client {
 }
 
 impl Response {
-    /// The value of the first field with this name; `None` without one, and if it is not a text.
+    /// The value of the first field with this name; `None` if there is none, or if the value is not a text.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.to_str().ok()
     }
 
-    /// The time after which the server wants the next request (Retry-After), from `now` on; `None` if it does not say so.
+    /// The time from `now` after which the server wants the next request; `None` if the response has no valid Retry-After.
     #[must_use]
     pub fn retry_after(&self, now: SystemTime) -> Option<Duration> {
         retry_after(self.field("Retry-After")?, now)

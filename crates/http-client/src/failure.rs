@@ -5,8 +5,8 @@ use std::fmt;
 use std::io;
 use ureq::Error;
 
-/// The reason why there is no response, or not all of one. Formatted, it says so to a user; only the caller knows the remedies,
-/// such as the name of an option.
+/// The reason why there is no response, or not all of a response. The formatted text is for users. It names no remedy, such as
+/// an option, because only the caller knows the remedies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// DNS has no address of the host.
@@ -19,7 +19,7 @@ pub enum Failure {
     ClearText,
     /// The server's certificate is none that the client accepts; the text says why.
     BadCertificate(String),
-    /// All others, as a text that is safe for logs.
+    /// All other reasons, as a text that is safe for logs.
     Other(String),
 }
 
@@ -31,7 +31,7 @@ impl Failure {
             Error::BodyExceedsLimit(_) => Self::TooLarge,
             Error::RequireHttpsOnly(_) => Self::ClearText,
             Error::Rustls(error) => Self::of_tls(error),
-            // rustls's errors come through the sockets.
+            // Errors of rustls come inside the I/O errors of the socket.
             Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
                 Some(error) => Self::of_tls(error),
                 None if error.kind() == io::ErrorKind::ConnectionRefused => {

@@ -1,7 +1,7 @@
-//! An HTTP client for processes that may block: those that order certificates and deliver spans. The protocol is ureq's.
+//! An HTTP client for processes that may block: those that order certificates and deliver spans. ureq implements the protocol.
 //!
-//! A [`Client`] sends a [`Request`] and returns the [`Response`], or the [`Failure`] that its user reads. Servers send texts
-//! that messages quote, so [`printable()`] makes them safe for logs.
+//! A [`Client`] sends a [`Request`] and returns the [`Response`], or the [`Failure`] with the reason for users. Messages quote
+//! texts of servers, so [`printable()`] makes these texts safe for logs.
 #![forbid(unsafe_code)]
 
 mod authorities;

@@ -5,7 +5,7 @@ use oribi_message::is_plain;
 /// The most characters of a foreign text that are kept.
 const LONGEST: usize = 400;
 
-/// The beginning of `text`, in one line and without control characters.
+/// Returns the beginning of `text`, in one line and without control characters.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut letters = text.trim().chars();

@@ -69,7 +69,8 @@ impl Buffers {
 
     /// The bytes that the kernel has put into a buffer that has not been provided again.
     fn received(&self, number: u16, count: usize) -> &[u8] {
-        // SAFETY: there are so many buffers of this size, the kernel has written `count` bytes and is done with this one.
+        // SAFETY: the buffer lies inside the allocation, and the kernel has written `count` bytes into it and does not use it
+        // until it is provided again.
         unsafe { std::slice::from_raw_parts(self.bytes.add(number as usize * BUFFER_BYTES), count.min(BUFFER_BYTES)) }
     }
 }
@@ -91,7 +92,8 @@ struct Server<'a> {
     answers: Answers,
     /// By descriptor or place.
     connections: Vec<Connection>,
-    /// The answers are so large that a socket may not take one at once: then the next answer must wait for it.
+    /// The answers are so large that a socket may not take one at once: then the next answer must wait until the last one has
+    /// been sent.
     large: bool,
 }
 
@@ -161,8 +163,8 @@ impl<'a> Server<'a> {
         if cqueue::more(completion.flags()) { Ok(()) } else { self.accept() }
     }
 
-    /// Arms a receive: a permanent one, or a single one if the connection is closed after the answer, because a permanent one
-    /// would delay the close.
+    /// Arms a receive that stays armed. If the connection is closed after the answer, arms a receive for once, because one that
+    /// stays armed would delay the close.
     fn receive(&mut self, socket: u32) -> io::Result<()> {
         let entry = match (self.options.close, self.options.registered) {
             (false, false) => opcode::RecvMulti::new(Fd(socket as i32), 0).build(),
@@ -228,8 +230,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// A send has completed that reports its completion: a large one, or a failed one, whose broken connection the receive
-    /// finds.
+    /// Handles the completion of a send. Only large sends and failed sends report it; after a failed send, the receive finds
+    /// that the connection is broken.
     fn sent(&mut self, socket: u32, result: i32) -> io::Result<()> {
         let connection = &mut self.connections[socket as usize];
         connection.left = if result > 0 { connection.left.saturating_sub(result as usize) } else { 0 };

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Token(pub u64);
 
 impl Token {
-    /// Tokens from here on are the backend's own (listeners, wake-ups).
+    /// The first value that a caller must not use: tokens from here on are the backend's own (listeners, wake-ups).
     pub const LIMIT: u64 = 1 << 63;
 }
 
@@ -33,7 +33,8 @@ pub enum Event {
         readable: bool,
         /// A send may succeed.
         writable: bool,
-        /// The peer has ended its side or the connection broke: a receive will reach the end even after a short read.
+        /// The peer has ended its side, or the connection broke. The caller should receive until the end, even after a receive
+        /// that was shorter than its buffer.
         ended: bool,
         /// The connection broke, in both directions.
         broken: bool,
@@ -103,10 +104,10 @@ pub trait Backend {
     /// Whether [`Backend::send`] sends when it is called, rather than with the next [`Backend::submit`] or [`Backend::wait`].
     const SENDS_AT_ONCE: bool = true;
 
-    /// Whether the system reports a connection to only one backend if several listen at one socket. Then this backend must
-    /// take the connection or notify the next one: a caller that stops listening calls [`Backend::take_accepted`], and a
-    /// caller that leaves a connection to others while it is busy must wake them. If this is false, the system reports it to
-    /// all of them.
+    /// Whether the system reports a new connection to only one backend if several listen at the same socket. If so, this
+    /// backend must take the connection or the caller must notify another backend. A caller that stops listening calls
+    /// [`Backend::take_accepted`]; a caller that is busy and leaves a connection to other backends must wake them. If this is
+    /// false, the system reports each connection to all backends.
     const TELLS_ONE: bool = false;
 
     /// Whether every end of a connection is reported. If this is false, a break that arrives together with bytes is reported
@@ -126,7 +127,8 @@ pub trait Backend {
     /// The time since the Unix epoch, read at each call.
     fn wall_clock(&self) -> Duration;
 
-    /// Adds a listening, non-blocking socket with the number `listener`, which its events carry.
+    /// Begins to listen at `socket`, which is listening and non-blocking. [`Event::Connection`] reports its connections with
+    /// the number `listener`.
     ///
     /// # Errors
     /// An error of the system.
@@ -154,21 +156,23 @@ pub trait Backend {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Permits the backend to accept up to this many connections from `listener` before [`Backend::accept`] asks for them,
-    /// which may save system calls. Initially none. Such a connection waits for this caller and cannot go to another, so this
-    /// is for callers that are never busy for long. `false` if this backend accepts only when asked, and nothing has changed.
+    /// Permits the backend to accept up to `most` connections from `listener` before [`Backend::accept`] asks for them, which
+    /// may save system calls. Initially it accepts none in advance. A connection accepted in advance waits for this caller and
+    /// cannot go to another process, so permit it only to callers that are never busy for long. Returns whether the backend
+    /// will accept in advance.
     fn accept_ahead(&mut self, _listener: usize, _most: usize) -> bool {
         false
     }
 
-    /// Reports that a process which had accepted in advance from the same listeners may have been killed just now. The kernel
-    /// may report a connection to the leftovers of that process only; so for a second this backend accepts nothing in
-    /// advance.
+    /// Tells the backend that another process, which accepted in advance from the same listeners, may have been killed just
+    /// now. For a moment the kernel may report a connection only to an accept that the dead process has left. So for a second
+    /// this backend accepts nothing in advance.
     fn be_cautious(&mut self) {}
 
-    /// Takes a connection that was accepted in advance, or that may have been reported to this backend only, if there is one.
-    /// A caller that stops accepting from `listener` must call this after [`Backend::unlisten`] until it returns none, so
-    /// that no connection is lost with the backend. A caller that will listen again gets them from [`Backend::accept`] later.
+    /// Takes a connection that was accepted in advance, or that may have been reported to this backend only; [`Accepted::None`]
+    /// if there is none. A caller that stops accepting from `listener` must call this after [`Backend::unlisten`] until it
+    /// returns none, so that no connection is lost with the backend. A caller that will listen again need not:
+    /// [`Backend::accept`] returns such connections later.
     fn take_accepted(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
         Accepted::None
     }
@@ -188,9 +192,9 @@ pub trait Backend {
     /// An error of the system.
     fn open(&mut self, socket: &mut Self::Socket, token: Token) -> io::Result<()>;
 
-    /// Postpones [`Backend::open`]: the socket reports nothing yet, but the caller may try receives and sends; a send that
-    /// finds the socket full opens it as `token`. So a connection that ends with its first answer need not be opened at all.
-    /// `false` if this backend cannot postpone, and nothing has changed.
+    /// Postpones [`Backend::open`]: the socket reports nothing yet, but the caller may already try to receive and to send. A
+    /// send that finds the socket full opens the socket as `token`. So a connection that ends with its first response need not
+    /// be opened at all. Returns `false`, and changes nothing, if this backend cannot postpone.
     fn put_off(&mut self, _socket: &mut Self::Socket, _token: Token) -> bool {
         false
     }
@@ -214,13 +218,13 @@ pub trait Backend {
     /// Sends up to `size` bytes of `file` from `offset` on.
     fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
 
-    /// Sends everything that was given to `send` and closes all sockets that were closed, as [`Backend::wait`] also does.
-    /// Call it before the thread does something else for long.
+    /// Carries out the sends and the closes that this backend has postponed, as [`Backend::wait`] also does. Call it before the
+    /// thread does something else for long.
     fn submit(&mut self) {}
 
     /// Sets whether the peer sees a reset, and never a clean end, if this process dies from now on. A Unix socket has no
-    /// resets. Turn it off before a regular end of the connection: closing would drop the bytes that the peer does not have
-    /// yet.
+    /// resets. Turn this off before a regular end of the connection: otherwise closing would drop the bytes that the peer does
+    /// not have yet.
     fn guard(&mut self, socket: &mut Self::Socket, on: bool);
 
     /// Ends a side of the connection.
@@ -230,9 +234,9 @@ pub trait Backend {
     /// been sent.
     fn close(&mut self, socket: Self::Socket);
 
-    /// Gives the connection to a host that uses the socket itself: returns a second descriptor of it, in blocking mode, and
-    /// the bytes that were received but not taken. From now on nothing about `socket` is reported, except room for a send
-    /// that found none.
+    /// Gives the connection to a host that uses the socket itself: returns a second descriptor of the socket, in blocking mode,
+    /// and the bytes that the backend has received and the caller has not taken. From now on the backend reports nothing about
+    /// `socket`, except room after a send that found the socket full.
     ///
     /// # Errors
     /// An error of the system, the backend has no descriptors, or bytes have not been sent yet.
@@ -281,9 +285,9 @@ pub trait Backend {
     /// An error of the system.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 
-    /// Creates an object that waits for this backend's events while another thread may use the backend itself. It waits for
-    /// everything that the backend was asked to report before its last [`Backend::wait`]. Each backend decides whether
-    /// threads other than its maker may use it.
+    /// Creates an object that waits for this backend's events while another thread may use the backend itself. The object waits
+    /// for everything that the backend was asked to report before its last [`Backend::wait`]. Whether threads may use a backend
+    /// that another thread has created depends on the type of the backend.
     ///
     /// # Errors
     /// An error of the system.
@@ -312,7 +316,7 @@ pub trait KernelBackend: Backend + Sized {
     /// The reason why the system refuses it, and the remedy if there is one.
     fn create(restricted: Restricted) -> io::Result<Self>;
 
-    /// The words for it in the log when a server starts: its name, and details that the system has decided.
+    /// The words for the backend in the log when a server starts: its name, and details that the system has decided.
     fn title(&self) -> String {
         self.name().to_owned()
     }
@@ -323,6 +327,7 @@ pub trait KernelBackend: Backend + Sized {
 pub enum Restricted {
     /// The process is not restricted.
     No,
-    /// The backend itself refuses operations that the sandbox forbids but cannot see.
+    /// The process will enter the sandbox. The backend itself refuses the operations that the sandbox forbids but cannot see,
+    /// because they are not system calls.
     Yes,
 }

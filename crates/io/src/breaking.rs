@@ -1,8 +1,8 @@
 //! Aborts connections of an app, so that an incomplete response does not look whole.
 //!
-//! On TCP this is a reset. If a thread passes on the bytes of an app, the app has one end of a pair of sockets: then it sends
-//! a byte together with a descriptor, which nothing else sends there, as the signal to that thread. A client's Unix socket
-//! has no such signal.
+//! On TCP an abort is a reset. If a thread passes on the bytes of an app, the app has one end of a pair of sockets and the
+//! thread has the other. Then the app aborts by a byte that it sends together with a descriptor, which nothing else sends
+//! there. A client's connection over a Unix socket has no such signal: the client sees a clean end.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, Result};
@@ -18,17 +18,17 @@ use std::time::Duration;
 /// The outcome of receiving from an app at the other end of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The number of bytes; 0 if it sends no more.
+    /// The number of bytes; 0 if the app sends no more.
     Bytes(usize),
-    /// The number of bytes before it aborted.
+    /// The number of bytes before the app aborted.
     Cut(usize),
 }
 
 /// The longest wait for room in a pair: a client that reads nothing must not keep a thread of an app.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
-/// Aborts the connection when its last descriptor is closed, which is up to the caller. Waits for room in a pair, at most
-/// `PATIENCE`.
+/// Makes the connection abort when its last descriptor is closed, which is up to the caller. If a pair of sockets has no room
+/// for the signal, waits for room, at most `PATIENCE`.
 ///
 /// # Errors
 /// The connection has ended already, its client reads nothing ([`Errno::AGAIN`]), or a signal has interrupted the wait
@@ -41,10 +41,10 @@ pub fn break_off(socket: BorrowedFd<'_>) -> Result<()> {
     try_to_break_off(socket)
 }
 
-/// `AGAIN`: bytes sent before fill all the room of a pair.
+/// Does the same without waiting. `AGAIN`: earlier bytes fill all the room of a pair.
 fn try_to_break_off(socket: BorrowedFd<'_>) -> Result<()> {
     if !is_of_pair(socket) {
-        // A Unix socket ignores it.
+        // A Unix socket ignores this option.
         return sockopt::set_socket_linger(socket, Some(Duration::ZERO));
     }
     let descriptor = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -58,10 +58,10 @@ fn try_to_break_off(socket: BorrowedFd<'_>) -> Result<()> {
     sendmsg(socket, &[IoSlice::new(b"!")], &mut control, flags).map(drop)
 }
 
-/// Whether neither end has a name, which is never so for a client's connection.
+/// Whether the socket is one of a pair: neither end has a name. In a client's connection, at least the server's end has a name.
 fn is_of_pair(socket: BorrowedFd<'_>) -> bool {
     let is_empty = |name: Option<&[u8]>| name.is_none_or(<[u8]>::is_empty);
-    // Neither is an empty path a name.
+    // An empty path is no name, either.
     let is_unnamed = |address: SocketAddrAny| {
         let address = SocketAddrUnix::try_from(address);
         address.is_ok_and(|address| is_empty(address.path_bytes()) && is_empty(address.abstract_name()))
@@ -77,10 +77,10 @@ pub fn receive_from_app(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Sen
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    // A process without room for a descriptor sees only that there was one.
+    // If this process cannot have another descriptor, the kernel reports only that there was one.
     let broken = message.flags.contains(ReturnFlags::CTRUNC)
         | control.drain().any(|message| matches!(message, RecvAncillaryMessage::ScmRights(_)));
-    // Bytes after a descriptor are never received together with it.
+    // The last byte is that of the signal: the kernel never returns later bytes together with a descriptor.
     Ok(if broken { Sent::Cut(message.bytes.saturating_sub(1)) } else { Sent::Bytes(message.bytes) })
 }
 

@@ -1,5 +1,5 @@
-//! Waits of less than a millisecond at epoll. The usual call counts whole milliseconds; one of Linux 5.11 counts nanoseconds,
-//! but the safe library uses that one only if it may assume such a kernel.
+//! Waits of less than a millisecond at epoll. epoll_wait(2) counts whole milliseconds. epoll_pwait2(2) of Linux 5.11 counts
+//! nanoseconds, but the safe library (rustix) uses it only if it may assume such a kernel.
 #![allow(unsafe_code)]
 
 use rustix::event::Timespec;
@@ -29,8 +29,8 @@ impl DoorbellWait {
         Ok(Self { epoll, found: Vec::with_capacity(1) })
     }
 
-    /// Waits for this time, which is less than a second, unless the doorbell is rung or was rung since the last wait. A signal
-    /// may end it early.
+    /// Waits for the time `most`, which is less than a second, unless the doorbell is rung meanwhile or was rung since the last
+    /// wait. A signal may end the wait early.
     pub fn wait(&mut self, most: Duration) {
         self.found.clear();
         let timeout = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
@@ -38,11 +38,11 @@ impl DoorbellWait {
     }
 }
 
-/// The system has refused the call: an older kernel, or a filter of system calls.
+/// The system has refused epoll_pwait2(2): an older kernel, or a filter of system calls.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Waits for at most `timeout`, which is less than a second, and appends the events to `found`, as many as it has room for.
-/// If the system cannot do that, waits for whole milliseconds.
+/// Waits for at most `timeout`, which is less than a second, and appends the events to `found`, as many as it has room for. If
+/// the system has only waits of whole milliseconds, rounds the timeout up.
 pub(crate) fn wait(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timespec) -> Result<(), Errno> {
     if !REFUSED.load(Relaxed) {
         match wait_precisely(epoll, found, timeout) {

@@ -44,13 +44,13 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
     };
 }
 
-/// Sets whether a close of the socket, also by the end of its process, is a reset.
+/// Sets whether closing the socket resets the connection. The end of the process closes the socket, too.
 pub(crate) fn guard(socket: impl AsFd, on: bool) {
     // It fails only on a connection that has already ended.
     let _ = sockopt::set_socket_linger(socket, on.then_some(Duration::ZERO));
 }
 
-/// Returns a second descriptor in blocking mode.
+/// Returns a second descriptor of the socket, in blocking mode.
 pub(crate) fn blocking_copy(socket: impl AsFd) -> io::Result<OwnedFd> {
     let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
     // Both descriptors share the mode. That is safe: all calls here pass DONTWAIT, except sendfile, which is no longer used

@@ -15,8 +15,9 @@ pub(crate) fn wall() -> Duration {
     duration(clock_gettime(ClockId::Realtime))
 }
 
-/// Rounds up: a wait that ended before its deadline would spin until the deadline. Whole milliseconds suit the older system
-/// calls, which every sandbox allows. No deadline is longer than a day.
+/// Rounds a timeout up to whole milliseconds, and limits it to a day: no deadline is longer. A wait that ended before its
+/// deadline would make the loop spin until the deadline. For whole milliseconds the older system calls suffice, which every
+/// sandbox allows.
 pub(crate) fn whole_milliseconds(time: Duration) -> Timespec {
     let time = time.min(Duration::from_secs(86_400));
     // This may make a whole second more.

@@ -50,10 +50,10 @@ fn attach(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<(
     set_option(socket, libc::SO_ATTACH_FILTER, &argument)
 }
 
-/// Sets an option of a socket whose argument has the layout of `T`; pointers in it are good for the length of the call.
+/// Sets an option of a socket. The argument has the type `T`; pointers in it must be valid during the call.
 fn set_option<T>(socket: BorrowedFd<'_>, option: libc::c_int, argument: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as the argument has, and both callers pass the type that their option takes. The
-    // descriptor is borrowed for as long.
+    // SAFETY: the kernel reads as many bytes as the argument has, and both callers pass the type that their option takes, with
+    // valid pointers. The descriptor is borrowed, so it is open during the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

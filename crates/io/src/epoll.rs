@@ -3,7 +3,7 @@
 //! A socket is registered once for input, edge-triggered, so a request costs one receive, one send and its share of an
 //! `epoll_wait`. When a send first finds the socket full, interest in output is added, and stays: edge-triggered, it costs
 //! nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so a connection
-//! wakes few of the workers that share a listener, and none is lost when one of them leaves.
+//! wakes few of the workers that share a listener, and no connection is lost when a worker leaves the listener.
 
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
@@ -27,12 +27,13 @@ const DOORBELL: u64 = u64::MAX - 1;
 pub struct Epoll {
     epoll: OwnedFd,
     batch: Vec<epoll::Event>,
-    /// Listeners that this loop has left, as long as a connection may wait there that was reported to no other loop.
+    /// The numbers of the listeners that this loop has left, until `take_accepted` looks for a connection there: one may wait
+    /// that was reported to no other loop.
     left: Vec<usize>,
     now: Duration,
 }
 
-/// Waits at the same epoll instance.
+/// A waiter at the epoll instance of an [`Epoll`].
 pub struct EpollWaiter {
     epoll: OwnedFd,
     found: Vec<Event>,
@@ -102,7 +103,7 @@ impl Backend for Epoll {
     type Socket = Socket;
     type Waiter = EpollWaiter;
 
-    /// Loops that are awake when a connection arrives also get its event.
+    /// A connection wakes one sleeping loop; loops that are awake when it arrives also get its event.
     const TELLS_ONE: bool = true;
 
     fn name(&self) -> &'static str {
@@ -224,7 +225,7 @@ impl Backend for Epoll {
 
     fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
         let copy = calls::blocking_copy(&socket.descriptor)?;
-        // Closing the socket would not end the registration, because epoll watches the connection, which lives on with the
+        // Closing the descriptor would not end the registration, because epoll watches the connection, which lives on with the
         // copy.
         if socket.opened {
             epoll::delete(&self.epoll, &socket.descriptor)?;

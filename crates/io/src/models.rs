@@ -1,7 +1,7 @@
 //! The I/O models for `--io`: one row for each.
 //!
-//! A row has everything that the rest of the server asks about a model, so that a new one needs its [`KernelBackend`], its
-//! row, and nothing outside this crate.
+//! A row has everything that the rest of the server asks about a model. So a new model needs its [`KernelBackend`], its row,
+//! and nothing outside this crate.
 
 use crate::{KernelBackend, Restricted};
 use std::ffi::c_long;
@@ -22,12 +22,13 @@ struct Row {
     name: &'static str,
     /// Other spellings for `--io`.
     aliases: &'static [&'static str],
-    /// The way to a program that has the model, for the users of one that was built without it: a phrase after which a comma
-    /// may follow.
+    /// How to get a program that has the model, for the users of a program that was built without it: a phrase that a comma may
+    /// follow.
     remedy: &'static str,
     /// Whether one thread may wait for connections while another uses the backend: see [`waiter`](crate::Backend::waiter).
     threads_share: bool,
-    /// System calls that a sandbox must allow for this model only; those that all edges need are elsewhere.
+    /// System calls that only this model needs, and that a sandbox must allow. The calls that all edges need are in
+    /// `sandbox/calls.rs`.
     calls: &'static [c_long],
     /// The same for requests of ioctl(2).
     requests: &'static [u64],
@@ -112,7 +113,7 @@ models! {
         aliases: &[],
         remedy: "",
         threads_share: true,
-        // Its calls are those of wakers and naps, which use epoll beside every model.
+        // epoll's calls are allowed for every model, because wakers and naps use epoll beside every model.
         calls: &[],
         requests: &[],
     }
@@ -122,7 +123,7 @@ models! {
         name: "io_uring",
         aliases: &["io-uring", "uring"],
         remedy: "",
-        // The kernel refuses a ring to other threads than its maker.
+        // The kernel refuses a ring to all threads but the one that made it.
         threads_share: false,
         calls: &[libc::SYS_io_uring_enter],
         requests: &[],
@@ -135,7 +136,7 @@ models! {
         remedy: "build it with `make build`, or with cargo's `--features libevent` (Debian: apt-get install libevent-dev pkgconf)",
         // An event base is waited at by one thread.
         threads_share: false,
-        // `EVENT_NOEPOLL` and `EVENT_NOPOLL` in the environment leave it select(2).
+        // With `EVENT_NOEPOLL` and `EVENT_NOPOLL` in the environment, libevent uses select(2).
         calls: &[
             libc::SYS_pselect6,
             #[cfg(target_arch = "x86_64")]
@@ -165,7 +166,7 @@ impl Model {
         self.row().name
     }
 
-    /// The way to a program that has the model, if this one has not: `build it with ...`.
+    /// How to get a program that has the model: `build it with ...`. `None` if this program has it.
     #[must_use]
     pub fn remedy(self) -> Option<&'static str> {
         (!self.is_built_in()).then(|| self.row().remedy)

@@ -153,8 +153,8 @@ impl World {
         self.0.wake.set(true);
     }
 
-    /// Calls `act` whenever the server would sleep, with the time until it would wake up by itself. The same wait reports the
-    /// effects of `act`.
+    /// Calls `act` whenever the server would sleep, with the time until it would wake up by itself (`None`: never). The same
+    /// wait reports the effects of `act`.
     pub fn when_idle(&self, act: impl FnMut(Option<Duration>) + 'static) {
         self.0.when_idle.set(act);
     }
@@ -234,7 +234,7 @@ impl World {
 }
 
 impl Client {
-    /// Sends bytes to the server. If the server has closed the connection, they break it.
+    /// Sends bytes to the server. If the server has closed the connection, the bytes break it.
     pub fn send(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| {
             if wire.server_closed {

@@ -35,7 +35,7 @@ fn says_so_and_goes_on(mut backend: impl Backend) {
     let address = listener.local_addr().expect("it is bound");
     let far = TcpStream::connect(address).expect("the queue has room");
     let before = getrlimit(Resource::Nofile);
-    // The next free number is beyond the limit.
+    // The next free descriptor is beyond the limit.
     let next = std::fs::File::open("/dev/null").expect("it is there").as_raw_fd();
     setrlimit(Resource::Nofile, Rlimit { current: Some(next as u64), ..before }).expect("lowering is allowed");
     told_of_a_connection(&mut backend);

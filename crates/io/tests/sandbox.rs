@@ -209,7 +209,7 @@ fn main() {
     }
 }
 
-/// In a child: makes the attempt, and returns the number of its error.
+/// Makes the attempt with this number, in a child, and returns the exit status: 0, or the number of the error.
 fn attempt(number: usize) -> i32 {
     let variable = |name| std::env::var(name).expect("the parent has set it");
     let place = PathBuf::from(variable(PLACE));
@@ -258,7 +258,7 @@ fn try_everything() -> ! {
             }
             end(command.status().expect("it starts"))
         };
-        // Inside first: outside, some of them change the files.
+        // Inside first: outside, some attempts change the files.
         let (inside, outside) = (child(true), child(false));
         let well = inside == *expected && outside == Success;
         println!("test {name} ... {}", if well { "ok" } else { "FAILED" });

@@ -99,7 +99,8 @@ fn whoever_stops_listening_gets_all_that_was_accepted_ahead_and_nobody_else() {
         }
         backend.unlisten(0, listener.as_fd()).expect("it was listened on");
         for far in &mut early {
-            // The ring has taken it, or it would be lost to all other waiters: the kernel has reported it only to the ring.
+            // The ring must have taken the connection: the kernel has reported it only to the ring, so all other waiters would
+            // miss it.
             let accepted = backend.take_accepted(0, listener.as_fd());
             answer(&mut backend, accepted, far);
         }
@@ -209,7 +210,7 @@ fn a_client_that_resets_while_its_answer_is_in_the_ring_costs_no_descriptor() {
         backend.submit();
     }
     look(&mut backend);
-    // Other tests of this file also have some open.
+    // Other tests of this file also have some descriptors open.
     assert!(open() < before + 300, "{} descriptors are open", open());
 }
 

@@ -1,7 +1,7 @@
 //! The socket over which processes that answer requests send spans to the process that exports them.
 //!
 //! The socket belongs to the process, like its standard error: it is opened once, before other processes are forked. The
-//! exporting process may be replaced meanwhile; its successor reads the spans that it left unread. Senders never wait: spans
+//! exporting process may be replaced meanwhile; the next one reads the spans that were left unread. Senders never wait: spans
 //! that do not fit into the socket are lost.
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};

@@ -1,10 +1,10 @@
-//! Finds TCP handshakes in progress: the kernel has answered the client, but the client's acknowledgement has not arrived.
-//! Such a connection cannot be accepted yet, and closing the listener now would reset it.
+//! Finds TCP handshakes in progress: the kernel has answered the client, but the client's acknowledgement has not arrived. Such
+//! a connection cannot be accepted yet, and closing the listener now would reset the connection.
 //!
-//! No option of a listening socket reports them. The kernel keeps them in one table with all connections, and returns those
-//! of a port over netlink: sock_diag(7), which needs no privilege. The same table as text, in `/proc/net`, costs some thirty
-//! times as much with many connections (100,000: 280 ms instead of 19), and is the fallback without netlink, as under a
-//! seccomp filter or `RestrictAddressFamilies=`.
+//! No option of a listening socket reports such handshakes. The kernel keeps them in one table with all connections, and
+//! returns those of a port over netlink: sock_diag(7), which needs no privilege. The same table as text, in `/proc/net`, takes
+//! much longer with many connections (100,000: 280 ms instead of 19 ms). It is the fallback without netlink, as under a seccomp
+//! filter or `RestrictAddressFamilies=`.
 
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -14,7 +14,7 @@ use std::fs;
 /// SYN-RECEIVED, one of the states in the kernel's `tcp_states.h`.
 const SYN_RECEIVED: u8 = 3;
 
-/// Whether a handshake is in progress at one of `ports`. Returns false if the kernel does not report it.
+/// Whether a handshake is in progress at one of `ports`. `false` if the kernel does not say.
 pub(super) fn begun(ports: &[u16]) -> bool {
     // An IPv4 client at a socket for both families appears in the IPv6 table.
     let families = [AddressFamily::INET, AddressFamily::INET6];
@@ -25,7 +25,8 @@ pub(super) fn begun(ports: &[u16]) -> bool {
     })
 }
 
-/// Asks the kernel. The answer is available once the question has been sent, and its first message suffices.
+/// Asks the kernel whether a handshake is in progress at `port`. The answer is available once the question has been sent, and
+/// the first message of the answer suffices.
 fn begun_at(family: AddressFamily, port: u16) -> Result<bool, Errno> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     sendto(&socket, &question(family, port), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;

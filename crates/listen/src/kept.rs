@@ -37,12 +37,12 @@ impl Kept {
         Some(self.0.swap_remove(place).1)
     }
 
-    /// Closes the remaining sockets, in all processes that share them, and returns their names: clients that connect there
-    /// are refused from now on.
+    /// Closes the remaining sockets, in all processes that share them, and returns their names. A socket is closed when its
+    /// name is taken from the iterator: clients that connect there are refused from then on.
     pub fn close_others(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(name, socket)| {
-            // Needed because the inherited descriptor stays open beside this copy. It fails for a socket that does not
-            // listen, which is harmless.
+            // Closing this copy is not enough, because the inherited descriptor stays open. The call fails for a socket that
+            // does not listen, which is harmless.
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read);
             name
         })

@@ -38,7 +38,7 @@ pub struct Listener {
     pub server_port: String,
     /// Whether it is a Unix socket.
     pub unix: bool,
-    /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then the server must not
+    /// Whether the parent program opened the socket and keeps it open, perhaps for the next server. Then this server must not
     /// refuse clients that connect while it stops.
     pub lent: bool,
     /// The certificate settings of an encrypted listener; `None` without encryption.
@@ -59,7 +59,7 @@ struct SocketFile {
     inode: u64,
 }
 
-/// Whether another server may accept connections from one of these before or after this one.
+/// Whether one of these listeners is lent, so that another server may accept connections from it before or after this one.
 pub fn is_any_lent(listeners: &[Listener]) -> bool {
     listeners.iter().any(|listener| listener.lent)
 }
@@ -75,7 +75,7 @@ impl Listener {
     /// the protocol of its clients, which the socket does not show.
     ///
     /// # Errors
-    /// The descriptor is not a listening stream socket.
+    /// The descriptor is not a listening stream socket, or the operating system refused a call.
     pub fn adopted(socket: OwnedFd, host: &str, protocol: Protocol) -> Result<Self, String> {
         match sockopt::socket_acceptconn(&socket) {
             Ok(true) => {}
@@ -121,7 +121,7 @@ impl Listener {
         self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
     }
 
-    /// Makes the listener speak TLS.
+    /// Makes this an encrypted listener with these certificate settings. [`super::secure()`] reads the certificates later.
     pub fn encrypt(&mut self, offer: Offer) {
         if let Some(rest) = self.display.strip_prefix("http://") {
             self.display = format!("https://{rest}");
@@ -129,7 +129,7 @@ impl Listener {
         self.offer = Some(offer);
     }
 
-    /// Returns all sockets, the first one first.
+    /// Returns all sockets: `socket`, then `others`.
     pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
         std::iter::once(&self.socket).chain(&self.others)
     }
@@ -141,8 +141,8 @@ impl Listener {
         matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
     }
 
-    /// Refuses new connections from now on; those that have arrived can still be accepted. Returns false if the kernel does
-    /// not permit it: then connections arrive until the socket is closed.
+    /// Turns new connections away from now on; connections that have arrived can still be accepted. Returns `false` if the
+    /// kernel does not permit it: then connections arrive until the socket is closed. Does nothing for a Unix socket.
     pub fn turn_away(&self) -> bool {
         let turn_away =
             |socket| oribi_io::ignore_new_connections(socket).or_else(|_| oribi_io::refuse_new_connections(socket)).is_ok();
@@ -150,9 +150,9 @@ impl Listener {
         self.unix || self.sockets().all(turn_away)
     }
 
-    /// Removes the socket's file and closes it in all processes that share it. Called at the end of the process that opened
-    /// it. The copy of a child that the app forked without exec must not keep the address in use for the next server. A lent
-    /// listener stays open for the next server.
+    /// Removes the file of the socket, and closes the socket in all processes that share it. The process that opened the socket
+    /// calls this at its end: a copy of the socket in a child that the app forked without exec must not keep the address in use
+    /// for the next server. A lent listener stays open for the next server.
     pub fn end(&mut self) {
         self.remove_file();
         if !self.lent {
@@ -160,10 +160,11 @@ impl Listener {
         }
     }
 
-    /// Closes the socket in all processes that share it: connections are refused from now on, and waiting ones are reset.
+    /// Stops listening, in all processes that share the sockets: new connections are refused from now on, and connections that
+    /// wait are reset. Does nothing for a Unix socket.
     pub fn close(&self) {
         if !self.unix {
-            // It fails if the socket no longer listens, which is harmless.
+            // The call fails if the socket no longer listens, which is harmless.
             for socket in self.sockets() {
                 let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
             }
@@ -226,10 +227,11 @@ impl AsFd for Listener {
     }
 }
 
-/// As [`super::open`], without the encryption; uses the sockets of `kept` for their addresses.
+/// Opens listeners as [`super::open`] does, but reads no certificates. If `kept` has a socket for an address, takes that
+/// socket.
 ///
 /// # Errors
-/// As for [`super::open`].
+/// Those of [`super::open`], except for certificates.
 pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
@@ -330,8 +332,8 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if addresses.is_empty() { Err(format!("cannot listen on {host}: the name has no address")) } else { Ok(addresses) }
 }
 
-/// Opens `addresses` on one port. Leaves out addresses of a family or an interface that this machine lacks, as long as
-/// another one works. Does not open an address again if an earlier listener covers it.
+/// Opens `addresses` on one port. Leaves out addresses of a family or an interface that this machine lacks, as long as another
+/// address works. Also leaves out addresses of listeners in `before`. An error comes with its address.
 fn open_together(
     settings: &Settings,
     (protocol, offer): Speech<'_>,
@@ -386,7 +388,7 @@ fn open_together(
 /// Opens the sockets of one address, and returns them with the address that they are bound to.
 fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
     let count = settings.sockets_of_address();
-    // Sharing is enabled only once the address belongs to this server, so that two servers cannot share it unnoticed.
+    // SO_REUSEPORT is set only after the address belongs to this server, so that two servers cannot share it unnoticed.
     let first = bind_one(address, settings.reuse_port)?;
     let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
     if count > 1 {
@@ -417,9 +419,9 @@ fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Sends small parts of responses without a wait for the acknowledgement of earlier ones. Connections inherit this option,
-/// which saves a call for each. Only a connection that was established before the option was set lacks it, even if it was
-/// not accepted yet.
+/// Makes connections send small parts of responses without waiting for the acknowledgement of earlier parts (TCP_NODELAY).
+/// Connections inherit the option, which saves a call for each connection. Only a connection that was established before the
+/// option was set lacks it, even if the connection is accepted later.
 fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
@@ -458,8 +460,8 @@ fn queue_length(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
-/// Returns SERVER_NAME for requests without Host: the host as the user wrote it, an IPv6 address in brackets, or, for all
-/// interfaces, the name of this machine.
+/// Returns SERVER_NAME for requests without Host: the host as the user wrote it, with brackets around an IPv6 address. For a
+/// socket on all interfaces, this is the name of this machine.
 fn server_name(host: &str, bound: IpAddr) -> String {
     if !bound.is_unspecified() {
         return if host.contains(':') { format!("[{host}]") } else { host.to_owned() };

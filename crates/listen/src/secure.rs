@@ -65,7 +65,7 @@ pub fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), St
     Ok(())
 }
 
-/// Reads the files of encrypted listeners again. Nothing changes if any of them is unusable. Returns whether any listener is
+/// Reads the files of encrypted listeners again. If a file is unusable, no listener changes. Returns whether any listener is
 /// encrypted.
 ///
 /// # Errors
@@ -97,8 +97,8 @@ pub fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
     found
 }
 
-/// Answers authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) from `file`. The first process opens it,
-/// and all serving processes inherit it, because with other rights, or in a sandbox, they could not open it.
+/// Answers authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) from `file`. The first process opens the
+/// file, and all serving processes inherit it: with other rights, or in a sandbox, they could not open it.
 pub fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
     let challenges = Arc::new(Challenges::of(file));
     listeners
@@ -107,7 +107,7 @@ pub fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
         .for_each(|server| server.answer_challenges(challenges.clone()));
 }
 
-/// Returns the file of [`answer_in_handshakes`], for a process that is executed.
+/// Returns the file of [`answer_in_handshakes`], for a process that is executed; `None` if there is none.
 pub fn proof(listeners: &[Listener]) -> Option<&OwnedFd> {
     listeners.iter().find_map(|listener| Some(listener.tls.as_ref()?.challenges()?.file()))
 }
@@ -117,7 +117,7 @@ pub fn proof(listeners: &[Listener]) -> Option<&OwnedFd> {
 pub struct Vault {
     /// The secret that seals session tickets.
     pub secret: Secret,
-    /// One for each encrypted listener, in the order of the listeners.
+    /// The certificates and keys: one material for each encrypted listener, in the order of the listeners.
     pub materials: Vec<Material>,
 }
 
@@ -125,7 +125,7 @@ impl Vault {
     /// Writes the vault of these listeners; `None` if none of them is encrypted.
     ///
     /// # Errors
-    /// The operating system has no memory left.
+    /// The operating system refused a call, as for lack of memory.
     pub fn fill(listeners: &[Listener]) -> io::Result<Option<OwnedFd>> {
         let servers: Vec<_> = listeners.iter().filter_map(|listener| listener.tls.as_ref()).collect();
         let Some(first) = servers.first() else { return Ok(None) };
@@ -164,7 +164,7 @@ impl Vault {
     /// Gives the certificates to the listeners of this process.
     ///
     /// # Errors
-    /// A certificate is unusable; the message contains the reason.
+    /// A certificate is unusable; the message contains the reason. Listeners before it have their new certificates already.
     pub fn spread(self, listeners: &[Listener]) -> Result<(), String> {
         let servers = listeners.iter().filter_map(|listener| listener.tls.as_ref());
         for (server, material) in servers.zip(self.materials) {

@@ -1,7 +1,7 @@
 //! The sockets from which a lane accepts connections.
 //!
 //! A listener has one socket that all lanes share, or as many sockets as there were lanes when it was opened. In the second
-//! case a lane has the sockets of its *shard*, a number that a worker takes over from the worker that it replaces, so that
+//! case a lane has the sockets of its *shard*. The number of a shard passes from a worker to the worker that replaces it, so
 //! some worker always empties the queue of each socket. The process that opened the sockets keeps them open, so no connection
 //! is lost between the two workers.
 
@@ -21,7 +21,7 @@ impl Shard {
     /// The shard of a lane that accepts from all sockets.
     pub const ONLY: Self = Self { number: 0, of: 1 };
 
-    /// Returns one of the `parts` shards into which this one is divided.
+    /// Divides this shard into `parts` shards, and returns the one with this number.
     #[must_use]
     #[inline]
     pub const fn part(self, number: usize, parts: usize) -> Self {

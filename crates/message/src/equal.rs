@@ -1,7 +1,7 @@
 //! Finds equal names among many without comparing every pair.
 
-/// Sorts `numbers` by their names, and equal names by their numbers. Yields each group of at least two numbers that share a
-/// name.
+/// Sorts `numbers` by their names, and numbers with equal names by themselves. Yields each group of at least two numbers that
+/// share a name.
 pub fn equal_names<'n, 'b>(numbers: &'n mut [u32], name: impl Fn(u32) -> &'b [u8]) -> impl Iterator<Item = &'n [u32]> {
     numbers.sort_unstable_by(|&one, &other| name(one).cmp(name(other)).then(one.cmp(&other)));
     let numbers: &'n [u32] = numbers;

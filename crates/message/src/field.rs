@@ -1,5 +1,5 @@
-//! The field names that Oribi knows by number: those that control the protocol, and those that most requests carry. A host can
-//! intern the CGI-style names of these once instead of building them for every request.
+//! The field names that Oribi knows by number: the names that control the protocol, and those that most requests carry. A host
+//! can intern the CGI-style names of these fields once instead of building them for every request.
 
 macro_rules! known_fields {
     ($($variant:ident: $name:literal $cgi:literal,)*) => {
@@ -10,7 +10,7 @@ macro_rules! known_fields {
         pub enum KnownField { $($variant,)* }
 
         impl KnownField {
-            /// All of them, in the order of their numbers.
+            /// All well-known field names, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
             const NAMES: &'static [&'static str] = &[$($name,)*];
             const CGI_NAMES: &'static [&'static str] = &[$($cgi,)*];
@@ -107,7 +107,8 @@ impl KnownField {
         Self::CGI_NAMES[self as usize]
     }
 
-    /// Returns the known field with this name, in any case. The name must be a token (RFC 9110, section 5.6.2).
+    /// Returns the known field with this name, in any case; `None` for other names. The name must be a token (RFC 9110, section
+    /// 5.6.2).
     #[inline]
     #[must_use]
     pub fn lookup(name: &[u8]) -> Option<Self> {
@@ -128,9 +129,9 @@ impl KnownField {
     }
 }
 
-/// Whether `name` equals `known` apart from case. Setting bit 5 turns capital letters into small ones and does not change
-/// small letters, digits and the hyphen; it turns no other byte of a token into a letter or a hyphen. Eight bytes are
-/// compared at a time; if the length is not a multiple of eight, the last eight overlap those before them.
+/// Whether `name` equals `known` apart from case. Setting bit 5 turns capital letters into small ones and does not change small
+/// letters, digits and the hyphen; no other byte of a token becomes a letter or a hyphen by it. Eight bytes are compared at a
+/// time; if the length is not a multiple of eight, the last eight bytes overlap those before them.
 #[inline]
 fn equals_folded(name: &[u8], known: &[u8]) -> bool {
     const FOLD: u64 = 0x2020_2020_2020_2020;
@@ -157,13 +158,13 @@ fn equals_folded(name: &[u8], known: &[u8]) -> bool {
     }
 }
 
-/// More than seven times the number of names, so that an unknown name mostly finds an empty slot at once.
+/// More than seven times the number of known names, so that an unknown name mostly finds an empty slot at once.
 const SLOT_COUNT: usize = 512;
 const EMPTY: u8 = u8::MAX;
 static SLOTS: [u8; SLOT_COUNT] = fill();
 
-/// Length, first, middle and last byte distinguish the known names well; setting bit 5 folds the case of letters and does no
-/// harm to the hyphen.
+/// Returns the slot at which the search for a name begins. Length, first, middle and last byte distinguish the known names
+/// well. Setting bit 5 folds the case of letters and does not change the hyphen.
 #[inline]
 const fn hash(name: &[u8]) -> usize {
     let first = (name[0] | 0x20) as usize;

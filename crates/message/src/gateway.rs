@@ -1,5 +1,5 @@
 //! The variables in which a web server in front describes a request: the meta-variables of CGI (RFC 3875, section 4.1) and
-//! those that its configuration adds.
+//! those that the configuration of the web server adds.
 
 use crate::Span;
 
@@ -27,7 +27,7 @@ impl Role {
     }
 }
 
-/// A variable, as spans of the bytes that the variables of a request arrived in.
+/// A variable, as spans of the bytes in which the variables of a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The name, as sent.
@@ -59,8 +59,8 @@ macro_rules! known_variables {
                 }
             }
 
-            /// Returns the variable with this name. Names are case-sensitive (FastCGI 1.0, section 5.2, and every web
-            /// server).
+            /// Returns the variable with this name; `None` for other names. Names are case-sensitive (FastCGI 1.0, section 5.2,
+            /// and every web server).
             #[inline]
             #[must_use]
             pub fn lookup(name: &[u8]) -> Option<Self> {

@@ -1,7 +1,7 @@
 //! The types that all parts of Oribi share: request head, fields, response head.
 //!
-//! Nothing here knows a protocol's bytes, a socket or a language. A request head is kept as a [`HeadLayout`], the places of
-//! its parts in the bytes they arrived in, so that reading a head copies nothing; [`RequestHead`] joins a layout with its
+//! No type of this crate knows a protocol's bytes, a socket or a language. A request head is kept as a [`HeadLayout`], the
+//! spans of its parts in the received bytes, so that reading a head copies nothing; [`RequestHead`] joins a layout with its
 //! bytes. Terms are those of RFC 9110: *field*, *target*, *content*.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The characters that are harmless in a log or on a terminal.
 
-/// Whether a character is neither a control character, nor the end of a line, nor one that changes the direction in which its
-/// neighbours are read (Unicode Standard Annex 9), by which a text could look like another one.
+/// Whether a character is neither a control character, nor the end of a line, nor a character that changes the direction in
+/// which its neighbours are read (Unicode Standard Annex 9), and so could make a text look like another one.
 #[must_use]
 pub fn is_plain(letter: char) -> bool {
     match letter {

@@ -3,8 +3,8 @@
 use crate::{FieldPair, KnownField, Span};
 use alloc::vec::Vec;
 
-/// Fields that are valid in any response: none of them concerns the connection, the length of the content or a field that the
-/// server adds itself.
+/// Fields that are valid in any response. None of them concerns the connection, the length of the content or the status, and
+/// none is a field that the server adds itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedFields {
     lines: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct PreparedFields {
 }
 
 impl PreparedFields {
-    /// Renders `fields`. `None` if one of them is invalid, or only the server may set it.
+    /// Checks and renders `fields`. `None` if a field is invalid, or is one that only the server may set.
     #[must_use]
     pub fn new(fields: &[FieldPair<'_>]) -> Option<Self> {
         let (mut lines, mut places) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 pub struct Span {
     /// The index of the first byte.
     pub start: u32,
-    /// The byte after the last one.
+    /// The index after the last byte.
     pub end: u32,
 }
 
@@ -28,14 +28,14 @@ impl Span {
         &bytes[self.start as usize..self.end as usize]
     }
 
-    /// Its number of bytes.
+    /// The number of bytes.
     #[inline]
     #[must_use]
     pub const fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Whether it has no bytes.
+    /// Whether the span has no bytes.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -133,7 +133,7 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Joins a layout with the bytes that it was made from; `bytes` starts where the request line starts.
+    /// Joins a layout with the bytes that it was made from. `bytes` begin with the request line.
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8], layout: &'a HeadLayout) -> Self {
@@ -205,7 +205,8 @@ impl<'a> RequestHead<'a> {
         self.layout.authority.map(|span| span.of(self.bytes))
     }
 
-    /// The requested host, perhaps with a port: that of an absolute target, otherwise that of Host (RFC 9112, section 3.2.2).
+    /// The requested host, perhaps with a port: the authority of an absolute target, otherwise the value of Host (RFC 9112,
+    /// section 3.2.2). `None` without either.
     #[inline]
     #[must_use]
     pub fn host(&self) -> Option<&'a [u8]> {
@@ -248,7 +249,7 @@ impl<'a> RequestHead<'a> {
         self.layout.fields[number].value.of(self.bytes)
     }
 
-    /// The value of the first field of that name.
+    /// The value of the first field with the name `wanted`; `None` without one.
     #[must_use]
     pub fn field(&self, wanted: KnownField) -> Option<&'a [u8]> {
         self.layout.fields.iter().find(|field| field.known == Some(wanted)).map(|field| field.value.of(self.bytes))

@@ -4,8 +4,9 @@ use crate::{FieldPair, Span};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The trailers of a request, kept for the app, or of a response, kept for the client. They are never merged into the fields
-/// of a head (RFC 9110, section 6.5.1). Names are in lower case, as HTTP/2 sends them, so they do not depend on the protocol.
+/// The trailers of a request, kept for the app, or of a response, kept for the client. Trailers are never merged into the
+/// fields of a head (RFC 9110, section 6.5.1). Names are in lower case, as HTTP/2 sends them, so they do not depend on the
+/// protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trailers {
     text: Vec<u8>,
@@ -14,7 +15,7 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// Copies these fields; `None` without any.
+    /// Copies these fields; `None` if there are none.
     #[must_use]
     pub fn of<'a>(fields: impl IntoIterator<Item = FieldPair<'a>>) -> Option<Box<Self>> {
         let (mut text, mut places) = (Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ pub fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Maps a signed number to an unsigned one so that small ones stay short (`sint32` and `sint64`).
+/// Maps a signed number to an unsigned number so that numbers near zero stay short (`sint32` and `sint64`).
 #[must_use]
 pub const fn signed(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
@@ -47,7 +47,8 @@ pub fn bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field that is a message. `write` appends its content; the length in front of it is known only afterwards.
+/// Appends a field that is a message. `write` appends the content of the message; its length is inserted in front of it
+/// afterwards.
 pub fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     varint(out, (u64::from(field) << 3) | 2);
     let start = out.len();

@@ -1,7 +1,7 @@
 //! A source of requests for a lane, which also takes the lane's answers.
 //!
-//! A lane knows no connection and no queue. An engine is a source: it owns client connections, and the lane
-//! answers for it in the same thread. Behind an edge, which is another process, the worker's side of the pool is a source.
+//! A lane knows no connection and no queue. An engine is a source: it owns the connections of clients, and the lane answers for
+//! it in the same thread. With an edge, the engine is in another process; there the worker's side of the pool is the source.
 #![forbid(unsafe_code)]
 
 use oribi_host::{ExchangeId, Piece, ReplyError, Request};
@@ -13,7 +13,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A complete request that a lane has, with everything that its host may read: the source is not borrowed meanwhile.
+/// A complete request that was lent to a lane, with everything that its host may read. It does not borrow the source, so the
+/// lane can use the source meanwhile.
 pub trait LentRequest {
     /// The id of the exchange.
     fn id(&self) -> ExchangeId;
@@ -24,7 +25,7 @@ pub trait LentRequest {
     /// The head of the request.
     fn head(&self) -> RequestHead<'_>;
 
-    /// Removes unknown fields whose names are `unwanted`.
+    /// Removes the fields whose names are `unwanted`, except those with a well-known name.
     fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool);
 }
 
@@ -44,12 +45,13 @@ pub trait Source {
     /// A request that is lent to the lane until [`Source::give_back`].
     type Exchange: LentRequest;
 
-    /// Waits for events in a thread that must not use the source now.
+    /// An object that waits for events in a thread that must not use the source now.
     type Waiter: Waiter;
 
     // ---- Requests --------------------------------------------------------------------------------------------------------
 
-    /// Announces that the lane has one thread, which waits in [`Source::next_exchange`]. `prompt`: its host answers at once.
+    /// Announces that the lane has one thread, which waits in [`Source::next_exchange`]. `prompt` says that the host of the
+    /// lane answers at once.
     fn serve_alone(&mut self, prompt: bool);
 
     /// Waits for the next complete request. After `None`, check [`Source::take_wake`] and [`Source::finished`], then call
@@ -65,13 +67,14 @@ pub trait Source {
     /// The same as for [`Source::next_exchange`].
     fn next_exchange_now(&mut self) -> io::Result<Next<Self::Exchange>>;
 
-    /// Takes back a request whose host has returned. Its answer may arrive later.
+    /// Takes back a request whose host has returned. The answer to the request may arrive later.
     fn give_back(&mut self, exchange: Self::Exchange);
 
     /// The number of complete requests that wait for an answer.
     fn waiting_requests(&self) -> usize;
 
-    /// The time of the last wait, on a clock that all processes have and that is never set. Zero if the edge keeps the time.
+    /// The time of the last wait, on a clock that all processes share and that is never set. Zero if the source is behind an
+    /// edge, which keeps the time.
     fn now(&self) -> Duration {
         Duration::ZERO
     }
@@ -124,8 +127,8 @@ pub trait Source {
     /// The most bytes of a response that may wait for a slow client before its app must also wait.
     fn output_limit(&self) -> usize;
 
-    /// Whether apps have written so much without waiting that the lane should look for events of clients. Resets the answer
-    /// to `false`.
+    /// Returns whether apps have written so much without waiting that the lane should look for events of clients. The next call
+    /// returns `false` until they have done so again.
     fn is_due_to_look(&mut self) -> bool {
         false
     }
@@ -142,7 +145,7 @@ pub trait Source {
     /// See [`oribi_host::Outlet::finish_with_trailers`].
     fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
-    /// Gives an exchange up.
+    /// Gives an exchange up: see [`oribi_host::Outlet::abandon`].
     fn abandon(&mut self, exchange: ExchangeId);
 
     /// Gives up an exchange whose app was interrupted for taking too long.
@@ -159,7 +162,7 @@ pub trait Source {
     /// See [`ReplyError`].
     fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
-    /// Passes a message on to the log of the web server that sent the request; `false` without one.
+    /// Passes a message on to the log of the web server that sent the request; returns `false` without a web server.
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool;
 
     /// Returns a descriptor of the client's connection for a host that uses the socket itself.
@@ -170,7 +173,7 @@ pub trait Source {
 
     // ---- While an app runs or waits ----------------------------------------------------------------------------------------
 
-    /// Sets whether the next requests go to a host that answers at once, so that its answers may be sent together with later
+    /// Sets whether the next requests go to a host that answers at once. If so, the answers may be sent together with later
     /// ones.
     fn expect_prompt_answers(&mut self, prompt: bool);
 
@@ -190,7 +193,8 @@ pub trait Source {
     /// The source can no longer wait.
     fn turn(&mut self) -> io::Result<()>;
 
-    /// Handles everything that needs no waiting, without lending a request; returns the time until something else is due.
+    /// Handles everything that needs no waiting, without lending a request. Returns the time until something else is due,
+    /// `None` if nothing is.
     ///
     /// # Errors
     /// The source can no longer look for events.
@@ -199,14 +203,14 @@ pub trait Source {
     /// Whether there is work that needs no waiting.
     fn has_more(&self) -> bool;
 
-    /// The time at which work is due even without events, on the source's own clock.
+    /// The time at which work is due even without events, on the source's own clock; `None` if no work will be due.
     fn due(&self) -> Option<Duration>;
 
-    /// Leaves new work to other workers until a request is asked for again: every thread of the lane is busy.
+    /// Leaves new work to other workers until the lane asks for a request again. Call it when every thread of the lane is busy.
     fn leave_line(&mut self);
 
-    /// Whether a lane that waits for events counts as idle, so that other lanes leave new clients to it. `false` if it takes
-    /// none.
+    /// Whether a lane that waits for events counts as idle, so that other lanes leave new clients to it. `false` if the lane
+    /// takes no new clients.
     fn is_idle_while_it_waits(&self) -> bool {
         true
     }
@@ -222,13 +226,15 @@ pub trait Source {
 
     // ---- Deadlines of apps -------------------------------------------------------------------------------------------------
 
-    /// The mailbox for orders to the app of an exchange, if the sender of the request enforces its deadline.
+    /// The mailbox for orders to the app of an exchange. `None` if the sender of the request does not enforce the deadline of
+    /// the app.
     fn mailbox(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
         let _ = exchange;
         None
     }
 
-    /// The mailbox for orders after the app has answered, if the sender of the request enforces its deadline only until then.
+    /// The mailbox for orders to the app after it has answered. `None` unless the sender of the request enforces the deadline
+    /// of the app only until the answer.
     fn mailbox_after_answer(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
         let _ = exchange;
         None
@@ -244,8 +250,8 @@ pub trait Source {
     /// Whether the lane was woken since the last call.
     fn take_wake(&mut self) -> bool;
 
-    /// Takes no new work, answers the requests that it has, and is then finished. With `empty_queue`, first takes the work
-    /// that no other worker would take.
+    /// Makes the source take no new work. It is finished when the requests that it has are answered. With `empty_queue`, it
+    /// first takes the work that no other worker would take.
     fn stop(&mut self, empty_queue: bool);
 
     /// Continues, but each response is the last on its connection, because the server is about to end.

@@ -122,8 +122,8 @@ pub struct Heads {
 const END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 impl Heads {
-    /// The number of requests that end in the received bytes. If they are not pipelined, at most one does, and it ends with
-    /// the last byte.
+    /// The number of requests that end in the received bytes. If requests are not pipelined, at most one request ends there,
+    /// and it ends with the last byte.
     #[inline]
     pub fn count(&mut self, options: &Options, finder: &Finder<'_>, received: &[u8]) -> usize {
         let ends_here = if let Some(four) = received.last_chunk() {

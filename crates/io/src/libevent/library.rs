@@ -105,9 +105,8 @@ impl Base {
     /// Makes an event, not added yet, in memory that the caller owns.
     ///
     /// # Safety
-    /// At `event` there are [`event_bytes`] bytes, aligned like those of malloc, as long as the event exists, which is until
-    /// [`unmake`]; the base and the descriptor also exist that long. During that time `callback` must be sound with `argument`,
-    /// and must not unwind.
+    /// `event` points to [`event_bytes`] bytes, aligned like those of malloc. The bytes, the base and the descriptor must exist
+    /// until [`unmake`] ends the event. Until then `callback` must be sound with `argument`, and must not unwind.
     pub(super) unsafe fn make(
         &self,
         event: NonNull<RawEvent>,

@@ -1,11 +1,11 @@
 //! The libevent backend: its loop is an event base of the system's libevent.
 //!
-//! A socket has one event for input, edge-triggered and persistent. When a send first finds the socket full, it gets a second
-//! event for output. Callbacks only record events, so no event is added or removed from within a callback.
+//! A socket has one event for input, edge-triggered and persistent. When a send first finds the socket full, the socket gets a
+//! second event, for output. Callbacks only record events, so no event is added or removed from within a callback.
 //!
 //! Peculiarities:
 //! * libevent reports a broken connection as readable and writable. If a socket was reported and the caller did not receive
-//!   from it, which would have shown the break, the next wait that takes time checks the socket once.
+//!   from it, which would have shown the break, the next wait with a timeout other than zero checks the socket once.
 //! * Some of libevent's methods report only states (`poll`, `select`; `EVENT_NOEPOLL` selects these). With them, a socket
 //!   that was reported and not received from is not watched until the caller receives from it; bytes that arrive meanwhile
 //!   are not reported.
@@ -62,11 +62,12 @@ struct Loop {
     numbers: RefCell<Vec<(RawFd, usize)>>,
     /// The time at which the alarm goes off.
     alarm_at: Cell<Option<Duration>>,
-    /// If the base has no edges, an epoll instance provides them for the pipe, which the backend never reads.
+    /// An epoll instance that watches the pipe, for a base that reports states only. It reports only changes: the backend never
+    /// reads from the pipe, so its state would be reported again and again.
     edge_of_wake: RefCell<Option<OwnedFd>>,
 }
 
-/// Without a waiter: see [`Backend::waiter`].
+/// The type of a waiter that does not exist: see [`Backend::waiter`].
 #[derive(Debug)]
 pub enum NoWaiter {}
 
@@ -118,7 +119,7 @@ impl Libevent {
         self.loop_.edges
     }
 
-    /// Checks the sockets that were reported and not received from.
+    /// Checks the sockets that were reported and that the caller has not received from since.
     #[allow(unsafe_code)]
     fn look_at_unreceived(&self, events: &mut Vec<Event>) {
         let mut told = self.loop_.told.borrow_mut();
@@ -138,9 +139,9 @@ impl Libevent {
         Ok(())
     }
 
-    /// Waits until there are more than `known` events.
+    /// Waits until there are more than `known` events, or `timeout` has passed.
     fn run(&mut self, timeout: Option<Duration>, known: usize) -> io::Result<()> {
-        // Counted from the last reading of the clock, because callers have computed their deadlines from it.
+        // The timeout counts from the last reading of the clock, because callers have computed it from that time.
         let due = timeout.map(|timeout| self.now.saturating_add(timeout));
         let has_news = |loop_: &Loop| loop_.events.borrow().len() > known;
         let patient = !has_news(&self.loop_) && timeout != Some(Duration::ZERO);
@@ -155,19 +156,19 @@ impl Libevent {
             if !patient || overdue || has_news(&self.loop_) {
                 return Ok(());
             }
-            // The alarm was set for another wait, or by libevent's clock, which lags a few milliseconds.
+            // The alarm went off early: it was set for another wait, or by libevent's clock, which lags a few milliseconds.
         }
     }
 }
 
 impl Loop {
-    /// An event whose callback gets this loop, and that must be dropped before the loop.
+    /// Creates an event whose callback gets this loop as its argument. The event must be dropped before the loop.
     #[allow(unsafe_code)]
     fn watch(self: &Rc<Self>, descriptor: Option<BorrowedFd<'_>>, what: i16, callback: library::Callback) -> io::Result<Watch> {
         let argument = Rc::as_ptr(self).cast_mut().cast();
-        // SAFETY: `Libevent` drops its events before its loop, whose place in memory does not change; the callbacks that are
-        // passed here are those that take a loop, and they only record events in cells. Listeners and the pipe outlive the
-        // lane.
+        // SAFETY: `Libevent` drops its events before its loop, and the loop does not move in memory. Only callbacks that take a
+        // loop are passed here, and they only record events in cells. The descriptors stay open as long as their events exist:
+        // listeners and the pipe outlive the lane, and the epoll instance for the pipe is dropped after its event.
         unsafe { Watch::new(&self.base, descriptor, what, callback, argument) }
     }
 
@@ -360,7 +361,8 @@ impl Backend for Libevent {
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
-        // A caller that does not want to wait has not handled the last report yet; but states would be reported once more.
+        // With a timeout of zero, the caller may not have handled the last report yet, so the sockets are not checked. But a
+        // base that reports states would report them once more, so there the sockets are always checked.
         if timeout != Some(Duration::ZERO) || !self.loop_.edges {
             self.look_at_unreceived(events);
         }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// A connection's socket. The part that callbacks use does not move with it.
+/// A connection's socket. The state that callbacks use has its own memory, and does not move with this value.
 #[derive(Debug)]
 pub struct Socket(NonNull<State>);
 
@@ -100,8 +100,8 @@ impl Socket {
 
     #[cold]
     fn listen_again(&self) {
-        // If this fails, the client gets no answer, as if the connection were lost; a deadline ends it.
-        // SAFETY: a socket that is not watched has an event.
+        // If this fails, the client gets no response, as if the connection were lost; a deadline ends the connection.
+        // SAFETY: only a socket with an event is marked as deaf, and the event exists until the socket is dropped.
         if unsafe { add(State::event(self.0), None) }.is_ok() {
             self.state().unmark(DEAF);
         }
@@ -142,7 +142,7 @@ pub(super) unsafe fn look(socket: NonNull<State>) -> Option<Event> {
     let state = unsafe { socket.as_ref() };
     state.set_untold();
     if !state.loop_.edges {
-        // Otherwise it would be reported again and again.
+        // Otherwise the base would report the socket again and again.
         // SAFETY: a socket that was reported has an event.
         unsafe { remove(State::event(socket)) };
         state.mark(DEAF);

@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// The address of the event for input, made or not.
+    /// Returns the address of the event for input, which need not be made yet.
     ///
     /// # Safety
     /// `this` is from [`State::allocate`] and has not been freed.
@@ -91,7 +91,7 @@ impl State {
         marks & mark != 0
     }
 
-    /// Its index in the list of reported sockets, if it is in the list.
+    /// The index in the list of reported sockets, if the socket is in the list.
     #[inline]
     pub(super) fn told_at(&self) -> Option<usize> {
         let place = self.marks.get() & UNTOLD;

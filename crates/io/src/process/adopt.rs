@@ -12,30 +12,32 @@ use std::sync::{Mutex, PoisonError};
 /// Descriptors that were claimed and not adopted.
 static CLAIMED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
-/// Claims a descriptor that the parent process has made for this process alone and that no other code uses: programs executed
-/// from now on do not inherit it. It may be adopted later.
+/// Claims the file descriptor `number`, which the parent process has made for this process alone and which no other code uses.
+/// Programs executed from now on do not inherit it. [`adopt`] may take it later.
 ///
 /// # Errors
-/// The descriptor does not exist, is one of the three standard ones, or was not inherited but opened by this process (or has
-/// been claimed or adopted already).
+/// The descriptor is not open, is one of the three standard ones, or has CLOEXEC: then this process has opened it itself, or
+/// has already claimed or adopted it.
 pub fn claim(number: i32) -> io::Result<()> {
     let descriptor = inherited(number)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
-    // SAFETY: it is open, and was open before this program began: descriptors opened here have CLOEXEC. So no code opened it
-    // here that could own it, and none claimed it before. The parent guarantees that it is for this process alone.
+    // SAFETY: the descriptor is open and lacks CLOEXEC. Descriptors that this process opens, claims or adopts have CLOEXEC. So
+    // the descriptor was open before this program began, and no code of this process owns it. The parent guarantees that it is
+    // for this process alone.
     let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(descriptor);
     Ok(())
 }
 
-/// Takes over an inherited descriptor: programs executed from now on do not inherit it.
+/// Takes over the inherited file descriptor `number`: programs executed from now on do not inherit it.
 ///
-/// If it was not claimed before, the result is a copy. The descriptor itself stays open, because nothing can prove that no
-/// other code in this process owns it: other code may know it from the same variable, or a library in C may open a descriptor
-/// that looks like an inherited one.
+/// If the descriptor was not claimed before, the result is a copy of it. The descriptor itself stays open, because other code
+/// of this process may own it: other code may know it from the same environment variable, or a library in C may open a
+/// descriptor that looks like an inherited one.
 ///
 /// # Errors
-/// As for [`claim`], which may have been called for it before.
+/// Those of [`claim`], except that the descriptor may have been claimed; or an error of the system while the descriptor is
+/// copied.
 pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(index) = claimed.iter().position(|known| known.as_raw_fd() == number) {
@@ -47,28 +49,30 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// Returns the process at the other end of the Unix socket with this number.
+/// Returns the id of the process at the other end of a Unix socket, which has the file descriptor `number`.
 ///
 /// # Errors
-/// The process does not exist.
+/// The descriptor is not open, is one of the three standard ones, or is not a socket.
 pub fn peer(number: i32) -> io::Result<i32> {
     Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
 }
 
-/// Whether the process at the other end of the Unix socket with this number has closed it.
+/// Whether the process at the other end of a Unix socket, which has the file descriptor `number`, has closed the connection.
+/// `false` if the descriptor is not open.
 ///
 /// # Errors
-/// The socket does not exist.
+/// The descriptor is one of the three standard ones, or poll(2) fails.
 pub fn has_hung_up(number: i32) -> io::Result<bool> {
     let mut polled = [PollFd::from_borrowed_fd(borrow(number)?, PollFlags::empty())];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
     Ok(polled[0].revents().contains(PollFlags::HUP))
 }
 
-/// Sends `bytes` on the Unix socket with this number, without waiting.
+/// Sends `bytes` on a Unix socket, which has the file descriptor `number`, without waiting.
 ///
 /// # Errors
-/// The socket does not exist, or has no room.
+/// The descriptor is not open, is one of the three standard ones or is not a socket; or the socket has no room, or the other
+/// end has closed it.
 pub fn tell(number: i32, bytes: &[u8]) -> io::Result<()> {
     send(borrow(number)?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
     Ok(())
@@ -84,13 +88,14 @@ fn inherited(number: i32) -> io::Result<BorrowedFd<'static>> {
     Ok(descriptor)
 }
 
-/// Any descriptor except the three standard ones.
+/// Borrows the file descriptor `number`, open or not, unless it is one of the three standard ones.
 fn borrow(number: i32) -> io::Result<BorrowedFd<'static>> {
     if number < 3 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the number is not -1. The descriptor may be closed, so it is only passed to fcntl and getsockopt: these return
-    // EBADF for a closed descriptor, and to a descriptor of other code they only read it, copy it or set CLOEXEC.
+    // SAFETY: the number is not -1. The descriptor may be closed or belong to other code. So it is only passed to fcntl,
+    // getsockopt, poll and send, which report a closed descriptor. Of a descriptor of other code, they read the state, copy it,
+    // set CLOEXEC, or send bytes, none of which breaks memory safety.
     Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 

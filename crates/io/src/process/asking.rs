@@ -1,9 +1,9 @@
-//! Asks a process where its apps are, by a signal that carries a number.
+//! Asks another process which code its apps are running, by a signal that carries a number.
 //!
-//! The kernel restarts the system calls that it interrupts, as far as it can (SA_RESTART; signal(7) lists those that it
-//! cannot). The signal would end a process that does not expect it. So [`ask`] first checks that the process has a handler,
-//! and that it is a child of one of the processes that are expected to have forked it. It does all of that by a descriptor of
-//! the process, because its number may belong to another one by then.
+//! The kernel restarts system calls that the signal interrupts, as far as it can (SA_RESTART; signal(7) lists those that it
+//! cannot). The signal would end a process that has no handler for it. So [`ask`] first checks that the process has a handler,
+//! and that an expected parent has forked the process. The process id may belong to another process by then. So [`ask`] opens a
+//! descriptor of the process (a pidfd) before the checks, and sends the signal by that descriptor.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -15,12 +15,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The function that the handler calls with the number from the signal, in a signal handler, on any thread of the process. It
-/// may do only what a signal handler may do (signal-safety(7)), and preserves errno.
+/// The function that the signal handler calls with the number from the signal, on any thread of the process. It may do only
+/// what a signal handler may do (signal-safety(7)).
 pub type Asked = Box<dyn Fn(u32) + Send + Sync>;
 
 static ASKED: OnceLock<Asked> = OnceLock::new();
-/// The process that has the handler. Children that an app forks inherit the handler, and run no app of this server.
+/// The id of the process that has called [`hear`]. A child that an app forks inherits the handler but does not answer, because
+/// it runs no app of this server.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// The number of the signal. The server and the hosts of its languages use those before it.
@@ -44,7 +45,7 @@ struct Sent {
 
 const _: () = assert!(size_of::<Sent>() <= size_of::<libc::siginfo_t>() && offset_of!(Sent, code) == 8);
 
-/// Installs the handler of this process. Only the first call counts.
+/// Installs the signal handler of this process, which calls `asked`. A later call does not replace the function.
 ///
 /// # Errors
 /// An error of the system.
@@ -62,8 +63,9 @@ pub fn hear(asked: Asked) -> io::Result<()> {
 }
 
 extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_t, _state: *mut libc::c_void) {
-    // SAFETY: the kernel passes a siginfo_t, whose beginning is read; for another process's signal these are some numbers.
-    // Otherwise it only reads numbers, and errno is restored.
+    // SAFETY: the kernel passes a siginfo_t, of which only the beginning is read; if another program has sent the signal, the
+    // fields are arbitrary numbers. The address of errno is that of this thread, and errno is restored. getpid(2) may be called
+    // in a signal handler, and so may `asked`, by its contract.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -78,11 +80,12 @@ extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_
     }
 }
 
-/// Asks a process that one of `parents` has forked, with a number that is passed to its [`Asked`]. `false` if it has no
-/// handler.
+/// Sends the question `number` to a process, for its [`Asked`]. Returns `false` if the process has no handler. `process` is the
+/// id of the process, and `parents` are the ids of the processes that may have forked it.
 ///
 /// # Errors
-/// The process does not exist, is not their child, or belongs to another user.
+/// The process does not exist, none of `parents` has forked it, its status in /proc cannot be read, or it belongs to another
+/// user.
 pub fn ask(process: u32, parents: &[u32], number: u32) -> io::Result<bool> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
@@ -96,9 +99,9 @@ pub fn ask(process: u32, parents: &[u32], number: u32) -> io::Result<bool> {
     if caught >> (signal() - 1) & 1 == 0 {
         return Ok(false);
     }
-    // SAFETY: all zeros are valid, the structure is not larger than a siginfo_t and the rest of that is not read, and the
-    // descriptor is open. If the number was that of another process when its status was read, the process of the descriptor
-    // has ended.
+    // SAFETY: all zeros are a valid siginfo_t, the written structure is not larger than that, and the descriptor is open. If
+    // the process id already belonged to another process when the status was read, the process of the descriptor has ended, and
+    // the signal reaches nobody.
     let sent = unsafe {
         let mut whole: MaybeUninit<libc::siginfo_t> = MaybeUninit::zeroed();
         let sent = &mut *whole.as_mut_ptr().cast::<Sent>();
@@ -109,15 +112,16 @@ pub fn ask(process: u32, parents: &[u32], number: u32) -> io::Result<bool> {
     if sent == 0 { Ok(true) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a thread of this process waits in a system call, or is stopped for another reason. May be called in a signal
-/// handler, where it may change errno. `true` if the system does not say.
+/// Whether a thread of this process, given by its thread id, does not run: it waits in a system call, or is stopped for another
+/// reason. Also `true` if the system does not say. May be called in a signal handler, and may change errno.
 #[must_use]
 pub fn waits(thread: i32) -> bool {
     // Formatting numbers allocates nothing. The zero bytes after the text end the path.
     let mut path = [0_u8; 48];
     let _ = write!(&mut path[..47], "/proc/self/task/{thread}/stat");
     let mut text = [0_u8; 512];
-    // SAFETY: the path ends with a zero, and no more is read than there is room for.
+    // SAFETY: the path ends with a zero, and no more is read than there is room for. If the file could not be opened, read(2)
+    // fails. Only the descriptor that was opened here is closed.
     let size = unsafe {
         let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
         let size = libc::read(file, text.as_mut_ptr().cast(), text.len());
@@ -132,7 +136,7 @@ pub fn waits(thread: i32) -> bool {
     end.and_then(|end| text.get(end + 2)) != Some(&b'R')
 }
 
-/// The name of a system call in which an app may wait.
+/// The name of a system call in which an app may wait. `None` for any other call.
 #[must_use]
 pub fn name_of_call(number: i64) -> Option<&'static str> {
     let known = [

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Notes every fork(2) of this process from now on, by any code. Call it once, before the first of them.
+/// Notes every fork(2) of this process from now on, by any code. Call it once, before the first fork.
 ///
 /// # Errors
 /// The system is short of memory.
@@ -29,8 +29,8 @@ extern "C" fn in_child() {
     FORKED.store(false, Relaxed);
 }
 
-/// Whether this process has forked. A socket that it closes may then still be open in a child that has executed nothing, and
-/// its peer would not see the end: the connection must be shut down first.
+/// Whether this process has forked since [`note_forks`]. If it has, a child that has executed no program may have a copy of a
+/// socket that this process closes, and the peer would not see the end. So the connection must be shut down first.
 #[inline]
 pub fn has_forked() -> bool {
     FORKED.load(Relaxed)

@@ -20,8 +20,8 @@ pub fn keep() {
 pub fn hide(names: &[&str]) {
     keep();
     for name in names.iter().filter(|name| std::env::var_os(name).is_some()) {
-        // SAFETY: by the rule above no other thread reads the list meanwhile. The texts that were in it stay in place, so a
-        // pointer that other code has got from getenv(3) stays valid.
+        // SAFETY: by the rule above no other thread reads the environment meanwhile. The text of a removed variable stays in
+        // memory, so a pointer that other code has got from getenv(3) stays valid.
         unsafe { std::env::remove_var(name) };
     }
 }

@@ -1,9 +1,9 @@
 //! Freed memory that the allocator keeps for the next allocations.
 #![allow(unsafe_code)]
 
-/// Gives it back to the system, page by page; the next allocations fault pages in again. The time that this takes grows with
-/// the memory: some 10 milliseconds for 100 MiB, in which other threads may have to wait for the allocator. With a C library
-/// other than glibc it does nothing.
+/// Gives freed memory back to the system, page by page; later allocations fault pages in again. The time that this takes grows
+/// with the amount of memory: some 10 milliseconds for 100 MiB, in which other threads may have to wait for the allocator. Does
+/// nothing if the C library is not glibc.
 pub fn give_back_freed_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim(3) locks the allocator as malloc(3) does, so any thread may call it at any time, and it touches

@@ -31,11 +31,12 @@ impl Identity {
         Self { user, group, groups: vec![group] }
     }
 
-    /// Returns this process's identity, changed to the named user with all its groups and to the named group. Names may be
-    /// numbers.
+    /// Returns the identity of the named user with all groups of that user. The named group takes the place of the user's
+    /// primary group. A part that is not named is that of this process. Either name may be a numeric id.
     ///
     /// # Errors
-    /// The reason, in words that follow the name of a setting.
+    /// There is no such user or group, or the user is in too many groups: the reason, in words that follow the name of a
+    /// setting.
     pub fn named(user: Option<&str>, group: Option<&str>) -> Result<Self, String> {
         let mut identity = Self::present();
         let mut name = None;
@@ -54,19 +55,20 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The number of the user.
+    /// The user id.
     #[must_use]
     pub const fn user(&self) -> u32 {
         self.user
     }
 
-    /// The number of the group.
+    /// The id of the primary group.
     #[must_use]
     pub const fn group(&self) -> u32 {
         self.group
     }
 
-    /// Whether this process has this identity already.
+    /// Whether this process already has this user and this primary group, as real and as effective ids. Other groups are not
+    /// compared.
     #[must_use]
     pub fn is_present(&self) -> bool {
         let user = rustix::process::geteuid().as_raw() == self.user && rustix::process::getuid().as_raw() == self.user;
@@ -76,7 +78,7 @@ impl Identity {
     /// Gives this process the identity irrevocably. Only root may do this, and only with a single thread.
     ///
     /// # Errors
-    /// An error of the system. Then the process must end, because a part may have been done.
+    /// An error of the system. Then the process must end, because its identity may have changed in part.
     pub fn assume(&self) -> io::Result<()> {
         let done = |outcome: c_int| if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
         // SAFETY: the list has the given length and is only read; the other calls take numbers.
@@ -95,8 +97,9 @@ impl Identity {
     /// Makes programs that `command` runs from now on start with this identity.
     pub fn give_to(&self, command: &mut Command) {
         let identity = self.clone();
-        // SAFETY: the closure runs between fork and exec. It allocates nothing and takes no lock that another thread could
-        // hold: it makes system calls with numbers found before, and an error of the system is also a number.
+        // SAFETY: the closure runs in the child between fork and exec. It allocates nothing and takes no lock that another
+        // thread could hold: it makes system calls with ids that were found before, and an error of the system is a plain
+        // number.
         unsafe { command.pre_exec(move || identity.assume()) };
     }
 }
@@ -110,14 +113,14 @@ pub fn forbid_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// Does the same for the programs that `command` runs from now on.
+/// Sets no_new_privs, as [`forbid_new_privileges`] does, for the programs that `command` runs from now on.
 pub fn forbid_new_privileges_of(command: &mut Command) {
     // SAFETY: the closure runs between fork and exec. It makes one system call, and an error of the system is a number.
     unsafe { command.pre_exec(forbid_new_privileges) };
 }
 
-/// Keeps other processes of this one's user from tracing it and from reading its memory, and the system from writing its
-/// memory to a core dump (prctl(2), PR_SET_DUMPABLE). Only root can still do so.
+/// Keeps other processes of the same user from tracing this process and from reading its memory, and keeps the system from
+/// writing that memory to a core dump (prctl(2), PR_SET_DUMPABLE). Only root can still trace this process and read its memory.
 ///
 /// # Errors
 /// An error of the system.
@@ -161,14 +164,14 @@ fn find_group(text: &str) -> Option<u32> {
     // SAFETY: as in `find_user`.
     unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found) };
     if found.is_null() {
-        // A group needs no entry, because only its number is used.
+        // A group needs no entry in the database, because only its id is used.
         return number(text);
     }
     // SAFETY: as in `find_user`.
     Some(unsafe { entry.assume_init_ref() }.gr_gid)
 }
 
-/// Parses a number. The highest one means "no change" to the system, so it is excluded.
+/// Parses the id of a user or of a group. The highest number means "no change" to the system, so it is excluded.
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&number| digits && number < u32::MAX)

@@ -19,7 +19,7 @@ unsafe impl Send for LastResort {}
 unsafe impl Sync for LastResort {}
 
 impl LastResort {
-    /// Creates a timer that kills this process at the time `after` its start. It is not started yet.
+    /// Creates a timer that kills this process when the time `after` has passed since [`LastResort::start`].
     ///
     /// # Errors
     /// An error of the system.
@@ -44,7 +44,7 @@ impl LastResort {
         }
     }
 
-    /// Starts the timer. A signal handler may call this.
+    /// Starts the timer; if it runs already, its time begins anew. A signal handler may call this.
     pub fn start(&self) {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let seconds = libc::time_t::try_from(self.after.as_secs()).unwrap_or(libc::time_t::MAX);

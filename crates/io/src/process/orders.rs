@@ -1,8 +1,8 @@
-//! Orders to the code that runs for an exchange: a signal makes its thread read them.
+//! Orders to the code that runs for an exchange. A signal makes the thread of that code read its orders.
 //!
-//! Another process writes orders into memory that it shares with this one, and then sends this process a signal, or has the
-//! kernel send it ([`signal_on_input`]). A thread that runs an app has a place in a table of fixed size. The handler looks
-//! through this table for new orders. If it runs on another thread than the app, it passes the signal on to that thread.
+//! Another process writes orders into memory that it shares with this process, and then sends this process a signal, or makes
+//! the kernel send it ([`signal_on_input`]). Each thread that runs an app has a place in a table of fixed size. The signal
+//! handler looks through this table for new orders. If it finds orders for another thread, it sends the signal to that thread.
 //!
 //! Two signals have this handler. [`signal`] ends a system call in which the app waits, as an interruption requires. After
 //! [`gentle_signal`] the kernel restarts the call (SA_RESTART), so that an app that is only warned gets no error.
@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 pub const INTERRUPT: u64 = 2;
 /// Order: log where the app is.
 pub const WARN: u64 = 4;
-/// The first bit of the number of the run.
+/// The position of the run's number in a word of orders: the number of bits below it.
 const RUN: u32 = 24;
 
-/// A word of orders for a run.
+/// Returns the word that gives `orders` (bits) to the run with the number `run`.
 #[must_use]
 pub const fn order_word(run: u64, orders: u64) -> u64 {
     run << RUN | orders
@@ -34,14 +34,15 @@ pub const fn order_word(run: u64, orders: u64) -> u64 {
 /// A command of fcntl(2) that `libc` lacks.
 const F_SETSIG: libc::c_int = 10;
 
-/// The most threads of a process that can run apps under a deadline at the same time; further ones run without one. It is the
-/// most lanes that a worker may be asked for.
+/// The most threads of a process that can receive orders at the same time. Further threads run their apps without orders, so
+/// that no deadline interrupts these apps. A worker has at most this many lanes.
 const PLACES: usize = 1024;
 
 /// The code that gets orders.
 pub trait Receiver {
-    /// Receives new orders, one or more of the bits, in a signal handler on the thread that is inside [`obey`] with this
-    /// receiver. It may do only what a signal handler may do (signal-safety(7)), and preserves errno.
+    /// Receives new orders: one or more of the bits [`INTERRUPT`] and [`WARN`]. It runs on the thread that is inside [`obey`]
+    /// with this receiver, usually in a signal handler. So it may do only what a signal handler may do (signal-safety(7)), and
+    /// must preserve errno.
     fn receive(&self, orders: u64);
 }
 
@@ -54,21 +55,22 @@ pub struct Mailbox {
     pub run: Run,
 }
 
-/// The number of a run, of which orders carry the lowest 40 bits.
+/// The number of a run of an app. Orders carry its lowest 40 bits, so that orders for an earlier run do not count.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
-    /// It does not change.
+    /// The number does not change.
     Fixed(u64),
-    /// It is in this word, and changes as the app proceeds; orders for an earlier number are void.
+    /// The number is in this word, and changes as the app proceeds. Orders for an earlier number are void.
     In(&'static AtomicU64),
 }
 
-/// A thread that runs an app. Written by that thread; read by the handler on any thread.
+/// The place of a thread that runs an app. That thread writes the fields, except `passed_on`, which the handler writes on any
+/// thread. The handler reads them on any thread.
 #[repr(align(64))]
 struct ThreadSlot {
     /// A thread has the place.
     taken: AtomicU32,
-    /// The rest is valid for the handler.
+    /// The fields below are valid for the handler.
     busy: AtomicU32,
     thread: AtomicI32,
     orders: AtomicPtr<AtomicU64>,
@@ -76,9 +78,11 @@ struct ThreadSlot {
     fixed_run: AtomicU64,
     /// The word of orders that was received last.
     received: AtomicU64,
-    /// The word of orders for which the signal was passed on. A second signal would only end another system call of the app.
+    /// The last word of orders for which the signal was sent on to the thread. A second signal for the same word would only end
+    /// another system call of the app.
     passed_on: AtomicU64,
-    /// Points into the frame of [`obey`], so only the thread itself may read through it, while the place is busy.
+    /// Points into the frame of [`obey`]. So only the thread of this place may read through it, and only while the place is
+    /// busy.
     receiver: AtomicPtr<&'static dyn Receiver>,
 }
 
@@ -101,14 +105,14 @@ impl ThreadSlot {
         self.taken.load(Relaxed) == 0 && self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The word of orders, if it has orders for the current run that were not received.
+    /// Returns the word of orders if it contains orders for the current run that were not received yet.
     fn news(&self) -> Option<u64> {
         if self.busy.load(Acquire) == 0 {
             return None;
         }
-        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: see `Mailbox`.
-        // If the place changes its thread at this moment, they lead to those of another run, whose orders will be checked
-        // again on its own thread.
+        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: to the words of
+        // a `Mailbox`, or to `fixed_run`. If another thread takes the place at this moment, the pointers may lead to the words
+        // of the new run. That is harmless, because the thread of the new run checks the orders again.
         let (orders, run) = unsafe { (&*self.orders.load(Relaxed), &*self.run.load(Relaxed)) };
         let (word, run) = (orders.load(Acquire), run.load(Relaxed));
         (word >> RUN == run << RUN >> RUN && self.new_orders(word) != 0).then_some(word)
@@ -124,12 +128,12 @@ impl ThreadSlot {
 static TABLE: [ThreadSlot; PLACES] = [const { ThreadSlot::empty() }; PLACES];
 /// The places below this number have been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// The process that has the handler. A process that it forks has a copy of the table, but its threads run no app of this
-/// server.
+/// The id of the process that has called [`receive_orders`]. A process that it forks has the handler and a copy of the table,
+/// but its threads run no app of this server.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 thread_local! {
-    /// The last place of the thread.
+    /// The index of the place that this thread had last.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -170,11 +174,12 @@ pub fn receive_orders() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    // The signal between them is the Ruby host's. Threads that are started later have the same mask.
+    // Unblocks the signals in this thread; threads that it starts later have the same mask. The signal between the two is the
+    // Ruby host's, and is unblocked as well.
     (signal()..=gentle_signal()).try_for_each(super::signal::unblock)
 }
 
-/// Runs `work`. Meanwhile the orders of `mailbox` reach `receiver` on this thread.
+/// Runs `work`. Meanwhile the orders of `mailbox` reach `receiver` on this thread. If all places are taken, no orders reach it.
 pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() -> T) -> T {
     let Some(place) = free_place() else { return work() };
     place.orders.store(std::ptr::from_ref(mailbox.orders).cast_mut(), Relaxed);
@@ -234,14 +239,16 @@ fn read_orders(place: &ThreadSlot) {
         place.received.store(word, Relaxed);
         compiler_fence(Acquire);
         // SAFETY: the place is busy and belongs to this thread, so the thread is inside `obey`, whose frame has the receiver.
-        // The handler interrupts that frame, or one that it has called, and returns before it continues.
+        // If this runs in a signal handler, the handler has interrupted that frame or a function that it has called, and
+        // returns before the interrupted code continues.
         let receiver = unsafe { &*place.receiver.load(Relaxed) };
         receiver.receive(orders);
     }
 }
 
 extern "C" fn on_signal(_signal: libc::c_int) {
-    // SAFETY: only asks for numbers and sends a signal, and errno is restored.
+    // SAFETY: the calls ask for the ids of the process and the thread and send a signal. The address of errno is that of this
+    // thread, and errno is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -272,8 +279,8 @@ pub fn tell_of_orders(process: Pid, orders: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes the kernel send this process [`signal`] whenever something arrives at `socket`. This belongs to the socket, not to
-/// the descriptor: the process that asked for it last gets the signal, no matter which processes have the socket.
+/// Makes the kernel send this process [`signal`] whenever something arrives at `socket`. The setting belongs to the socket, not
+/// to the descriptor: if several processes have the socket, only the last process that called this gets the signal.
 ///
 /// # Errors
 /// An error of the system.

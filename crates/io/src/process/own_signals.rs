@@ -1,14 +1,15 @@
 //! The real-time signals that processes of a server send themselves and one another: those of [`super::orders`] and
-//! [`super::asking`], and those of hosts. Processes that do not use them have to survive them all the same: a message about
-//! an app may arrive late, or its process id may belong to another process by then.
+//! [`super::asking`], and those of hosts. A process that does not use these signals must survive them all the same: a signal
+//! for an app may arrive late, or go to a process id that belongs to another process by then.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Makes these signals do nothing in this process and those that it forks, unless an action is already set for them. They are
-/// not ignored, because programs that an app executes would inherit that.
+/// Makes these signals do nothing in this process and in the processes that it forks. A signal for which an action is already
+/// set keeps that action. The signals get an empty handler and are not ignored, because programs that an app executes would
+/// inherit that they are ignored.
 ///
 /// # Errors
 /// An error of the system.

@@ -20,7 +20,7 @@ pub struct SharedLine {
     pub words: [AtomicU64; 4],
 }
 
-/// Makes `count` lines, all zero, that this process shares with processes forked from it. They last as long as the process.
+/// Makes `count` cache lines, all zero, that this process shares with the processes that it forks. They are never freed.
 ///
 /// # Errors
 /// An error of the system.
@@ -35,8 +35,8 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     }
 }
 
-/// Creates a file in memory with room for `count` lines, all zero, for programs that this process executes. Its size is
-/// sealed. The kernel shows its `name` in /proc.
+/// Creates a file in memory (a memfd) with room for `count` cache lines, all zero, for programs that this process executes. The
+/// size of the file is sealed. The kernel shows `name` in /proc.
 ///
 /// # Errors
 /// An error of the system.
@@ -49,10 +49,10 @@ pub fn shared_file(name: &str, count: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Maps the lines in a file that another process has made by [`shared_file`]. They last as long as this process.
+/// Maps the lines in a file that another process has made by [`shared_file`]. The mapping lasts as long as this process.
 ///
 /// # Errors
-/// The file has room for another number of lines, it could be shrunk, or the system refuses.
+/// The file has not exactly the size of `count` lines, it could be shrunk, `count` is 0, or the system refuses.
 pub fn lines_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [SharedLine]> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
     let found = fstat(&file)?.st_size;
@@ -67,7 +67,7 @@ pub fn lines_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [Shar
     }
 }
 
-/// The lines in such a file, for a process whose children must not have them.
+/// The lines in a [`shared_file`], for a process whose forked children must not have them: see [`KeptLines::leave`].
 #[derive(Debug)]
 pub struct KeptLines(&'static [SharedLine]);
 
@@ -86,16 +86,17 @@ impl KeptLines {
         self.0
     }
 
-    /// Replaces these lines, in a child, by memory of this process alone, all zero. The file is unchanged.
+    /// Replaces the shared lines by private memory, all zero, at the same address. Forked children call this. The file is
+    /// unchanged.
     ///
     /// # Errors
-    /// An error of the system. Then they are still those of the file.
+    /// An error of the system. Then the lines are still those of the file.
     pub fn leave(&self) -> io::Result<()> {
         let start = self.0.as_ptr().cast_mut().cast();
         // SAFETY: `of_file` has mapped exactly this range for these lines, nothing else is in its pages, and nothing ever
-        // unmaps it. So the references to the lines stay valid: the kernel puts the new pages there in one step, and fills
-        // them with zeros, which are valid atomics. (MADV_DONTFORK would leave a hole in children, into which the kernel
-        // could put something else.)
+        // unmaps it. The references to the lines stay valid, because the kernel replaces the pages atomically and fills the new
+        // ones with zeros, which are valid atomics. (MADV_DONTFORK would leave a hole in children, into which the kernel could
+        // put something else.)
         unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             mmap_anonymous(start, size_of_val(self.0), access, MapFlags::PRIVATE | MapFlags::FIXED)?;

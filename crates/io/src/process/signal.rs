@@ -36,12 +36,13 @@ impl Drop for Watch {
     }
 }
 
-/// Gives `signal` its `effect` on `cell` from now on; then the handler writes a byte to each of `wake`, non-blocking write
-/// ends of pipes (a full pipe also wakes its reader), and starts `last_resort`.
+/// Installs a handler for `signal` and unblocks the signal in this thread. At each signal, the handler applies `effect` to
+/// `cell`, writes a byte to each pipe of `wake`, and starts `last_resort`. The pipes are given by their non-blocking write
+/// ends; a pipe that is full wakes its reader anyway.
 ///
-/// Interrupted system calls are restarted. All this holds for this process only. A child that it forks gets the default
-/// action again if the signal had that here before, unless it is forked while there are [`Heirs`]. Executed programs always
-/// get the default action.
+/// The kernel restarts system calls that the signal interrupts. The handler acts only in this process, and in children that
+/// were forked with [`Heirs`]. In other forked children the signal does nothing, or has its default action again if it had that
+/// before it was first watched here. Programs that are executed always get the default action.
 ///
 /// # Errors
 /// An error of the system.
@@ -86,7 +87,7 @@ pub fn watch(
     Ok(watch)
 }
 
-/// Unblocks a signal that the parent of this program, or the app, has blocked.
+/// Unblocks a signal in this thread. The parent of this program, or the app, may have blocked it.
 pub(super) fn unblock(signal: i32) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one does not store the
@@ -99,11 +100,11 @@ pub(super) fn unblock(signal: i32) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// The next fork makes a process that replaces this one and watches signals itself.
+/// Whether a child that is forked now takes over the watches of this process: see [`Heirs`].
 static HEIRS: AtomicBool = AtomicBool::new(false);
 
-/// While one of these exists, children that are forked have the watches of this process as long as they keep their copy of
-/// it. So until such a child has set its own watches, no signal ends it that would not end its parent.
+/// While a value of this type exists, a child that is forked handles signals as this process does, until the child drops its
+/// copy of the value. So until the child has installed its own watches, no signal ends it that would not end its parent.
 #[derive(Debug)]
 pub struct Heirs(());
 
@@ -122,8 +123,8 @@ impl Drop for Heirs {
     }
 }
 
-/// Whether a handler that `process` has set runs in a child that an app forked, not the server. Such a child must not act for
-/// its parent through the memory and the pipes that they share.
+/// Whether this handler, which `process` has installed, runs in a child that an app forked, and not the server. Such a child
+/// shares memory and pipes with `process`, but must not act on them in its place.
 fn runs_in_child_of_app(process: Pid) -> bool {
     rustix::process::getpid() != process && !HEIRS.load(Relaxed)
 }
@@ -154,10 +155,11 @@ fn had_default_action(signal: Signal) -> io::Result<bool> {
     Ok(BY_DEFAULT.load(SeqCst) & bit != 0)
 }
 
-/// The process that has called [`survive_failing_writes_while_loading`] or [`end_when_told_while_loading`], or [`LOADED`].
+/// The id of the process that has called [`survive_failing_writes_while_loading`] or [`end_when_told_while_loading`]; 0 before,
+/// and [`LOADED`] later.
 static LOADER: AtomicI32 = AtomicI32::new(0);
 
-/// The value of [`LOADER`] once the signals are watched, and their handlers decide.
+/// The value of [`LOADER`] after the first call of [`watch`]: from then on the handlers that it has installed decide.
 const LOADED: i32 = -1;
 
 /// The signals that accompany an error of a write: the reader has gone, or a file has reached its limit (RLIMIT_FSIZE).
@@ -214,9 +216,9 @@ fn handle_while_loading(signal: Signal) -> io::Result<()> {
     if !loads || !had_default_action(signal)? {
         return Ok(());
     }
-    // SAFETY: all zeros and a handler are a valid action; the pointer is valid for the call. The handler only reads an
-    // atomic, asks for the number of the process, and may end it or set a signal's action, all of which a signal handler may
-    // do.
+    // SAFETY: all zeros and a handler are a valid action; the pointer is valid for the call. The handler only reads an atomic,
+    // asks for the process id, and may end the process or set a signal's action and raise the signal, all of which a signal
+    // handler may do.
     let outcome = unsafe {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         action.sa_sigaction = act_while_loading as extern "C" fn(libc::c_int) as usize;

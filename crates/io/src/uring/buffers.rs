@@ -1,8 +1,8 @@
 //! Buffers that the kernel receives into, and the bytes in them.
 //!
-//! They are provided as a group: a socket that has received something takes the next buffer, so an idle socket holds none. At
-//! first few are in circulation, because the kernel takes them in turn, and a buffer stays in the cache only if its turn
-//! comes soon. Whenever they run out, more are added.
+//! The buffers are provided as a group: a socket that has received something takes the next buffer, so an idle socket holds
+//! none. At first only a few buffers are in circulation: the kernel takes them in turn, and a buffer stays in the cache only if
+//! its turn comes soon. Whenever the buffers run out, more are added.
 #![allow(unsafe_code)]
 
 use super::lent::Lent;
@@ -109,8 +109,8 @@ impl Buffers {
     fn provide(&mut self, number: u16) {
         let base = self.entries.start::<BufRingEntry>();
         let address = self.memory.start::<u8>().wrapping_add(usize::from(number) * BUFFER_BYTES);
-        // SAFETY: the index is below the number of entries; zeroed memory is a valid entry. The kernel reads an entry only
-        // after the tail, which is stored afterwards, has passed it, and it writes no entry: so nothing else uses this one
+        // SAFETY: the index is below the number of entries, and zeroed memory is a valid entry. The kernel writes no entry, and
+        // reads an entry only after the tail has passed it. The tail is stored afterwards, so nothing else uses this entry
         // meanwhile.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & (MOST - 1)));
@@ -124,7 +124,7 @@ impl Buffers {
         unsafe { (*BufRingEntry::tail(base).cast::<AtomicU16>()).store(self.tail, Ordering::Release) };
     }
 
-    /// Records that the kernel has put `size` bytes into a buffer for the owner of `chain`.
+    /// Records that the kernel has put `size` bytes into the buffer `number` for the owner of `chain`.
     #[inline]
     pub(super) fn append(&mut self, chain: &mut Chain, number: u16, size: usize) {
         self.links[usize::from(number)] = Link { size: size.min(BUFFER_BYTES) as u16, next: NONE };
@@ -136,7 +136,7 @@ impl Buffers {
         chain.last = number;
     }
 
-    /// Moves bytes from a chain into `room` and gives the emptied buffers back. Returns the number of bytes.
+    /// Moves bytes from a chain into `room` and gives emptied buffers back to the kernel. Returns the number of bytes.
     #[inline]
     pub(super) fn take(&mut self, chain: &mut Chain, room: &mut [u8]) -> usize {
         let mut count = 0;

@@ -2,16 +2,17 @@
 //! them without the ring.
 //!
 //! There are multishot accepts, like receives that stay armed. But a multishot accept takes every connection, even if other
-//! lanes share the listener, and does not report the peer's address. So a few single accepts are armed instead, each with
-//! room for an address. Where lanes share a listener, each lane arms one. The kernel wakes them in turn, because an accept
+//! lanes share the listener, and does not report the peer's address. So a few single accepts are armed instead, each with room
+//! for an address. Where lanes share a listener, each lane arms one. The kernel wakes these accepts in turn, because an accept
 //! that has completed goes to the end of the line when it is armed again.
 //!
-//! A lane whose app may keep it busy arms none, and only gets a report that a connection waits: a connection that its ring
-//! had accepted would wait for the app although other lanes are idle.
+//! A lane whose app may keep it busy arms no accept, and only gets a report that a connection waits. A connection that its ring
+//! had accepted would have to wait for the app although other lanes are idle.
 //!
-//! The kernel reports a connection to one armed accept, of any process. It cancels those of a killed process only some time
-//! after the process is gone. A connection that was reported to such an accept would stay in the queue until the next one
-//! comes. So a lane that may replace a killed one arms no accept at first: a poll is notified in any case.
+//! The kernel reports a connection to one armed accept, of any process. It cancels the accepts of a killed process only some
+//! time after the end of the process. A connection that was reported to such an accept would stay in the queue until the next
+//! connection comes. So a lane that may replace a killed lane arms no accept at first, and polls the listener: the kernel
+//! notifies a poll in any case.
 
 use super::name::{GENERATIONS, Name, Operation};
 use super::ring::ACCEPTS;
@@ -23,12 +24,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// The number of completions of a turn for which one more accept is armed under load. Otherwise the queue of the listener
+/// Under load, one accept is armed for this many completions of the last turn. With fewer accepts, the queue of the listener
 /// would overflow while the lane is busy with its connections.
 const COMPLETIONS_PER_ACCEPT: usize = 8;
 
-/// The time for which listeners are polled after a process may have been killed. In experiments its accepts went within
-/// milliseconds. A second is much longer, and costs a busy lane one more call for each connection of its first second.
+/// The time for which listeners are only polled after another process may have been killed. In experiments the accepts of the
+/// killed process were gone within milliseconds. A second is much longer, and costs a busy lane one more call for each
+/// connection of its first second.
 const CAUTION: Duration = Duration::from_secs(1);
 
 /// All listeners, and the accepts that are armed.
@@ -37,7 +39,7 @@ pub(super) struct Listeners {
     all: Vec<Listener>,
     /// The listener of each armed accept.
     accepts: [Accept; ACCEPTS],
-    /// No accept is armed until this time; `None` when it is over.
+    /// No accept is armed until this time. `None` if accepts may be armed.
     cautious_until: Option<Instant>,
 }
 
@@ -53,7 +55,7 @@ struct Listener {
     ahead: usize,
     /// Accepts that are armed.
     armed: usize,
-    /// An accept in advance has failed: before the next one, check whether a connection waits at all.
+    /// An accept in advance has failed: before the next one, the listener is polled until a connection waits.
     asks_first: bool,
     /// Accepted connections that the caller has not taken yet.
     taken: VecDeque<(OwnedFd, Peer)>,
@@ -259,7 +261,7 @@ impl Uring {
             self.take_completions()?;
         }
         // The kernel reports a connection to one waiting accept. If that accept was cancelled at the same moment, the
-        // connection is reported nowhere else.
+        // connection is reported nowhere else. So as many connections are looked for as accepts were cancelled.
         for _ in count(self).1 - taken..armed {
             let Accepted::Connection(descriptor, peer) = crate::accept::accept(socket) else { break };
             self.listeners.all[number].taken.push_back((descriptor, peer));

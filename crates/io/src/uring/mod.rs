@@ -11,9 +11,9 @@
 //!   cost more than arming another for those that have a second.
 //! * Content in bulk is not received by the ring, which would have to copy it: the socket is polled, as with epoll, until the
 //!   connection has small requests again.
-//! * If the kernel could not send everything, the backend learns it only after it has taken the bytes from the caller. It
-//!   keeps the rest, at most one send for each socket, and sends it as soon as there is room, even if the socket is closed
-//!   meanwhile.
+//! * If the kernel could not send everything, the backend learns it only after it has taken the bytes from the caller. The
+//!   backend keeps the rest, at most one send for each socket, and sends it as soon as there is room, even if the socket is
+//!   closed meanwhile.
 
 mod address;
 mod buffers;
@@ -78,7 +78,7 @@ pub struct Uring {
 #[derive(Debug)]
 pub struct Socket(Key);
 
-/// Waits at the same ring. It may wait in another thread, but the backend stays in its own.
+/// A waiter at the ring of a [`Uring`]. It may wait in another thread, but the backend stays in the thread that made it.
 pub struct UringWaiter {
     ring: OwnedFd,
     found: bool,
@@ -93,8 +93,8 @@ impl Uring {
         Ring::new().map(Self::over)
     }
 
-    /// Creates a ring that can do only the operations of this backend, for any code: system calls that a filter forbids to
-    /// this process cannot be made by the ring either.
+    /// Creates a ring that accepts only the operations of this backend, whatever code uses the ring. So no code can use the
+    /// ring to get around a filter of system calls.
     ///
     /// # Errors
     /// The reason why it is impossible.
@@ -235,7 +235,7 @@ impl Backend for Uring {
         if finished {
             return if state.ended { Attempt::End } else { Attempt::Broken };
         }
-        // All bytes that the ring has received are taken: the content of the socket comes next.
+        // All bytes that the ring has received are taken: the bytes in the socket come next.
         let room = buffer.len() - count;
         match calls::receive(&state.descriptor, &mut buffer[count..]) {
             Ok(0) => state.ended = true,
@@ -252,7 +252,7 @@ impl Backend for Uring {
         match (count, state.ended, state.broken) {
             (1.., false, false) => Attempt::Done(count),
             (1.., ..) => {
-                // No receive will be armed that could report later bytes.
+                // No receive will be armed that could report the end or the break, so the next report names the socket.
                 state.readable = true;
                 self.note(socket.0);
                 Attempt::Done(count)
@@ -374,7 +374,7 @@ impl Waiter for UringWaiter {
     }
 }
 
-/// Moves received bytes that the caller did not take while they were in the kernel's buffers.
+/// Moves bytes from `spilled` into `buffer`, and returns their number.
 #[cold]
 fn take_spilled(state: &mut State, buffer: &mut [u8]) -> usize {
     let Some(spilled) = &mut state.spilled else { return 0 };

@@ -1,4 +1,4 @@
-//! Names of operations: their kind and their object.
+//! Names of operations: the kind of an operation and its object.
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub(super) enum Operation {
     Indifferent,
 }
 
-/// The object of an operation: a place and its generation when the operation was requested. Results for an earlier generation
-/// are ignored.
+/// The name of an operation: its kind, the place (index) of its object, and the generation of the place when the operation was
+/// requested. Results for an earlier generation are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) operation: Operation,
@@ -35,7 +35,7 @@ pub(super) struct Name {
     pub(super) generation: u32,
 }
 
-/// Generations wrap around here.
+/// The number of generations. After the last one follows 0 again.
 pub(super) const GENERATIONS: u32 = 1 << 28;
 
 impl Name {

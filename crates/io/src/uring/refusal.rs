@@ -34,7 +34,7 @@ impl Refusal {
     }
 }
 
-/// Whether the kernel's setting is not 0. 0: all users may use it, 1: members of a group, 2: none.
+/// Whether the sysctl kernel.io_uring_disabled is not 0. 0: all processes may create rings, 1: members of a group, 2: none.
 fn is_disabled() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|value| value.trim() != "0")
 }

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// The most operations that one step hands over. More take several steps.
+/// The most operations that one system call hands over. More take several calls.
 const OPERATIONS: u32 = 256;
 
 /// Completions that fit their ring; the kernel keeps any further ones.
@@ -39,7 +39,7 @@ const EXTENDED_ARGUMENT: u32 = 1 << 3;
 
 /// The rings, and the memory that the kernel uses for them.
 pub(super) struct Ring {
-    // Declared, and dropped, before the memory it uses: when the ring is gone, so are its operations.
+    // Declared before the memory that it uses, so it is dropped first: when the ring is gone, so are its operations.
     ring: IoUring,
     pub(super) buffers: Buffers,
     /// Bytes to be sent. Its capacity never changes, so nothing in it moves.
@@ -55,7 +55,7 @@ pub(super) struct Completion {
     pub(super) name: u64,
     /// A count, a set of flags, or a negative error number.
     pub(super) result: i32,
-    /// The buffer that was used.
+    /// The number of the provided buffer that was used.
     pub(super) buffer: Option<u16>,
     /// The operation stays armed.
     pub(super) more: bool,
@@ -68,7 +68,7 @@ impl Ring {
         Self::with_room_for(COMPLETIONS, false)
     }
 
-    /// Creates a ring that accepts only the operations of this file, and registers nothing more.
+    /// Creates a ring that accepts only the operations of this file, and permits no further registration.
     pub(super) fn restricted() -> Result<Self, Refusal> {
         Self::with_room_for(COMPLETIONS, true)
     }
@@ -77,7 +77,7 @@ impl Ring {
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_cqsize(completions);
         if restricted {
-            // It does nothing until it is enabled, and can be restricted only before.
+            // The ring does nothing until it is enabled, and can be restricted only before that.
             builder.setup_r_disabled();
         }
         let ring: IoUring = builder.build(OPERATIONS).map_err(Refusal::of)?;
@@ -91,8 +91,9 @@ impl Ring {
             return Err(Refusal::Old(operation));
         }
         let mut buffers = Buffers::new();
-        // SAFETY: the fields of a structure are dropped in the order of their declaration: the ring before the buffers. Here,
-        // the ring was declared first and is dropped last if this fails, but then nothing was registered.
+        // SAFETY: the fields of a structure are dropped in the order of their declaration: the ring before the buffers. If this
+        // function fails, the buffers are dropped before the ring. Then nothing uses the buffers, because no receive was handed
+        // over.
         unsafe { buffers.register(&ring) }.map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => Refusal::Old("rings of provided buffers"),
             Some(libc::ENOMEM) => Refusal::Memory(error),
@@ -111,8 +112,8 @@ impl Ring {
         Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES), addresses: Lent::new(Box::default()) })
     }
 
-    /// Receives from `socket` into a provided buffer; with `again`, into one after the other until a receive fails, the other
-    /// side ends or buffers run out.
+    /// Receives from `socket` into a provided buffer; with `again`, into one buffer after the other until a receive fails, the
+    /// peer ends its side or the buffers run out.
     pub(super) fn receive(&mut self, socket: RawFd, again: bool, name: u64) -> io::Result<()> {
         let entry = if again {
             opcode::RecvMulti::new(Fd(socket), GROUP).build()
@@ -123,16 +124,16 @@ impl Ring {
         self.push(&entry.user_data(name))
     }
 
-    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is the slot for its address.
+    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is the index of the room for the peer's address.
     pub(super) fn accept(&mut self, listener: RawFd, place: usize, name: u64) -> io::Result<()> {
         assert!(place < ACCEPTS, "there is room for {ACCEPTS} addresses");
-        // SAFETY: the place is inside the memory, and no armed accept writes to it: one is armed below.
+        // SAFETY: the place is inside the memory, and no armed accept writes to it: the accept for it is armed below.
         let address = unsafe { Address::clear(self.addresses.start::<Address>().add(place)) };
         let entry = opcode::Accept::new(Fd(listener), address.0, address.1).flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
         self.push(&entry.build().user_data(name))
     }
 
-    /// The connection that was accepted at `place`, if `result` is one.
+    /// Returns the connection that the accept at `place` has accepted; `None` if `result` is an error.
     pub(super) fn accepted(&self, place: usize, result: i32) -> Option<(OwnedFd, Peer)> {
         // SAFETY: the kernel has made the descriptor for this ring, and each completion is processed once.
         let descriptor = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) })?;
@@ -147,7 +148,7 @@ impl Ring {
         self.push(&opcode::PollAdd::new(Fd(descriptor), events as u32).multi(again).build().user_data(name))
     }
 
-    /// Cancels an operation, which then completes.
+    /// Cancels the operation with the name `target`, which then completes. `name` is the name of the cancellation itself.
     pub(super) fn cancel(&mut self, target: u64, name: u64) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(target).build();
         self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(name))
@@ -158,7 +159,7 @@ impl Ring {
         self.push(&close(descriptor.into_raw_fd(), name))
     }
 
-    /// The offset of the next bytes to be sent, if `size` of them fit.
+    /// The offset at which [`Ring::keep`] stores the next bytes; `None` if `size` bytes do not fit.
     pub(super) fn room_for(&self, size: usize) -> Option<usize> {
         (self.outgoing.len() + size <= OUTGOING_BYTES).then_some(self.outgoing.len())
     }
@@ -180,8 +181,9 @@ impl Ring {
         self.outgoing.clear();
     }
 
-    /// Sends stored bytes as far as `socket` has room now, and completes only if that is not all. With `then_close`, which
-    /// owns the socket, closes it if all was sent.
+    /// Sends stored bytes as far as `socket` has room now. The operation completes only if it could not send all of them. If
+    /// `then_close`, the name of a close, is given, the kernel closes `socket` after it has sent all; then the caller must not
+    /// close it.
     pub(super) fn send(&mut self, socket: RawFd, range: Range<usize>, name: u64, then_close: Option<u64>) -> io::Result<()> {
         // Without waiting, so that the kernel no longer uses the memory when it has taken the operation. With WAITALL, so
         // that a partial send counts as a failure, which is reported.
@@ -196,7 +198,7 @@ impl Ring {
         match then_close {
             None => self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS)),
             Some(close_name) => {
-                // A chain must be handed over in one piece.
+                // The send and the close are linked, so one call must hand both over.
                 let queue = self.ring.submission();
                 let room = queue.capacity() - queue.len();
                 drop(queue);
@@ -213,7 +215,7 @@ impl Ring {
         loop {
             // SAFETY: sends point to memory in `outgoing`. The kernel reads it until the operation has been handed over, and
             // the bytes are neither moved nor forgotten before. Receives use the buffers and accepts the addresses, which
-            // outlive the ring.
+            // outlive the ring. Other operations contain no pointers.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
@@ -242,7 +244,7 @@ impl Ring {
             return Ok(());
         }
         self.call(u32::from(patient), GET_EVENTS, timeout)?;
-        // An interrupted call may have left some behind.
+        // An interrupted call may have left some operations behind.
         self.hand_over()
     }
 

@@ -25,7 +25,8 @@ const LINGER: Duration = Duration::from_secs(30);
 pub(super) struct Outgoing {
     key: Key,
     bytes: Range<usize>,
-    /// The number of bytes that were sent, if that is not all; an error if the connection is broken.
+    /// `None` unless the kernel has reported a failure: then the number of bytes that were sent, or an error if the connection
+    /// is broken.
     sent: Option<Result<usize, ()>>,
 }
 
@@ -41,7 +42,7 @@ impl Uring {
         {
             let end = self.ring.room_for(size);
             let goes_on = |last: &&mut Outgoing| {
-                // A send after it may have been aborted.
+                // Otherwise the bytes of an aborted send follow in the store.
                 last.key == key && Some(last.bytes.end) == end && last.bytes.len() + size <= QUEUED_BYTES
             };
             if let Some(last) = self.outgoing.last_mut().filter(goes_on) {
@@ -132,7 +133,7 @@ impl Uring {
         for key in std::mem::take(&mut self.to_close) {
             let Some(state) = self.sockets.find(key) else { continue };
             if state.queued {
-                // It is closed after its stored send.
+                // The socket is closed after its stored send.
                 continue;
             }
             if state.unsent.is_some() && !state.broken {
@@ -149,7 +150,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Ends a socket except for its descriptor: cancels the kernel's operations for it.
+    /// Removes the state of a socket, and cancels the kernel's operations for the socket. Returns the state, whose descriptor
+    /// is still open.
     fn forget(&mut self, key: Key) -> Option<State> {
         let state = self.sockets.remove(key)?;
         self.to_cancel.extend(state.pending().map(|operation| key.name(operation)));
@@ -172,7 +174,7 @@ impl Uring {
             state.queued = false;
             match outgoing.sent {
                 None if state.closed => {
-                    // The kernel closes it after its last send.
+                    // The kernel has closed the descriptor after the send, so it must not be closed again.
                     if let Some(state) = self.sockets.remove(key) {
                         let _ = state.descriptor.into_raw_fd();
                     }
@@ -243,7 +245,7 @@ impl Uring {
     }
 }
 
-/// Sends all of `bytes`, or as much as there is room for.
+/// Sends `bytes` and removes what was sent. `AGAIN`: the socket had no room for the rest.
 fn send_from(bytes: &mut VecDeque<u8>, socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         let (first, _) = bytes.as_slices();

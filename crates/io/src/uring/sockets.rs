@@ -31,7 +31,7 @@ pub(super) struct State {
     pub(super) lasting: bool,
     /// The kernel has been asked to report when something arrives.
     pub(super) polled: bool,
-    /// Content arrives in bulk and is not received by the ring, until this many receives in a row have been small.
+    /// If not 0: content arrives in bulk and is received without the ring, until this many receives in a row have been small.
     pub(super) in_bulk: u8,
     /// The kernel has been asked to report room.
     pub(super) watched: bool,
@@ -44,7 +44,7 @@ pub(super) struct State {
     /// The peer has ended its side.
     pub(super) ended: bool,
     pub(super) broken: bool,
-    /// The state of the far side, although unreceived bytes may come first.
+    /// The state of the far side. Bytes that the peer sent before may still have to be received.
     pub(super) far: Far,
     /// A send found the socket full, and no room has been reported since.
     pub(super) full: bool,
@@ -147,8 +147,8 @@ impl Sockets {
             return Key { place: number, generation: place.generation };
         }
         if self.places.len() == self.places.capacity() {
-            // At first reserve much: pages that no socket has touched cost nothing, but a table that moves leaves touched
-            // pages behind. Then grow slowly: the cost of a socket should not depend on the distance of their number from a
+            // At first reserve much: pages that no socket has touched cost nothing, but a table that moves leaves touched pages
+            // behind. Then grow slowly: the memory for each socket should not depend on how far the number of sockets is from a
             // power of two.
             self.places.reserve_exact((self.places.len() / 4).max(ROOM));
         }

@@ -14,16 +14,17 @@ use std::time::Duration;
 /// until the caller has taken them, so that the client's window closes as it would without a ring.
 const SPILL_BYTES: usize = 64 << 10;
 
-/// The number of receives in a row below the size of a buffer that end the bulk mode of a connection. A client that has sent
-/// more than a buffer at once is likely to continue. So its bytes are received directly into their final place, instead of
-/// being copied there, until the connection has small requests again.
+/// The number of small receives in a row (below the size of a buffer) that end the bulk mode of a connection. A client that has
+/// filled a buffer at once is likely to continue. So in bulk mode its bytes are received directly into their final place,
+/// instead of being copied there, until the connection has small requests again.
 const BULK_ENDS_AFTER: u8 = 16;
 
-/// The longest wait while connections linger that were closed with unsent bytes, so that they are checked.
+/// The longest wait while there are connections that were closed with unsent bytes: after each wait, those whose time is over
+/// are given up.
 const LINGERING_TURN: Duration = Duration::from_secs(1);
 
 impl Uring {
-    /// Hands over urgent operations and processes completions. Receives and accepts can wait.
+    /// Hands over urgent operations and processes completions. Receives and accepts wait for [`Uring::look`].
     pub(super) fn turn(&mut self) -> io::Result<()> {
         self.hand_over()?;
         self.complete(false, None)
@@ -103,7 +104,8 @@ impl Uring {
         }
     }
 
-    /// Processes all completions, including those that did not fit their ring: no receive may overtake a waiting completion.
+    /// Processes all completions, including those that did not fit their ring. Otherwise a receive without the ring could
+    /// overtake the bytes of a waiting completion.
     pub(super) fn take_completions(&mut self) -> io::Result<()> {
         loop {
             while let Some(completion) = self.ring.completion() {
@@ -197,7 +199,7 @@ impl Uring {
                 state.readable = true;
                 self.to_break.push(key);
             }
-            // The bytes that have been taken show the result.
+            // Earlier completions have brought the bytes that the cancelled receive had taken.
             _ if result == -libc::ECANCELED => {}
             _ if result == -libc::ENOBUFS => {
                 state.rest = true;
@@ -242,7 +244,7 @@ impl Uring {
         }
     }
 
-    /// Notes that `size` bytes have been received without the ring; with `whole`, these were all.
+    /// Notes that `size` bytes have been received without the ring; with `whole`, the socket had no more.
     pub(super) fn received_in_bulk(&mut self, key: Key, size: usize, whole: bool) {
         let Some(state) = self.sockets.find(key) else { return };
         state.in_bulk = if whole && size < BUFFER_BYTES { state.in_bulk - 1 } else { BULK_ENDS_AFTER };

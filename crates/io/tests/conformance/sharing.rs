@@ -1,5 +1,5 @@
-//! The promises of backends that share a listener: a backend that got the report of a connection takes it or notifies the
-//! next one.
+//! The promises of backends that share a listener: a backend that got the report of a connection takes the connection or
+//! notifies another backend.
 
 use crate::networks::{Network, PATIENCE};
 use oribi_io::{Accepted, Backend, Event};
@@ -31,7 +31,7 @@ fn lane<N: Several>(
     backend.listen(0, listener).expect("it can be listened on");
     backend.watch(pipe).expect("it can be watched");
     let mut events = Vec::new();
-    // By then the backend has handed everything to the kernel that it must know before the first sleep.
+    // After this wait the kernel knows everything that it must know before the first sleep.
     backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
     waits.send(gettid().as_raw_nonzero().get()).expect("the test waits");
     let end = Instant::now() + PATIENCE;
@@ -74,7 +74,7 @@ fn take<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsi
     true
 }
 
-/// Takes the connections that no other backend may have had reported.
+/// Stops listening, and takes the connections that may have been reported to this backend only.
 fn leave<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) {
     backend.unlisten(0, listener).expect("it listened");
     while let Accepted::Connection(socket, _) = backend.take_accepted(0, listener) {
@@ -107,8 +107,8 @@ fn leave_at_once<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &
     false
 }
 
-/// Lanes start and stop, but a connection never waits while a lane sleeps at its listener: not where all stay there, not
-/// where all leave it and come back, and not where some do.
+/// Lanes start and stop, but a connection never waits while a lane sleeps at its listener. That holds if all lanes stay there,
+/// if all leave the listener and come back, and if some do.
 pub fn nobody_told_is_nobody_waiting<N: Several>() {
     let (stays, returns) = (take::<N::Backend> as Act<_>, take_and_return::<N::Backend> as Act<_>);
     for lanes in [[stays; 3], [returns; 3], [returns, returns, stays]] {
@@ -116,7 +116,7 @@ pub fn nobody_told_is_nobody_waiting<N: Several>() {
     }
 }
 
-/// Each burst is of more connections than there are lanes, each of which takes one for each report.
+/// Each burst has more connections than there are lanes. A lane takes one connection for each report.
 fn all_bursts_are_taken<N: Several>(lanes: [Act<N::Backend>; 3]) {
     const BURSTS: usize = 40;
     const CONNECTIONS: usize = 7;
@@ -137,7 +137,7 @@ fn all_bursts_are_taken<N: Several>(lanes: [Act<N::Backend>; 3]) {
     });
 }
 
-/// Leaves the line after each connection and joins it again.
+/// Leaves the listener after each connection and listens there again.
 fn take_and_return<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) -> bool {
     take(backend, listener, taken);
     leave(backend, listener, taken);

@@ -1,4 +1,4 @@
-//! The socket pairs over which an old edge passes connections to a new one.
+//! The socket pairs over which an old edge passes connections to a new edge.
 
 use super::record::{LARGEST, Record};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -12,7 +12,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The old edge's end. Several edges may have copies of it.
+/// The old edge's end. Several edges may have copies of this end.
 #[derive(Debug)]
 pub struct Sender(OwnedFd);
 
@@ -40,7 +40,7 @@ pub enum HandoverEvent {
     Nonsense,
     /// No message has arrived yet.
     Nothing,
-    /// All senders have ended.
+    /// All senders have ended, or the socket has failed.
     End,
 }
 
@@ -132,11 +132,11 @@ pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<
     }
 }
 
-/// Receives one message and its descriptor, without waiting. Returns the size of the message, 0 at the end, and the
-/// descriptor.
+/// Receives one message and its descriptor, without waiting. Returns the size of the message, or 0 if the other end is closed,
+/// and the descriptor; `None` if the message came without one.
 ///
 /// # Errors
-/// `WouldBlock` without a message; otherwise the operating system refused the call.
+/// `WouldBlock`: no message has arrived yet. Any other error: the operating system refused the call.
 pub fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

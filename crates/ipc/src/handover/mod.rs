@@ -1,8 +1,8 @@
-//! Passes live connections from one edge to another, which may run another version of this program.
+//! Passes live connections from one edge to another edge, which may run another version of this program.
 //!
-//! Both edges have one end of a pair of sockets that keeps the boundaries of messages. For each connection that is between
-//! two requests, the old edge sends one message: a [`Record`] of its state, together with a descriptor of the connection.
-//! From then on only the new edge reads from it, and its client notices nothing.
+//! Each edge has one end of a pair of sockets that keeps the boundaries of messages. For each connection that is between two
+//! requests, the old edge sends one message: a [`Record`] of the connection's state, together with its descriptor. From then on
+//! only the new edge reads from the connection, and the client notices nothing.
 
 mod line;
 mod record;

@@ -2,7 +2,7 @@
 
 use oribi_config::Protocol;
 
-/// The version of the records. An edge hands its connections only to one that reads the same version.
+/// The version of the records. An edge hands its connections only to an edge that reads the same version.
 pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"OribiCon";
@@ -11,7 +11,8 @@ const MAGIC: [u8; 8] = *b"OribiCon";
 /// count of requests, the time that is left, and the sizes of the four parts.
 const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 
-/// The most bytes of the next request in a record. A connection with more stays until they have been read as a request.
+/// The most bytes of the next request in a record. A connection with more such bytes stays at the old edge until they have been
+/// read as a request.
 pub const LARGEST_UNREAD: usize = 64 << 10;
 
 /// The value of `left` that means no deadline.
@@ -35,7 +36,8 @@ pub struct Record {
     pub greeted: bool,
     /// The number of requests that have begun on it.
     pub requests: u32,
-    /// Milliseconds that its client has left for the head of a request that has begun; [`NO_LIMIT`] if none has begun.
+    /// The milliseconds that the client has left to send the head of a request that has begun; [`NO_LIMIT`] if no request has
+    /// begun.
     pub left: u32,
     /// The client's address, as text.
     pub address: Vec<u8>,
@@ -165,8 +167,9 @@ mod tests {
     #[test]
     fn every_wrong_header_is_refused() {
         let good = record(b"GET / HTTP/1.1\r\n").encode().expect("it is small");
-        // Every bit of the header has a meaning; but the count of requests and the time may be any number, two bits turn one
-        // valid protocol into another, and one bit is set if a header still follows.
+        // A header with one wrong bit is refused, with these exceptions: the count of requests and the time may be any number,
+        // and one bit is set if a PROXY header still follows. (Two bits would have to change to turn one valid protocol into
+        // another.)
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -1,8 +1,9 @@
 //! Writes requests and responses into the slots of a pool, between an edge and its workers, and reads them there.
 //!
-//! Both are written as numbers, which give the positions of the parts, and then the bytes of these parts unchanged: nothing
-//! is parsed again. The two directions differ in trust: a worker trusts its edge and only avoids a panic; an edge trusts
-//! nothing that it reads, because any process that may write to the memory of a worker may have written it.
+//! Requests and responses are written as numbers, which give the positions of the parts, and then the bytes of these parts
+//! unchanged, so the reader parses nothing again. The two directions differ in trust. A worker trusts its edge and only avoids
+//! a panic. An edge trusts nothing that it reads, because any process that may write to the memory of a worker may have written
+//! it.
 
 mod copy;
 #[cfg(test)]

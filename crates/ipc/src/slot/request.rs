@@ -7,7 +7,7 @@
 //! | text | the bytes that all spans refer to |
 //! | endpoints | address and port of the client, name and port of the server |
 //! | content | the content of the request, and the data for a filter, if they are not in files |
-//! | trailers | if there are any: their number, and for each the sizes of its name and its value, and both |
+//! | trailers | if there are any: their number, and for each the sizes of its name and its value, and then name and value |
 
 use super::copy::copy_short;
 use oribi_host::{Content, Gateway, Request};
@@ -18,10 +18,10 @@ pub(super) const NUMBER: usize = size_of::<u32>();
 /// The number of numbers at the start of a request.
 pub(super) const NUMBERS: usize = 26;
 
-/// The offset of the last number: the time at which the request was complete.
+/// The offset of the last two numbers: the time at which the request was complete.
 const STAMP: usize = (NUMBERS - 2) * NUMBER;
 
-/// The numbers of a field or a variable.
+/// The size of the numbers of a field or a variable, in bytes.
 pub(super) const LINE: usize = 5 * NUMBER;
 
 /// The span of a part that the request does not have.
@@ -50,7 +50,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let text = head.bytes();
     let gateway = request.gateway.as_ref();
     let variables = gateway.map_or(&[][..], Gateway::list);
-    // The variables of a web server and the head made of them mostly refer to the same bytes.
+    // The variables of a web server and the head made of them mostly refer to the same bytes, which are written only once.
     let apart = gateway.map_or(&[][..], Gateway::bytes);
     let apart = if std::ptr::eq(apart, text) { &[] } else { apart };
 
@@ -219,7 +219,7 @@ const fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
-/// Writes the line of a field whose spans stay as they are.
+/// Writes the line of a field whose spans need no shift.
 #[inline(always)]
 fn put_field(&FieldLayout { name, value, known }: &FieldLayout, destination: &mut [u8; LINE]) {
     let numbers = [name.start, name.end, value.start, value.end, number_of(known)];

@@ -10,10 +10,11 @@ use super::Malformed;
 use super::copy::copy_short;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
-/// Status and kind in one number, the number of fields in another, and the size.
+/// The size of the numbers in bytes: four for status and kind, four for the number of fields, eight for the size of the
+/// content.
 const NUMBERS: usize = 16;
 
-/// The lengths of the name and the value of a field.
+/// The size of a line in bytes: the lengths of the name and the value of a field, each in four bytes.
 const LINE: usize = 8;
 
 /// The state of the content when the head of a response is written.
@@ -44,7 +45,8 @@ pub fn head_size(head: &ResponseHead<'_>) -> usize {
     NUMBERS + head.fields.iter().map(|(name, value)| LINE + name.len() + value.len()).sum::<usize>()
 }
 
-/// Writes the head of a whole response, and its content, into room of exactly that size.
+/// Writes the head of a whole response, and `parts` as its content, into `room`. `size` is the size of the content; `room` must
+/// have as many bytes as the head ([`head_size`]) and the content.
 #[inline]
 pub fn write_whole(head: &ResponseHead<'_>, parts: &[&[u8]], size: u64, room: &mut [u8]) {
     let (numbers, room) = room.split_at_mut(NUMBERS);
@@ -165,7 +167,7 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
         3 if size == 0 && status == 0 => Content::Trailers,
         _ => return Err(Malformed),
     };
-    // There are that many lines, so this reserves no more memory than was sent.
+    // The message contains that many lines, so its size limits the memory that is reserved.
     fields.reserve(count);
     for line in lines.as_chunks::<LINE>().0 {
         let lengths = u64::from_le_bytes(*line);
@@ -177,7 +179,7 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
     if text.is_empty() { Ok((status, content)) } else { Err(Malformed) }
 }
 
-/// Keeps the memory of `fields` for others with another lifetime.
+/// Empties `fields` and keeps the memory for fields with another lifetime.
 fn emptied(mut fields: Vec<FieldPair<'_>>) -> Vec<FieldPair<'static>> {
     fields.clear();
     // The standard library collects into the same memory if the sizes are equal.

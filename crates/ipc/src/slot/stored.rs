@@ -123,7 +123,7 @@ impl Stored {
         layout.path = within(numbers.pair(3))?;
         layout.query = may_miss(numbers.pair(4))?;
         layout.authority = may_miss(numbers.pair(5))?;
-        // Path and query are also used as one span.
+        // The span from the start of the path to the end of the query is used, too, so it must be valid.
         if layout.query.is_some_and(|query| query.end < layout.path.start) {
             return Err(Malformed);
         }
@@ -149,7 +149,7 @@ impl Stored {
             _ => Role::Filter,
         });
         let (field_lines, variable_lines) = lines.split_at(fields);
-        // Entries of the last request are overwritten: many requests have as many fields.
+        // Entries of the last request are overwritten: many requests have the same number of fields, so nothing is resized.
         if layout.fields.len() != fields {
             layout.fields.resize(fields, NO_FIELD);
         }
@@ -167,8 +167,8 @@ impl Stored {
         Ok(())
     }
 
-    /// Returns the request in the form for hosts, with the files that hold its content and the data for a filter. `None` if
-    /// a file that holds a part of it is missing.
+    /// Returns the request in the form for hosts, with the files that hold its content and the data for a filter. `None` if one
+    /// of these files is needed and not given.
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
@@ -203,7 +203,7 @@ impl Stored {
         RequestHead::new(self.text.of(&self.bytes), &self.layout)
     }
 
-    /// The time at which the request was complete, in nanoseconds on a clock that all processes share.
+    /// The time at which the request was complete, in nanoseconds on a clock that all processes share; `None` if unknown.
     #[inline]
     #[must_use]
     pub fn complete_at(&self) -> Option<u64> {
@@ -228,7 +228,7 @@ impl Stored {
         matches!(self.data, ContentLocation::File { .. })
     }
 
-    /// Removes unknown fields whose names are `unwanted`.
+    /// Removes the fields whose names are `unwanted`, except those with a well-known name.
     pub fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
         let text = self.text.of(&self.bytes);
         self.layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(text)));
@@ -246,7 +246,8 @@ impl Numbers<'_> {
     }
 }
 
-/// Reads a line about a text of that many bytes: the spans of name and value, and the number of the known name.
+/// Reads the line of a field or a variable: the spans of name and value, which must lie in a text of `text` bytes, and the
+/// number of the known name.
 #[inline]
 fn read_line(line: &[u8; LINE], text: u32) -> Result<(Span, Span, usize), Malformed> {
     let mut numbers = [0; 5];
@@ -423,7 +424,8 @@ mod tests {
         )
     }
 
-    /// Reads all of these properties without formatting them, which would take some seconds for a request per bit.
+    /// Reads all of these properties without formatting them. Formatting a request for every changed bit would take some
+    /// seconds.
     fn look_at_all(request: &Request<'_>) {
         let head = &request.head;
         let fields: usize = head.fields().map(|(_, name, value)| name.len() + value.len()).sum();

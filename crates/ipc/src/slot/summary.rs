@@ -1,4 +1,5 @@
-//! A summary of a request for the inspection of a pool, read from a copy of its first bytes. Nothing in them is trusted.
+//! A summary of a request for the inspection of a pool, read from a copy of the first bytes of its slot. These bytes are not
+//! trusted.
 
 use super::Malformed;
 use super::request::{LINE, NUMBER, NUMBERS};
@@ -16,10 +17,11 @@ pub struct RequestSummary<'a> {
     pub client: [&'a [u8]; 2],
 }
 
-/// The number of bytes of a slot that [`summarize`] needs. They end before the content.
+/// Returns the number of bytes of a slot that [`summarize`] needs. `start` are the first bytes of the slot. The bytes that are
+/// needed end before the content.
 ///
 /// # Errors
-/// The bytes are not a request.
+/// The bytes are not a request, or are too few.
 pub fn size_for_summary(start: &[u8]) -> Result<usize, Malformed> {
     let numbers = Numbers::of(start)?;
     let size = numbers.text()?.checked_add(numbers.at(14) as usize).ok_or(Malformed)?;

@@ -1,11 +1,12 @@
 //! seccomp: restricts the system calls that a process may make (seccomp(2)).
 //!
-//! The calls of an edge are allowed. Calls that only a process out of control makes kill it at once. Any other fails with
-//! EPERM: it may come from a library that has a fallback, or from a later version of the C library.
+//! The system calls that an edge needs are allowed. The kernel kills the process at once for a call that only code out of
+//! control would make. Any other call fails with EPERM, because it may come from a library that has a fallback, or from a later
+//! version of the C library.
 //!
-//! Three filters together do that, because each has two answers; of several answers the kernel takes the strictest. It
-//! determines once which calls all filters allow with any arguments, and runs no filter for these (Linux 5.11). So
-//! the calls that requests need are allowed without conditions.
+//! A filter has only two answers, so three filters are installed, and the kernel obeys the strictest of their answers. The
+//! kernel determines in advance which calls all filters allow with any arguments, and runs no filter for those calls (Linux
+//! 5.11). So the calls that requests need are allowed without conditions.
 
 #![allow(unsafe_code)]
 
@@ -46,7 +47,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_lseek,
-    // Room on the disk that a response no longer needs.
+    // Frees room on the disk that a response no longer needs.
     libc::SYS_fallocate,
     libc::SYS_memfd_create,
     // Waiting.
@@ -84,7 +85,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sigaltstack,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    // Another filter makes the C library use clone(2) instead.
+    // The first filter refuses this call, so that the C library uses clone(2) instead.
     libc::SYS_clone3,
     // Facts.
     libc::SYS_clock_gettime,
@@ -135,10 +136,10 @@ const FATAL: &[c_long] = &[
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_kcmp,
-    // Rings and files by ways that are not covered here.
+    // Rings of io_uring, and files, by ways that this sandbox does not cover.
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
-    // Another view of the system.
+    // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
@@ -191,7 +192,7 @@ const FATAL_HERE: &[c_long] = &[];
 /// The kind of a socket without its flags (`SOCK_TYPE_MASK` of the kernel).
 const KIND_OF_SOCKET: u64 = 0xf;
 
-/// An argument of a call, counted from 0, that is a C int, and its allowed values.
+/// Returns alternative conditions: an argument, a C int, has one of `values`. Arguments are counted from 0.
 fn one_of(argument: u8, values: &[c_int]) -> Vec<Vec<SeccompCondition>> {
     values.iter().map(|value| vec![is(argument, *value as u32)]).collect()
 }
@@ -200,7 +201,7 @@ fn is(argument: u8, value: u32) -> SeccompCondition {
     condition(argument, Eq, value.into())
 }
 
-/// The bits of `mask` in an argument are those of `value`.
+/// Returns the condition that the bits of `mask` in an argument are those of `value`.
 fn has(argument: u8, mask: u64, value: u64) -> SeccompCondition {
     condition(argument, MaskedEq(mask), value)
 }
@@ -209,7 +210,8 @@ fn condition(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> S
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).expect("no call has more than six arguments")
 }
 
-/// Calls that are allowed if one of several lists of conditions is met.
+/// Returns the calls that are allowed only with certain arguments. Each has alternative lists of conditions: all conditions of
+/// one list must be met. `process` is the process id of the edge.
 fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
     let not_executable = || vec![vec![has(2, libc::PROT_EXEC as u64, 0)]];
     let prctl = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
@@ -231,15 +233,15 @@ fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
         (libc::SYS_mprotect, not_executable()),
         // Threads, for an app that uses a socket itself; never a process.
         (libc::SYS_clone, vec![vec![has(0, thread, thread)]]),
-        // A datagram from such a pair could be sent to any socket.
+        // Not SOCK_DGRAM: a datagram from such a pair could be sent to any socket.
         (libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM), pair(libc::SOCK_SEQPACKET)]),
-        // Without the owner of a descriptor, which would get signals.
+        // Not F_SETOWN: the owner of a descriptor gets signals.
         (libc::SYS_fcntl, one_of(1, &fcntl)),
         (libc::SYS_ioctl, requests.map(|request| vec![has(1, u32::MAX.into(), *request)]).collect()),
         (libc::SYS_prctl, prctl.iter().map(|option| vec![is(0, *option as u32)]).collect()),
-        // A program that aborts signals itself.
+        // For abort(3): the process sends a signal to itself.
         (libc::SYS_tgkill, vec![vec![is(0, process)]]),
-        // Checks whether a process exists, on a kernel without descriptors for processes.
+        // Checks whether a process exists, on a kernel without pidfds.
         (libc::SYS_kill, vec![vec![is(1, 0)]]),
         // Reads a limit, but does not set it.
         (libc::SYS_prlimit64, vec![vec![SeccompCondition::new(2, SeccompCmpArgLen::Qword, Eq, 0).expect("it has four")]]),
@@ -269,18 +271,18 @@ fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
     let process_not_thread = SeccompRule::new(vec![has(0, libc::CLONE_THREAD as u64, 0)])?;
     fatal.insert(libc::SYS_clone, vec![process_not_thread]);
     Ok([
-        // Its arguments are in memory, where no filter can look. The C library then uses clone(2).
+        // The arguments of clone3(2) are in memory, which no filter can read. After ENOSYS the C library uses clone(2).
         filter(whatever(&[libc::SYS_clone3]), SeccompAction::Allow, refused(libc::ENOSYS))?,
         filter(fatal, SeccompAction::Allow, SeccompAction::KillProcess)?,
-        // The last, because it does not allow to add another one.
+        // The last, because it forbids to install another filter.
         filter(allowed, refused(libc::EPERM), SeccompAction::Allow)?,
     ])
 }
 
-/// Whether the kernel can filter calls and end processes for them.
+/// Checks that the kernel can filter system calls and kill a process for a call.
 ///
 /// # Errors
-/// The kernel does not, or there is no list of calls for this kind of processor.
+/// The kernel cannot, or the filters cannot be built for this kind of processor.
 pub(super) fn are_filtered() -> io::Result<()> {
     filters(0).map_err(io::Error::other)?;
     let action = libc::SECCOMP_RET_KILL_PROCESS;

@@ -19,9 +19,9 @@ const READ_DIRECTORY: u64 = 1 << 3;
 const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_FILE: u64 = 1 << 8;
 
-/// The number of kinds of access to files in each version, from the first version on: executing to making symbolic links,
-/// then linking to other directories, truncating, the same, and requests to devices (ioctl). They are the lowest bits of a
-/// number.
+/// The number of kinds of access to files that each version of Landlock knows, from version 1 on. Each kind is a bit, from the
+/// lowest on: version 1 has the kinds from executing to making symbolic links, version 2 adds linking into other directories,
+/// version 3 truncating, version 4 nothing, and version 5 requests to devices (ioctl).
 const KINDS: [u32; 5] = [13, 14, 15, 15, 16];
 
 /// The first version with TCP, and its `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
@@ -34,12 +34,12 @@ const SOCKETS_AND_SIGNALS: u64 = 0b11;
 
 /// The accesses that are allowed beneath a directory to read from.
 const READING: u64 = READ_FILE | READ_DIRECTORY;
-/// The accesses that are allowed beneath a directory for temporary files. They have no name (`O_TMPFILE`) where the file
-/// system can do that; elsewhere they are made and removed at once.
+/// The accesses that are allowed beneath a directory for temporary files. If the file system supports it, temporary files have
+/// no name (`O_TMPFILE`); otherwise each is made with a name that is removed at once.
 const WRITING: u64 = READ_FILE | WRITE_FILE | MAKE_FILE | REMOVE_FILE;
 
-/// `struct landlock_ruleset_attr`: the accesses that are forbidden unless a rule allows them. Kernels that know fewer of its
-/// parts accept it as long as the others are zero.
+/// `struct landlock_ruleset_attr`: the accesses that are forbidden unless a rule allows them. A kernel that knows only the
+/// first of these fields accepts the structure if the others are zero.
 #[repr(C)]
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Forbidden {
@@ -71,18 +71,19 @@ fn outcome(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The version of the kernel's Landlock.
+/// Returns the version of the kernel's Landlock.
 ///
 /// # Errors
-/// It has none, or it is turned off.
+/// The kernel has no Landlock, or Landlock is turned off.
 pub(super) fn version() -> io::Result<u32> {
     // SAFETY: with this flag the call takes no structure, and only returns a number.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<Forbidden>(), 0usize, ASK_VERSION) };
     outcome(version).map(|version| u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-/// Forbids this thread, and everything that it starts, all accesses of this version of Landlock except to `readable` and
-/// `writable`.
+/// Forbids this thread, and the threads and processes that it starts from now on, every access that this version of Landlock
+/// can forbid. Two exceptions remain: reading beneath the directories `readable`, and the use of temporary files beneath the
+/// directories `writable`.
 ///
 /// # Errors
 /// An error of the system.

@@ -1,9 +1,10 @@
-//! A sandbox for a process that runs no program and no app: restricts the files it may open, and its system calls.
+//! A sandbox for a process that executes no program and runs no app: restricts the files that the process may open, and its
+//! system calls.
 //!
-//! Two parts of the kernel enforce it, and each covers the gap of the other: Landlock (`files`) knows paths, but not every
-//! call; seccomp (`calls`) knows every call and its numbers, but not the memory behind a pointer. Open descriptors stay open
-//! and usable, and everything that the process starts from then on, threads included, is in the same sandbox. This cannot be
-//! undone.
+//! Two parts of the kernel enforce the sandbox, and each covers the gap of the other: Landlock (`files`) checks paths, but only
+//! in some calls; seccomp (`calls`) checks every call and its numeric arguments, but not the memory that an argument points to.
+//! Open descriptors stay open and usable. All threads and processes that the process starts from then on are in the same
+//! sandbox, and nothing can leave it.
 
 mod calls;
 mod files;
@@ -27,7 +28,8 @@ impl Offer {
         Self { files: files::version(), calls: calls::are_filtered() }
     }
 
-    /// The missing parts, the reasons, and their requirements; `None` if both are supported.
+    /// Describes the parts that the kernel lacks, each with the reason and its requirements. `None` if the kernel has both
+    /// parts.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let files = self.files.as_ref().err().map(|error| {
@@ -41,12 +43,12 @@ impl Offer {
         (!missing.is_empty()).then(|| missing.join(", "))
     }
 
-    /// Puts this process, which must have one thread, into the sandbox: of files it may only open those beneath the
-    /// directories that are `readable` and `writable`, and it may make only the calls of an edge. A part that the kernel
-    /// lacks is left out.
+    /// Puts this process, which must have one thread, into the sandbox. From then on it may open files only beneath the
+    /// directories `readable` and `writable`, and make only the system calls of an edge. If the kernel lacks one part, only the
+    /// other part is enforced. Sets no_new_privs, too, which both parts require.
     ///
     /// # Errors
-    /// An error of the system. The process must end then.
+    /// An error of the system. The process must end then, because it may be restricted in part.
     pub fn take(&self, readable: &[BorrowedFd<'_>], writable: &[BorrowedFd<'_>]) -> io::Result<()> {
         super::forbid_new_privileges()?;
         if let Ok(version) = self.files {
