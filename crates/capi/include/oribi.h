@@ -48,7 +48,7 @@ enum {
     ORIBI_SERVER_PROTOCOL,
     ORIBI_REMOTE_ADDR,
     ORIBI_REMOTE_PORT,
-    ORIBI_FIXED_VARIABLES /* how many there are */
+    ORIBI_FIXED_VARIABLES /* the number of fixed variables */
 };
 
 /* The key of a variable whose name is not interned: take the name from `name`. */
@@ -61,13 +61,15 @@ typedef struct oribi_variable {
     uint32_t key;
 } oribi_variable;
 
-/* The number of interned keys (the fixed variables, CONTENT_TYPE, CONTENT_LENGTH and the well-known HTTP_ names), and the name
- * of each. The numbers do not change during the life of a process. */
+/* oribi_key_count() returns the number of interned keys: the fixed variables, CONTENT_TYPE, CONTENT_LENGTH and the well-known
+ * HTTP_ names. The keys are 0 up to this number, exclusively. oribi_key_name() returns the name of a key, or an empty text if
+ * there is no such key. A key does not change during the life of a process. */
 uint32_t oribi_key_count(void);
 oribi_bytes oribi_key_name(uint32_t key);
 
-/* The complete content of a request: in memory, or (file >= 0) in an unlinked file, to be read from offset 0. The server
- * closes the file after the exchange: dup() it to keep it. If size is 0, there is neither. */
+/* The complete content of a request, of `size` bytes: in memory, or (file >= 0) in an unlinked file, to be read from offset 0.
+ * The server closes the file after the exchange: dup() the descriptor to keep it. If `size` is 0, there is nothing to read in
+ * memory or in a file. */
 typedef struct oribi_content {
     const char *memory;
     uint64_t size;
@@ -78,18 +80,18 @@ typedef struct oribi_request {
     const oribi_variable *variables;
     size_t variable_count;
     oribi_content content;
-    /* The file that a web server asks to be filtered (FastCGI's role FILTER); NULL in any other role. */
+    /* The file that the app shall filter for a web server (FastCGI's role FILTER); NULL in any other role. */
     const oribi_content *data;
     int https; /* 1: psgi.url_scheme and its like are "https" */
-    /* 1: the request came through a web server, by FastCGI: its socket cannot be taken, and no informational response can be
+    /* 1: the request came through a web server, by FastCGI: the socket cannot be taken, and no informational response can be
      * sent. */
     int gateway;
     /* The trailers of the request, with names in lower case; a name may occur several times. Fields that must not be trailers
-     * (RFC 9110, section 6.5.1) are left out, and none is merged into the variables. */
+     * (RFC 9110, section 6.5.1) are left out. No trailer is merged into the variables. */
     const oribi_field *trailers;
     size_t trailer_count;
-    /* Seconds for which the request has waited for a worker or thread that runs the app; negative: not for the app
-     * (--x-request-start). */
+    /* The seconds for which the request has waited for a worker or thread that runs the app. Negative if the time is unknown,
+     * or if --x-request-start is not set. */
     double queue_time;
 } oribi_request;
 
@@ -98,7 +100,9 @@ typedef struct oribi_request {
 /* An event loop, with the thread and the context that belong to it. */
 typedef struct oribi_lane oribi_lane;
 
-/* The name of an exchange. The host may keep it and answer after the callback, on the same thread. */
+/* Identifies an exchange of a lane. The host may keep it and answer after the callback, on the same thread. After the end of
+ * the exchange, oribi_respond() and the other functions that return an oribi_result return ORIBI_GONE. The value never
+ * identifies another exchange. */
 typedef uint64_t oribi_exchange;
 
 typedef enum oribi_result {
@@ -117,34 +121,36 @@ oribi_result oribi_respond(oribi_lane *lane, oribi_exchange exchange, uint16_t s
 oribi_result oribi_respond_file(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                                 size_t field_count, int file, uint64_t offset, uint64_t size);
 
-/* Checks a head that is to be sent later. ORIBI_INVALID: it could not be sent, and oribi_last_error() has the reason; the
- * exchange is unchanged. */
+/* Checks a head that is to be sent later, and sends nothing. ORIBI_INVALID: the server would refuse the head;
+ * oribi_last_error() has the reason. */
 oribi_result oribi_check(oribi_lane *lane, uint16_t status, const oribi_field *fields, size_t field_count);
 
-/* Send a response piece by piece. While too much content waits for a slow client, oribi_write() blocks. If the lane's waker
- * is used meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and
- * will be sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to continue waiting. A host that
- * has neither waker nor lock never gets ORIBI_WOKEN. A piece beyond the end of the response ends it, and oribi_write()
- * returns ORIBI_GONE: after its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
+/* These three functions send a response piece by piece. While too much content waits for a slow client, oribi_write() blocks.
+ * It returns ORIBI_WOKEN if the lane's waker is used during this wait, or if the wait in oribi_lock.without_lock() is
+ * interrupted. The piece is kept and will be sent: handle the cause of the wake-up, then call oribi_write() with a size of 0 to
+ * continue waiting. A host that has neither waker nor lock never gets ORIBI_WOKEN.
+ *
+ * Bytes beyond Content-Length are dropped, and so is any content of a response that has none (HEAD, 204, 205, 304). Then the
+ * response is complete, and oribi_write() returns ORIBI_GONE. */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
-/* The same with trailers after the content. They are dropped where the response has no place for them: for HTTP/1.0 clients,
- * over FastCGI, with a Content-Length, without content. ORIBI_INVALID: one of them must not be a trailer (RFC 9110, section
- * 6.5.1); then the exchange is abandoned. */
+/* As oribi_finish(), but sends trailers after the content. They are dropped if the response has no place for trailers: for
+ * HTTP/1.0 clients, over FastCGI, with a Content-Length, without content. ORIBI_INVALID: a field must not be a trailer (RFC
+ * 9110, section 6.5.1); then the exchange is abandoned. */
 oribi_result oribi_finish_with_trailers(oribi_lane *lane, oribi_exchange exchange, const oribi_field *trailers,
                                         size_t trailer_count);
 
-/* Gives an exchange up: the client gets a 500 if nothing was sent, else the connection is cut so that the response does not
- * look complete. */
+/* Gives an exchange up. If nothing was sent, the client gets a 500; otherwise the connection is cut, so that the response does
+ * not look complete. */
 void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
-/* The same with a status other than 500: for instance 503 for an overloaded app. */
+/* As oribi_abandon(), with another status than 500: for instance 503 for an overloaded app. */
 void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
 
-/* 1: the client can no longer receive the response. Asks the kernel, so it costs a system call. A client that has only closed
- * its sending side still receives. */
+/* Returns 1 if the client can no longer receive the response, or the exchange is over. Asks the kernel, so it costs a system
+ * call. A client that has only closed its sending side can still receive. */
 int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 
 /* Sends an informational response (100 to 199 except 101) before the final one; for an HTTP/1.0 client it does nothing. */
@@ -154,26 +160,29 @@ oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t st
 /* 1: apps have deadlines. This does not change during the life of a worker. */
 int oribi_has_deadlines(oribi_lane *lane);
 
-/* Changes the deadline of an exchange whose app is running: the app may take this time from now on before it is interrupted,
- * and as long again whenever it has sent something. -1: it has no deadline, and gets no warnings. This ends with the
- * exchange. */
+/* Changes the deadline of an exchange whose app is running. From now on the app may take this time before it is interrupted,
+ * and the same time again after each piece that it sends. -1: the app has no deadline, and the server logs no warnings about
+ * it. The change ends with the exchange. */
 void oribi_extend_deadline(oribi_lane *lane, oribi_exchange exchange, int64_t milliseconds);
 
-/* Passes a message of the app on to the web server that sent the request, for its error log. 1: done. 0: there is no web
- * server, or the exchange has been answered; write the message to this server's own log. */
+/* Passes a message of the app on to the web server that sent the request, for the error log of that web server. 1: done. 0:
+ * there is no web server, or the exchange has been answered; write the message to Oribi's own log. */
 int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, size_t size);
 
-/* Hijacks the connection: returns a new descriptor of the client's socket in blocking mode, or -1. The caller closes it. The
- * connection serves no further request, and an exchange that is abandoned after this is closed without an answer. */
+/* Hijacks the connection: returns a new descriptor in blocking mode, by which the caller reads from the client and writes to
+ * it, or -1, with the reason in oribi_last_error() unless the lane is closed. It is a descriptor of the client's socket, or of
+ * a Unix socket pair whose other end the server connects with the client (with TLS, for instance). The caller closes the
+ * descriptor. The connection serves no further request. If the exchange is abandoned after this, it ends without an answer. */
 int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
-/* Cuts the connection of that descriptor because data is missing: when it is closed, the client must not take it for an
- * orderly end. May wait a few seconds until the client has taken the bytes that were sent. 0: done, or impossible. -1: a
- * signal has arrived; call it again. A client's Unix socket has no way to show a cut. */
+/* Call this before closing a descriptor of oribi_take_socket() if data is missing: when the descriptor is closed, the
+ * connection is then aborted, so that the client does not take its end for an orderly one. May wait a few seconds until the
+ * client has taken the bytes that were sent. 0: done, or impossible. -1: a signal has arrived; call the function again. A
+ * client's Unix socket has no way to show an abort. */
 int oribi_break_off(int descriptor);
 
-/* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process ends with the context, it
- * accepts no new connection from now on, and each response is the last on its connection. */
+/* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process is to end together with the
+ * context, the process accepts no new connection from now on, and each response is the last on its connection. */
 void oribi_retire(oribi_lane *lane);
 
 /* The number of complete requests that wait for an answer, including those that have just arrived: for work that should be
@@ -182,34 +191,37 @@ size_t oribi_waiting(oribi_lane *lane);
 
 /* ---- Waking a lane ------------------------------------------------------------------------------------------------- */
 
-/* A used waker makes the server call oribi_host.attend on the lane's thread as soon as that is between two exchanges, or
- * makes an oribi_write() that waits for its client return ORIBI_WOKEN. Several uses before the lane reacts count as one. */
+/* oribi_wake() makes the server call oribi_host.attend on the lane's thread as soon as this thread is between two exchanges. If
+ * oribi_write() is waiting for its client on this thread, oribi_wake() makes it return ORIBI_WOKEN. Several calls before the
+ * lane reacts count as one. */
 typedef struct oribi_waker oribi_waker;
 
-/* Returns a waker of the lane, from oribi_host.begin on; NULL if the lane is closed. A waker may outlive its lane; then it
- * does nothing. */
+/* Returns a waker of the lane; free it with oribi_waker_free(). May be called from oribi_host.begin on. NULL if the lane is
+ * closed. A waker may outlive its lane; then oribi_wake() does nothing. */
 oribi_waker *oribi_lane_waker(oribi_lane *lane);
 /* May be called from any thread and from signal handlers; preserves errno. */
 void oribi_wake(const oribi_waker *waker);
 void oribi_waker_free(oribi_waker *waker);
 
 /* Makes the server call oribi_host.attend whenever a descriptor becomes readable: once for each change, so read until nothing
- * is left. This ends when the descriptor and all its copies are closed, or with oribi_unwatch(). 1: done. 0: see
- * oribi_last_error(). */
+ * is left. The effect ends with oribi_unwatch(), or when the descriptor and all its copies are closed. Both functions return 1
+ * if they succeeded; otherwise 0, with the reason in oribi_last_error(). */
 int oribi_watch(oribi_lane *lane, int descriptor);
 int oribi_unwatch(oribi_lane *lane, int descriptor);
 
-/* Makes the server call oribi_host.attend once after this time (-1: not at all). Replaces the time of an earlier call. 1:
- * done. 0: see oribi_last_error(). */
+/* Makes the server call oribi_host.attend once after this time, which replaces the time of an earlier call; -1 cancels the
+ * earlier call. Returns 1, or 0 with the reason in oribi_last_error(). */
 int oribi_wake_after(oribi_lane *lane, int milliseconds);
 
 /* ---- Backtraces ------------------------------------------------------------------------------------------------------- */
 
-/* Announces the number of threads that report, or have reported, for this question: see oribi_host.trace. */
+/* Announces the number of threads that will report, or have reported, for the request for backtraces with the number
+ * `question`: see oribi_host.trace. */
 void oribi_trace_expect(uint32_t question, uint32_t threads);
-/* Reports the position of a thread, by the kernel's number (gettid(2)); 0: the calling one. `about` names its request, such
- * as "GET /path". The frames are in the language's own notation, the innermost first, and at most the first 100 are kept;
- * `more` is the number of frames that the caller has left out. If `frames` is NULL, the thread no longer runs an app. */
+/* Reports the position of a thread for that request. `thread` is the kernel's thread ID (gettid(2)); 0 means the calling
+ * thread. `about` describes the HTTP request of the thread, such as "GET /path". The frames are in the language's own notation,
+ * the innermost first, and at most the first 100 are kept; `more` is the number of frames that the caller has left out. If
+ * `frames` is NULL, the thread no longer runs an app. */
 void oribi_trace_tell(uint32_t question, uint32_t thread, oribi_bytes about, const oribi_bytes *frames, size_t frame_count,
                       size_t more);
 
@@ -223,15 +235,18 @@ void oribi_trace_tell(uint32_t question, uint32_t thread, oribi_bytes about, con
 
 /* 1: the server keeps counters and histograms of apps. It does not change during the life of a worker. */
 int oribi_has_figures(void);
-/* Adds an amount to a counter, or a value to a histogram. Names are those of Prometheus, and get the prefix "app_". Values of
- * labels are UTF-8; other bytes are replaced, and values longer than 60 bytes are cut. 1: done, or there was no room, which
- * is counted. 0: an invalid name, or a number that is negative or not finite; oribi_last_error() has the reason. */
+/* oribi_count() adds an amount to a counter, oribi_observe() a value to a histogram. Names are those of Prometheus, and get the
+ * prefix "app_". Values of labels are UTF-8; other bytes are replaced, and values longer than 60 bytes are cut. Both return 1
+ * if the number was added, or if there was no room for it, which the metrics count. They return 0 for an invalid name, and for
+ * a number that is negative or not finite; then oribi_last_error() has the reason. */
 int oribi_count(oribi_bytes name, double amount, const oribi_field *labels, size_t label_count);
 int oribi_observe(oribi_bytes name, double value, const oribi_field *labels, size_t label_count);
 
-/* Reports the garbage collections of the language: their number, and the time that they have taken in total. */
+/* Reports the garbage collections of the language since the previous report of this process: their number, and the time that
+ * they have taken together. */
 void oribi_note_collections(uint64_t collections, uint64_t nanoseconds);
-/* Reports that one more interpreter of Perl answers (1), or one less (-1). */
+/* Changes the number of Perl interpreters that answer in this process by `change`: 1 when an interpreter begins to answer, -1
+ * when it ends. */
 void oribi_note_interpreter(int change);
 
 /* The message of the last call in this thread that failed, NUL-terminated. */
@@ -249,20 +264,21 @@ typedef enum oribi_order {
     ORIBI_ORDER_INTERRUPT = 2 /* raise an error in the app */
 } oribi_order;
 
-/* Passes an order to the app that answers `exchange` in this context; `milliseconds` is the time that the app has exceeded.
+/* Passes an order to the app that answers `exchange` in this context. `milliseconds` is the time limit that the app has
+ * exceeded.
  *
- * Called IN A SIGNAL HANDLER, on the thread that is inside oribi_host.answer with this context and this exchange, each order
- * at most once. It may do only what a signal handler may do (signal-safety(7)): set flags, and arm a hook by which the
+ * Called IN A SIGNAL HANDLER, on the thread that is inside oribi_host.answer with this context and this exchange, each order at
+ * most once. The function may do only what a signal handler may do (signal-safety(7)): set flags, and arm a hook by which the
  * language reacts at the next moment that is safe. An interrupted system call of the thread ends with EINTR. Of the functions
  * in this header it may call oribi_wake() only.
  *
- * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns
- * from `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up
- * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. If the
- * app continues nevertheless, its process is killed some time later (--request-kill). */
+ * The app may have returned to the host already, and an order must never reach the next exchange. So when the host returns from
+ * `answer`, it drops an order that the app has not received. If the error that the order has raised reaches the host, the host
+ * gives the exchange up with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has
+ * been sent. If the app continues nevertheless, its process is killed some time later (--request-kill). */
 typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
-/* The lock of a language whose threads share one: see below. */
+/* The lock of a language whose threads share one lock: see below. */
 typedef struct oribi_lock oribi_lock;
 
 /* New fields are added at the end of this table. A function that is missing there counts as NULL, so a host that was built
@@ -273,10 +289,11 @@ typedef struct oribi_host {
     void *data;       /* given to the functions below */
     int raw_path;     /* 1: PATH_INFO stays percent-encoded */
 
-    /* Makes a context for a lane: with `own`, one that shares nothing with another lane's; without it, the only one of the
-     * process. Never called from two threads at once. Returns NULL if it failed; then it has logged the reason. */
+    /* Makes a context for a lane. If `own` is 1, the context shares no state with the contexts of other lanes. If it is 0, the
+     * process has no other lane; with `lock`, this lane has a context for each of its threads. Never called from two threads at
+     * once. Returns NULL if it failed; then it has logged the reason. */
     void *(*open)(void *data, int own);
-    /* Called when the calling thread starts or stops using a context. */
+    /* `enter` is called when the calling thread starts using a context, `leave` when it stops. */
     void (*enter)(void *context);
     void (*leave)(void *context);
     /* Frees a context that no thread uses. */
@@ -287,7 +304,7 @@ typedef struct oribi_host {
     /* Runs the work that the app has deferred until the response has been sent. */
     uint32_t (*run_deferred)(void *context);
 
-    /* Called at moments in the life of the processes; each may be NULL. `worker` counts from 1. */
+    /* Called at moments in the life of the processes; each may be NULL. `worker` is the number of the worker, from 1. */
     void (*before_fork)(void *data, uint32_t worker);
     void (*worker_started)(void *data, uint32_t worker);
     void (*worker_stopping)(void *data, uint32_t worker);
@@ -297,44 +314,44 @@ typedef struct oribi_host {
      * the process must then have only one thread. */
     int (*fork)(void *data);
 
-    /* NULL. These fields were functions with which hosts ran the threads of a crew themselves; a host that sets one of them
-     * is refused. */
+    /* Always NULL: earlier versions had functions here with which hosts ran the threads of a crew themselves. oribi_run()
+     * refuses a host that sets one of them. */
     const void *retired[4];
 
-    /* Called after `enter`: until `leave` the context answers at this lane, and may get a waker of it. Not called if threads
-     * share a lane. If NULL, the context first sees its lane with the first request. */
+    /* Called after `enter`: until `leave` the context answers the requests of this lane, and may get a waker of the lane. Not
+     * called if threads share a lane. If NULL, the context first sees its lane with the first request. */
     void (*begin)(void *context, oribi_lane *lane);
     /* Called on the lane's thread, between two exchanges, when the lane was woken: see oribi_waker, oribi_watch() and
      * oribi_wake_after(). It may answer exchanges that were kept. If NULL, wake-ups have no effect. */
     uint32_t (*attend)(void *context);
 
     /* Ends a worker's process as programs of the language end: runs exit handlers and finalizers, and flushes buffers. Called
-     * once, on the thread that loaded the app, when no context and no lane is left. It may end the process itself; if it
-     * returns, the server ends the process with `status`. The server kills the process after the graceful timeout. */
+     * once, on the thread that loaded the app, when no context and no lane is left. The function may end the process itself; if
+     * it returns, the server ends the process with `status`. The server kills the process after the graceful timeout. */
     void (*end)(void *data, int status);
 
-    /* Sets the title of the process in process lists, in the way of the language; called on the thread that loaded the app
-     * or, if threads share a lane, on one of them that holds the lock. If NULL, the title does not change, because the
-     * program is the language's. */
+    /* Sets the title of the process in process lists, in the way of the language. Called on the thread that loaded the app; if
+     * threads share a lane, on any of these threads, with the lock held. If NULL, the title does not change, because the server
+     * must not overwrite the arguments of the language's program. */
     void (*set_title)(void *data, const char *title, size_t size);
 
-    /* The lock of a language whose threads share one. It is held whenever the server calls the host, and whenever the host
-     * calls a function that takes a lane or a crew. The threads of a worker are then the language's own and share one lane.
-     * If NULL, each lane has a thread of the server and a context of its own. */
+    /* The lock of a language whose threads share one lock. It is held whenever the server calls the host, and whenever the host
+     * calls a function that takes a lane or a crew. The threads of a worker are then threads of the language, and share one
+     * lane. If NULL, each lane has a thread of the server and a context of its own. */
     const oribi_lock *lock;
 
     /* If NULL, apps cannot be interrupted, and a worker whose app does not end in time is killed. */
     oribi_interrupt_fn *interrupt;
 
-    /* Requests the positions of the apps of this worker. Called IN A SIGNAL HANDLER, on any thread of the process: as in
-     * oribi_interrupt_fn, it may only set flags and arm hooks, and of the functions in this header it may call oribi_wake()
-     * and oribi_trace_expect(), with the number of the threads that run an app. Each of these threads, or another one for
-     * them, calls oribi_trace_tell() at the next moment that is safe; a host that cannot count in the handler also calls
-     * oribi_trace_expect() there. Reports that do not arrive within some 40 ms are given up. NULL if this language cannot
-     * report positions. */
+    /* Requests the positions of the apps of this worker, for the request for backtraces with the number `question`. Called IN A
+     * SIGNAL HANDLER, on any thread of the process: as in oribi_interrupt_fn, the function may only set flags and arm hooks. Of
+     * the functions in this header it may call oribi_wake() and oribi_trace_expect(), the latter with the number of threads
+     * that run an app. A host that cannot count these threads in the handler calls oribi_trace_expect() later, when it first
+     * reports. For each of these threads, the thread itself or another one calls oribi_trace_tell() at the next moment that is
+     * safe. The server waits some 40 ms for the reports. NULL if this language cannot report positions. */
     void (*trace)(void *data, uint32_t question);
-    /* 1: an app that waits in a system call does not notice the signal for `trace`. 0: if the app runs on the first thread of
-     * the process, it is asked only while that thread runs. */
+    /* 1: the signal for `trace` does not disturb an app that waits in a system call. 0: it may disturb it; so if the app runs
+     * on the first thread of the process, the server sends the signal only while that thread runs. */
     int trace_unnoticed;
 } oribi_host;
 
@@ -344,40 +361,43 @@ typedef struct oribi_host {
  * which one rests, which one runs the app, and how many there are. The language provides the functions below. */
 typedef struct oribi_crew oribi_crew;
 
-/* New fields are added at the end, as in oribi_host. Every function gets oribi_host.data, is called with the lock held and
- * returns with it held. It must not run the app's code unless its description allows that. */
+/* New fields are added at the end, as in oribi_host. Every function gets oribi_host.data, and is called and returns with the
+ * lock held. It must not run the app's code unless its description allows that. */
 struct oribi_lock {
     size_t size; /* sizeof(oribi_lock) */
 
-    /* Called when a worker begins to serve, with up to `most` threads, on the thread that loaded the app; `crew` is valid
-     * until `end`. If `most` is 1, that thread is the only one of the crew. Both functions may be NULL. */
+    /* `begin` is called on the thread that loaded the app, when a worker begins to serve with up to `most` threads. `crew` is
+     * valid until `end`. If `most` is 1, the thread that loaded the app is the only one of the crew. Both `begin` and `end` may
+     * be NULL. */
     void (*begin)(void *data, oribi_crew *crew, uint32_t most);
-    /* Called when all threads have left the crew, and the lane is about to be freed: kept exchanges can no longer be
-     * answered. */
+    /* Called when all threads have left the crew and the lane is about to be freed: exchanges that the host has kept can no
+     * longer be answered. */
     void (*end)(void *data);
 
-    /* Releases the lock, calls wait(argument), and takes the lock again. If the language has other work for this thread, it
-     * calls interrupt(argument) to end the wait early: from any thread, with or without the lock, but from a signal handler
-     * only if the process has no second thread. 1: wait() was called. 0: there was other work before that. */
+    /* Releases the lock, calls wait(argument), and takes the lock again. If the language has other work for this thread, the
+     * host calls interrupt(argument) to end the wait early. That is allowed from any thread, with or without the lock, but from
+     * a signal handler only if the process has a single thread. Returns 1 if wait() was called, 0 if there was other work
+     * before that. */
     int (*without_lock)(void *data, void (*wait)(void *), void (*interrupt)(void *), void *argument);
-    /* Starts a thread of the language that takes the lock, calls oribi_crew_serve(crew), and ends when that returns. 1:
-     * started. 0: no thread was started, and oribi_crew_serve() will not be called. */
+    /* Starts a thread of the language that takes the lock, calls oribi_crew_serve(crew), and ends when that returns. Returns 1
+     * if the thread was started; 0 if it was not, and oribi_crew_serve() will not be called. */
     int (*start_thread)(void *data, oribi_crew *crew);
 
     /* Called between two requests: handles the language's pending work for the calling thread, which may run the app's code,
-     * and lets other threads run if it is their turn. 0: the thread leaves the crew; another one may be started in its place.
-     * If it is the thread that loaded the app, the process retires instead: it accepts no more connections, and ends when it
-     * has answered its requests. NULL if there is nothing to handle. */
+     * and lets other threads run if it is their turn. If it returns 0, the thread leaves the crew; another thread may be
+     * started in its place. If a 0 comes from the thread that loaded the app, the process retires instead: it accepts no more
+     * connections, and ends when it has answered its requests. NULL if there is never pending work. */
     int (*see_to_interrupts)(void *data);
 
-    /* Called on the thread that loaded the app, if that thread runs no requests: sleeps without the lock until `wake_main` is
-     * called, or until the language has run code on this thread, such as the app's signal handlers. 0: the app has ended this
-     * thread; the process retires, as above. If both are NULL, the thread sleeps by `without_lock`, and `see_to_interrupts`
-     * follows. */
+    /* Called on the thread that loaded the app, if that thread runs no requests. `rest_main` sleeps without the lock until
+     * `wake_main` is called, or until the language has run code on this thread, such as the app's signal handlers. It returns 0
+     * if the app has ended this thread; then the process retires, as above. If both functions are NULL, the thread sleeps by
+     * `without_lock`, and `see_to_interrupts` is called afterwards. */
     int (*rest_main)(void *data);
     void (*wake_main)(void *data);
 
-    /* 1: the language calls oribi_crew_before_unlocking(). The server then wakes fewer threads without need. */
+    /* 1: the language calls oribi_crew_before_unlocking(). Then the server does not need to wake another thread in advance,
+     * before each call of an app. */
     int tells_before_unlocking;
 };
 
@@ -402,17 +422,18 @@ oribi_config *oribi_config_new(void);
 void oribi_config_free(oribi_config *config);
 
 /* Sets one setting by any of its names, with '_' or '-' between words: ("workers", "4"), ("max_reqs_per_child", "1000"). A
- * setting that may be given several times (listen) collects its values. `origin` appears in messages and in `oribi check`,
- * and decides about precedence: the environment overrides "file PATH" (PORT and HOST do not); any other origin, such as
- * "command line" or "rackup", overrides the environment. */
+ * setting that may be given several times (listen) collects its values. `origin` appears in messages and in `oribi check`, and
+ * decides about precedence. The environment overrides values of the origin "file PATH", except by PORT and HOST. Values of any
+ * other origin, such as "command line" or "rackup", override the environment. */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
 
-/* Call this when the host is loaded, before its app is. Then programs that the app starts while it loads do not inherit the
- * listeners that a master has left for oribi_run(), and the variables that name them are removed from the environment. */
+/* Call this when the host has been loaded, before the app is loaded. The listeners that a master has left for oribi_run() are
+ * then not inherited by programs that the app starts while it loads, and the variables that name these listeners are removed
+ * from the environment. */
 void oribi_prepare(void);
 
-/* Call this if the app cannot be loaded, before the process ends: the text is sent to the client that has requested the
- * reload. The caller writes it to standard error as well. Does nothing if no master has started this process. */
+/* Call this if the app cannot be loaded, before the process ends: the text is sent to the client that has requested the reload
+ * by the control socket. Also write the text to standard error yourself. Does nothing if no master has started this process. */
 void oribi_load_failed(const char *text, size_t size);
 
 /* Serves until a signal stops the server, and returns the exit status of the process. In a worker it never returns. The

@@ -6,7 +6,8 @@ use crate::types::{OribiBytes, OribiField, array};
 use oribi_server::app_metrics::{self, Context, Label};
 use std::ffi::c_int;
 
-/// `ORIBI_MOST_LABELS` and one more, so that too many labels get the same error here as elsewhere.
+/// One more than `ORIBI_MOST_LABELS`: so `app_metrics` sees that there are too many labels, and makes the same error as
+/// elsewhere.
 const LABELS: usize = 6 + 1;
 
 /// A function that adds a number to a counter or histogram.
@@ -21,7 +22,7 @@ pub extern "C" fn oribi_has_figures() -> c_int {
 /// Adds to a counter.
 ///
 /// # Safety
-/// `name` is valid, and `labels` points to that many valid fields.
+/// `name` is valid, and `labels` points to `label_count` valid fields.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_count(name: OribiBytes, amount: f64, labels: *const OribiField, label_count: usize) -> c_int {
     // SAFETY: the caller's promise.
@@ -61,7 +62,7 @@ unsafe fn add(act: Act, name: OribiBytes, number: f64, labels: *const OribiField
     })
 }
 
-/// Reports garbage collections of the language: their number and time in total.
+/// Reports the garbage collections since the previous report of this process: their number, and their time together.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_note_collections(collections: u64, nanoseconds: u64) {
     fence((), || app_metrics::note_collections(collections, nanoseconds));

@@ -27,12 +27,12 @@ pub extern "C" fn oribi_config_new() -> *mut OribiConfig {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_config_free(config: *mut OribiConfig) {
     if !config.is_null() {
-        // SAFETY: the caller's promise: it was made by Box::into_raw and is ours again.
+        // SAFETY: the caller's promise: the pointer came from `Box::into_raw`, and is not used again.
         drop(unsafe { Box::from_raw(config) });
     }
 }
 
-/// Sets one setting.
+/// Sets one setting. Returns an `oribi_setting_result`.
 ///
 /// # Safety
 /// `config` came from [`oribi_config_new`]; the texts end with a NUL.

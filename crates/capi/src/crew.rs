@@ -1,4 +1,4 @@
-//! The threads of a language that share a lane: see the header.
+//! The threads of a language that share a lane: see "Threads that share a lane" in `oribi.h`.
 #![allow(unsafe_code)]
 
 use crate::fence::fence;
@@ -7,7 +7,7 @@ use oribi_host::Crew;
 
 /// `oribi_crew`
 pub struct OribiCrew {
-    /// Valid until `oribi_lock.end`; then this value is dropped.
+    /// Valid until `oribi_lock.end` has returned; then the whole `OribiCrew` is dropped.
     crew: *const (dyn Crew + 'static),
     lane: OribiLane,
 }
@@ -21,7 +21,7 @@ impl OribiCrew {
         Self { crew, lane: OribiLane::default() }
     }
 
-    /// The lane of all its threads.
+    /// The lane of all threads of the crew.
     pub(crate) const fn lane(&self) -> *const OribiLane {
         &raw const self.lane
     }
@@ -33,8 +33,8 @@ impl OribiCrew {
 /// `crew` is the argument of `oribi_lock.start_thread` for this thread, and the lock is held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_crew_serve(crew: *const OribiCrew) {
-    // SAFETY: the caller's promise. The crew outlives the threads that were started for it. Other threads may be inside it at
-    // the same time, each at a point where it has released the lock.
+    // SAFETY: the caller's promise. The crew outlives the threads that were started for it. Other threads may be inside `serve`
+    // at the same time, each at a point where it has released the lock.
     fence((), || unsafe { (*(*crew).crew).serve() });
 }
 

@@ -17,7 +17,7 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// The message of the last call in this thread that failed.
+/// Returns the message of the last call in this thread that failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|message| message.as_ptr())
@@ -29,16 +29,16 @@ pub(crate) fn remember(message: &str) {
     LAST_ERROR.with_borrow_mut(|last| *last = message);
 }
 
-/// Runs `act`. A panic in it is a bug of ours and must not cross into C.
+/// Runs `act`. Returns `failed` if `act` panics, which is a bug of the server and must not cross into C.
 pub(crate) fn fence<T>(failed: T, act: impl FnOnce() -> T) -> T {
-    // `act` may have left the engine of one lane in the middle of a step: at worst a connection hangs until its deadline.
+    // A panic may leave the engine of one lane in an inconsistent state: at worst a connection hangs until its deadline.
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
         remember("an internal error; the log has the details");
         failed
     })
 }
 
-/// A reply's outcome as an `oribi_result`.
+/// Converts the outcome of a reply to an `oribi_result`, and keeps the reason of an invalid response.
 pub(crate) fn outcome(result: Result<(), ReplyError>) -> i32 {
     match result {
         Ok(()) => OK,

@@ -31,11 +31,11 @@ pub(crate) struct CRuntime {
     lock: Option<CLock>,
 }
 
-/// The lock of a table of functions, and its crew.
+/// The lock of a host, and the crew whose threads share it.
 struct CLock {
     host: OribiHost,
     table: OribiLock,
-    /// Boxed, because the language keeps its address.
+    /// Boxed, because the language keeps the address of the `OribiCrew`.
     crew: RefCell<Option<Box<OribiCrew>>>,
 }
 
@@ -61,7 +61,7 @@ impl CRuntime {
 
 impl Runtime for CRuntime {
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
-        // SAFETY: `new` was promised a sound table; the lane is the context's own.
+        // SAFETY: `new` was promised that the table's functions conform to the header; there is no shared lane.
         let host = unsafe { CHost::open(self.table, own, None) }?;
         Ok(Box::new(host))
     }
@@ -120,13 +120,13 @@ impl Runtime for CRuntime {
 
 /// Calls a wait from C.
 unsafe extern "C" fn wait(argument: *mut c_void) {
-    // SAFETY: `without_lock` made the argument, which is valid until the function that got it has returned.
+    // SAFETY: `argument` points to the `&dyn Wait` of `without_lock`, which lives until the table's function has returned.
     fence((), || unsafe { (*argument.cast::<&dyn Wait>()).wait() });
 }
 
 unsafe extern "C" fn interrupt(argument: *mut c_void) {
-    // No fence, which a signal handler could not have: the call is an atomic and a system call, or, elsewhere, a lock that
-    // cannot fail.
+    // No `fence`, because a signal handler may call this, and `fence` may allocate. A wait in a process with one thread is
+    // interrupted by an atomic and a system call; any other wait by a lock that cannot be poisoned. Neither panics.
     // SAFETY: as in `wait`; a wait may be interrupted from any thread.
     unsafe { (*argument.cast::<&dyn Wait>()).interrupt() };
 }
@@ -139,7 +139,7 @@ impl CLock {
 
 impl GlobalLock for CLock {
     fn begin(&self, crew: &dyn Crew, most: usize) {
-        // SAFETY: the server keeps the crew until it has called `end`, which drops this.
+        // SAFETY: the server keeps `crew` until it has called `end`, which drops the `OribiCrew`.
         *self.crew.borrow_mut() = Some(Box::new(unsafe { OribiCrew::new(crew) }));
         if let Some(begin) = self.table.begin {
             // SAFETY: `CRuntime::new` was promised that the table's functions take the host's data.
@@ -158,15 +158,15 @@ impl GlobalLock for CLock {
     fn open(&self) -> Result<Box<dyn Host>, String> {
         let crew = self.crew.borrow();
         let lane = crew.as_ref().ok_or("no crew is at work")?.lane();
-        // SAFETY: `CRuntime::new` was promised a sound table; the server drops all contexts before it calls `end`, which
-        // drops the lane.
+        // SAFETY: `CRuntime::new` was promised that the table's functions conform to the header. The server drops all contexts
+        // before it calls `end`, which drops the lane.
         let host = unsafe { CHost::open(self.host, false, Some(lane)) }?;
         Ok(Box::new(host))
     }
 
     fn without_lock(&self, to_wait_for: &dyn Wait) -> bool {
         let argument = (&raw const to_wait_for).cast_mut().cast();
-        // SAFETY: as in `begin`; the argument lives for as long as the function takes.
+        // SAFETY: as in `begin`; the argument lives until the function returns.
         self.table.without_lock.is_some_and(|function| unsafe { function(self.host.data, wait, interrupt, argument) } != 0)
     }
 
@@ -203,7 +203,7 @@ struct CInterruption {
     context: *mut c_void,
 }
 
-// SAFETY: the context is used only by `interrupt`, on the thread that uses the context.
+// SAFETY: only `interrupt` uses the context, and the server calls it on the thread that uses the context.
 unsafe impl Send for CInterruption {}
 // SAFETY: as above.
 unsafe impl Sync for CInterruption {}
@@ -214,7 +214,7 @@ impl Interruption for CInterruption {
             Order::Warn => ORDER_WARN,
             Order::Interrupt => ORDER_INTERRUPT,
         };
-        // No fence, which a signal handler could not have: the function is C's.
+        // No `fence`, because this runs in a signal handler; a function in C does not panic.
         // SAFETY: the server calls this while the context answers the exchange, so the context lives; `CRuntime::new` was
         // promised that the table's functions take its contexts.
         unsafe { (self.interrupt)(self.context, exchange.0, order, limit.as_millis() as u64) };
@@ -225,18 +225,18 @@ impl Interruption for CInterruption {
 pub(crate) struct CHost {
     table: OribiHost,
     context: *mut c_void,
-    /// Boxed, because the host may keep its address.
+    /// Boxed, because the host may keep the address of the lane.
     own_lane: Box<OribiLane>,
-    /// The lane of the crew that the context's thread belongs to.
+    /// The lane of the crew, if the context belongs to a thread of a crew. Otherwise the context answers at `own_lane`.
     shared_lane: Option<*const OribiLane>,
     environment: Environment,
-    /// The fixed variables, whose names stay, followed by those of a request.
+    /// The fixed variables, whose names stay from request to request, followed by the other variables of the current request.
     variables: Vec<OribiVariable>,
     trailers: Vec<OribiField>,
     interruption: Option<Arc<CInterruption>>,
 }
 
-// SAFETY: the header allows a context to change threads between `leave` and `enter`; nothing else in here is bound to a thread.
+// SAFETY: the header allows a context to change threads between `leave` and `enter`. No other field is bound to a thread.
 unsafe impl Send for CHost {}
 
 impl CHost {
@@ -295,8 +295,9 @@ impl Host for CHost {
         let Some(answer) = self.table.answer else { return After::default() };
         let (outlet, exchange) = reply.detach();
         let lane = self.shared_lane.unwrap_or(&raw const *self.own_lane);
-        // SAFETY: `open` was promised that a shared lane exists. The server does not move the outlet until it has called
-        // `leave`, which closes the lane, or until the work of a crew is done, which drops the lane.
+        // SAFETY: `CHost::open` was promised that a shared lane outlives this context, and `own_lane` is a field. The server
+        // does not move the outlet before the lane drops its pointer to it: an own lane in `leave`, a shared lane when the crew
+        // ends and the lane is dropped.
         unsafe { (*lane).open(outlet) };
         let path = if self.table.raw_path == 0 { PathInfo::Decoded } else { PathInfo::AsSent };
         let variables = &mut self.variables;
@@ -324,7 +325,8 @@ impl Host for CHost {
             trailer_count: self.trailers.len(),
             queue_time: queue_time.map_or(-1.0, |time| time.as_secs_f64()),
         };
-        // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
+        // SAFETY: the context came from `open` of the same table. Everything that the request points to is borrowed for this
+        // call, and the lane lives as long as the context.
         after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })
     }
 

@@ -15,30 +15,30 @@ use std::time::Duration;
 /// Fields and parts up to this number are passed on without an allocation.
 const FEW: usize = 32;
 
-/// Runs `act` with the outlet of `lane`, if there is one.
+/// Calls `act` with the outlet of `lane` and returns its result: `GONE` if the lane is closed, `FAILED` if `act` panics.
 ///
 /// # Safety
-/// `lane` is null, or a lane that the host was called with and whose context has not been closed.
+/// `lane` is null, or a lane that the host was given and whose context has not been closed.
 unsafe fn with(lane: *const OribiLane, act: impl FnOnce(&dyn Outlet) -> i32) -> i32 {
     // SAFETY: the caller's promise; null becomes None.
     let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
     outlet.map_or(GONE, |outlet| fence(FAILED, || act(outlet)))
 }
 
-/// Calls `act` with C's fields as slices.
+/// Calls `act` with C's fields as pairs of slices.
 ///
 /// # Safety
-/// `fields` points to `count` fields whose pointers are good during the call.
+/// `fields` points to `count` fields, and their names and values are valid during the call.
 unsafe fn with_fields<T>(fields: *const OribiField, count: usize, act: impl FnOnce(&[FieldPair<'_>]) -> T) -> T {
     // SAFETY: the caller's promise.
     let fields = unsafe { array(fields, count) };
-    // SAFETY: the caller's promise, for each of them.
+    // SAFETY: the caller's promise, for each of the fields.
     let pair = |field: &OribiField| unsafe { (field.name.get(), field.value.get()) };
     with_each(fields, pair, act)
 }
 
-/// Converts `items` to values and passes them to `act`. A few values are on the stack, in uninitialized room: filling it
-/// first would take longer than the values do.
+/// Converts each of `items` by `value`, and passes the results to `act`. Up to `FEW` results are on the stack, in an array that
+/// is not initialized first, because that would take longer than the conversion.
 #[inline]
 fn with_each<'a, I, V: Copy, T>(items: &'a [I], value: impl Fn(&'a I) -> V, act: impl FnOnce(&[V]) -> T) -> T {
     let mut room = [const { MaybeUninit::<V>::uninit() }; FEW];
@@ -48,8 +48,8 @@ fn with_each<'a, I, V: Copy, T>(items: &'a [I], value: impl Fn(&'a I) -> V, act:
     for (place, item) in room.iter_mut().zip(items) {
         place.write(value(item));
     }
-    // SAFETY: the room is at least as long as the items, so that a value has been written for each of them. A `MaybeUninit`
-    // is laid out like its value, and a `Copy` value need not be dropped.
+    // SAFETY: `room` is at least as long as `items`, and a result was written for each item. A `MaybeUninit` has the layout of
+    // its value, and a `Copy` value need not be dropped.
     act(unsafe { slice::from_raw_parts(room.as_ptr().cast::<V>(), items.len()) })
 }
 
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn oribi_respond(
     }
 }
 
-/// Sends a part of a file as a whole response.
+/// Sends a whole response whose content is a part of a file.
 ///
 /// # Safety
 /// As [`oribi_respond`]; `file` is an open descriptor.
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn oribi_write(lane: *const OribiLane, exchange: u64, data
     unsafe { with(lane, |outlet| outcome(outlet.write(ExchangeId(exchange), bytes(data, size)))) }
 }
 
-/// Ends the content.
+/// Completes the response.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn oribi_finish(lane: *const OribiLane, exchange: u64) -> 
     unsafe { with(lane, |outlet| outcome(outlet.finish(ExchangeId(exchange)))) }
 }
 
-/// Ends the content, with trailers.
+/// Completes the response, with trailers after the content.
 ///
 /// # Safety
 /// As [`oribi_respond`].
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn oribi_has_deadlines(lane: *const OribiLane) -> c_int {
     outlet.map_or(0, |outlet| fence(0, || outlet.has_deadlines().into()))
 }
 
-/// Changes the deadline of an exchange whose app is running; a negative time: none.
+/// Changes the deadline of an exchange whose app is running. If `milliseconds` is negative, the app has no deadline.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -290,7 +290,7 @@ pub unsafe extern "C" fn oribi_retire(lane: *const OribiLane) {
     }
 }
 
-/// The number of complete requests that wait for an answer.
+/// Returns the number of complete requests that wait for an answer.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -301,7 +301,8 @@ pub unsafe extern "C" fn oribi_waiting(lane: *const OribiLane) -> usize {
     outlet.map_or(0, |outlet| fence(0, || outlet.waiting()))
 }
 
-/// Passes a message on to the error log of the web server in front. 0: there is no web server.
+/// Passes a message on to the error log of the web server in front. Returns 0 if there is no web server, or the exchange has
+/// been answered.
 ///
 /// # Safety
 /// `lane` is valid; `text` points to `size` bytes.
@@ -314,8 +315,8 @@ pub unsafe extern "C" fn oribi_report(lane: *const OribiLane, exchange: u64, tex
     outlet.map_or(0, |outlet| fence(0, || outlet.report(ExchangeId(exchange), text).into()))
 }
 
-/// Cuts the connection of a descriptor of [`oribi_take_socket`]. 0: done, or impossible. -1: a signal has arrived while this
-/// waited for room; call it again.
+/// Makes the connection of a descriptor of [`oribi_take_socket`] end by an abort when the descriptor is closed. 0: done, or
+/// impossible. -1: a signal has arrived while this function waited for room; call it again.
 ///
 /// # Safety
 /// `descriptor` is open.
@@ -329,7 +330,7 @@ pub unsafe extern "C" fn oribi_break_off(descriptor: c_int) -> c_int {
     }
 }
 
-/// A new descriptor of the client's socket, or -1.
+/// Hijacks the connection: returns a new descriptor, or -1 if that is impossible.
 ///
 /// # Safety
 /// `lane` is valid.

@@ -32,7 +32,8 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             if !process::is_loaded_anew() {
                 return failed(&error);
             }
-            // A missing log is no reason to end a service. Standard error is still that of the master.
+            // This process belongs to a reload: a service that works must not end because of its log. Standard error is still
+            // that of the master.
             ::log::error!("{error}; continuing without it");
         }
         // SAFETY: the caller's promise.
@@ -41,8 +42,8 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
     })
 }
 
-/// Hides the descriptors and variables that the parent process has left for the server from programs that the app starts
-/// while it loads.
+/// Hides the descriptors and environment variables that the parent process has left for the server, so that programs which the
+/// app starts while it loads do not get them.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_prepare() {
     fence((), process::claim_inheritance);
@@ -59,20 +60,20 @@ pub unsafe extern "C" fn oribi_load_failed(text: *const c_char, size: usize) {
     fence((), || process::report_load_failure(&String::from_utf8_lossy(text)));
 }
 
-/// Prints the message, because no log exists yet.
+/// Prints the message, because no log exists yet, and keeps it for `oribi_last_error`. Returns the exit status 1.
 fn failed(message: &str) -> c_int {
     eprintln!("oribi: {message}");
     remember(message);
     1
 }
 
-/// The number of interned keys.
+/// Returns the number of interned keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_key_count() -> u32 {
     Key::count()
 }
 
-/// The name of a key; empty if there is no such key.
+/// Returns the name of a key; empty if there is no such key.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_key_name(key: u32) -> OribiBytes {
     OribiBytes::of(Key(key).name().unwrap_or_default().as_bytes())
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn oribi_log(level: c_int, text: *const c_char, size: usiz
     fence((), || ::log::log!(level, "{}", String::from_utf8_lossy(text).trim_end()));
 }
 
-/// The version of the server.
+/// Returns the version of the server, NUL-terminated.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()

@@ -1,4 +1,4 @@
-//! The tables of functions of a host.
+//! The tables of functions that a host passes: [`OribiHost`], and [`OribiLock`] if its threads share a lock.
 #![allow(unsafe_code)]
 
 use crate::crew::OribiCrew;
@@ -47,25 +47,26 @@ pub type OribiTraceFn = unsafe extern "C" fn(data: *mut c_void, question: u32);
 pub type OribiInterruptFn = unsafe extern "C" fn(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64);
 
 impl OribiHost {
-    /// Reads a table that may be older, and then smaller, than this one, or newer. `None` if it lacks functions that every
-    /// host has.
+    /// Reads a host's table, which may be larger or smaller than this type, because the host was built with a newer or older
+    /// header. Returns `None` if the table ends before the functions that every host has, or sets one of the `retired` fields.
     ///
     /// # Safety
-    /// `host` points to as many bytes as its first field says. They are the beginning of the header's table.
+    /// `host` points to as many bytes as the field `size` says. They are the beginning of an `oribi_host`.
     pub(crate) unsafe fn read(host: *const Self) -> Option<Self> {
-        // SAFETY: the caller's promise; zeros are valid for each field: they mean a missing function.
+        // SAFETY: the caller's promise. Zeros are valid for each field: a zero is a missing function, a null pointer, or a flag
+        // that is not set.
         let table = unsafe { read_table(host, offset_of!(Self, run_deferred)) }?;
-        // A host that runs its threads itself would call functions that no longer exist.
+        // A host that sets these fields runs its threads itself, by functions of the server that no longer exist.
         table.retired.iter().all(|field| field.is_null()).then_some(table)
     }
 
-    /// Reads the table of the host's lock, if it has one.
+    /// Reads the table of the host's lock. Returns `Ok(None)` if the host has none.
     ///
     /// # Errors
-    /// The table lacks functions that every lock has.
+    /// The table ends before the functions that every lock has.
     ///
     /// # Safety
-    /// As of [`OribiHost::read`].
+    /// `lock` is null, or points to as many bytes as the field `size` says. They are the beginning of an `oribi_lock`.
     pub(crate) unsafe fn read_lock(&self) -> Result<Option<OribiLock>, ()> {
         if self.lock.is_null() {
             return Ok(None);
@@ -75,7 +76,8 @@ impl OribiHost {
     }
 }
 
-/// Copies the known part of a table that begins with its size and has at least `least` bytes.
+/// Copies a table that begins with its own size in bytes: the part that fits into a `T`, with zeros for the rest. Returns
+/// `None` if the size is less than `least`.
 ///
 /// # Safety
 /// `table` points to as many bytes as its first field, a `usize`, says. Zeros are a valid `T`.
@@ -86,7 +88,8 @@ unsafe fn read_table<T>(table: *const T, least: usize) -> Option<T> {
         return None;
     }
     let mut copy = MaybeUninit::<T>::zeroed();
-    // SAFETY: the caller promises `size` bytes at `table`, and no more than there is room for are copied.
+    // SAFETY: the caller promises `size` bytes at `table`, and that zeros are a valid `T`. No more bytes are copied than `copy`
+    // has room for.
     unsafe {
         ptr::copy_nonoverlapping(table.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), size.min(size_of::<T>()));
         Some(copy.assume_init())
@@ -148,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_is_too_small_for_a_host_is_refused() {
-        // The first field was once another number.
+        // The first field of an early header was a version of the interface, not a size.
         assert!(read(4).is_none());
     }
 
@@ -165,7 +168,7 @@ mod tests {
         // SAFETY: zeros are a valid table without functions.
         let mut lock = unsafe { MaybeUninit::<OribiLock>::zeroed().assume_init() };
         let mut host = table(size_of::<OribiHost>());
-        // SAFETY: there is no lock, then a whole one, for any size that it claims.
+        // SAFETY: the host has no lock at first, and then a lock that exists as a whole, for any size that it claims.
         unsafe {
             assert!(matches!(host.read_lock(), Ok(None)));
             host.lock = &raw const lock;

@@ -8,7 +8,7 @@ use oribi_host::Tracing;
 use oribi_server::backtrace;
 use std::ffi::c_void;
 
-/// A host's function for requests.
+/// The host's function that requests the positions of its apps.
 pub(crate) struct CTracing {
     trace: OribiTraceFn,
     data: *mut c_void,
@@ -30,7 +30,7 @@ impl CTracing {
 
 impl Tracing for CTracing {
     fn trace(&self, question: u32) {
-        // No fence, which a signal handler could not have: the function is C's.
+        // No `fence`, because this runs in a signal handler; a function in C does not panic.
         // SAFETY: the promise of `new`.
         unsafe { (self.trace)(self.data, question) };
     }
@@ -40,17 +40,17 @@ impl Tracing for CTracing {
     }
 }
 
-/// Announces the number of threads that report for a question.
+/// Announces the number of threads that report for the request for backtraces with the number `question`.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_trace_expect(question: u32, threads: u32) {
-    // No fence, because a signal handler may not have one: two atomics, which cannot panic.
+    // No `fence`, because a signal handler may call this: it only uses two atomics, and cannot panic.
     backtrace::expect(question, threads);
 }
 
-/// Reports the position of a thread, by the kernel's number, or of the calling one (0).
+/// Reports the position of a thread. `thread` is the kernel's thread ID; 0 means the calling thread.
 ///
 /// # Safety
-/// `about` is valid, and `frames` is null or points to that many valid bytes.
+/// `about` is valid, and `frames` is null or points to `frame_count` valid values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_trace_tell(
     question: u32,

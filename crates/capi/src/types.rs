@@ -135,7 +135,8 @@ pub struct OribiRequest {
     pub queue_time: f64,
 }
 
-/// `oribi_lane`: the destination of a context's replies while a thread uses the context.
+/// `oribi_lane`: leads from a context to the outlet of its replies. An own lane has an outlet only while a thread uses the
+/// context.
 #[derive(Default)]
 pub struct OribiLane {
     outlet: Cell<Option<*const dyn Outlet>>,
@@ -159,7 +160,7 @@ impl OribiLane {
 
     #[inline]
     pub(crate) fn outlet(&self) -> Option<&dyn Outlet> {
-        // SAFETY: `open` was promised that the outlet stays in place until `close`, which removes the pointer.
+        // SAFETY: `open` was promised that the outlet does not move until `close`, which removes the pointer.
         self.outlet.get().map(|outlet| unsafe { &*outlet })
     }
 }

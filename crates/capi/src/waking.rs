@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct OribiWaker(Waker);
 
-/// A waker of the lane, or null.
+/// Returns a waker of the lane, or null if the lane is closed.
 ///
 /// # Safety
 /// `lane` is null or a lane that the calling host was given and whose context has not been closed.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn oribi_lane_waker(lane: *const OribiLane) -> *mut OribiW
 /// `waker` came from [`oribi_lane_waker`] and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_wake(waker: *const OribiWaker) {
-    // No fence, because a signal handler may not have one: a lane's waker is an atomic and a system call, and cannot panic.
+    // No `fence`, because a signal handler may call this: the waker of a lane is an atomic and a system call, and cannot panic.
     // SAFETY: the caller's promise.
     unsafe { (*waker).0.wake_by_ref() };
 }
@@ -44,12 +44,12 @@ pub unsafe extern "C" fn oribi_wake(waker: *const OribiWaker) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_waker_free(waker: *mut OribiWaker) {
     if !waker.is_null() {
-        // SAFETY: the caller's promise: it was made by Box::into_raw and is ours again.
+        // SAFETY: the caller's promise: the pointer came from `Box::into_raw`, and is not used again.
         drop(unsafe { Box::from_raw(waker) });
     }
 }
 
-/// Wakes the lane whenever a descriptor becomes readable.
+/// Wakes the lane whenever a descriptor becomes readable. Returns 1, or 0 after an error.
 ///
 /// # Safety
 /// `lane` is valid; `descriptor` is open.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn oribi_watch(lane: *const OribiLane, descriptor: c_int) 
     unsafe { attempt(lane, |outlet| outlet.watch(BorrowedFd::borrow_raw(descriptor))) }
 }
 
-/// Ends the effect of [`oribi_watch`].
+/// Ends the effect of [`oribi_watch`]. Returns 1, or 0 after an error.
 ///
 /// # Safety
 /// `lane` is valid; `descriptor` is open.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn oribi_unwatch(lane: *const OribiLane, descriptor: c_int
     unsafe { attempt(lane, |outlet| outlet.unwatch(BorrowedFd::borrow_raw(descriptor))) }
 }
 
-/// Wakes the lane after a time.
+/// Wakes the lane once after a time; a negative time cancels an earlier one. Returns 1, or 0 after an error.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -80,7 +80,8 @@ pub unsafe extern "C" fn oribi_wake_after(lane: *const OribiLane, milliseconds: 
     unsafe { attempt(lane, |outlet| outlet.wake_after(time)) }
 }
 
-/// Returns 1 if `act` succeeds with the outlet of `lane`.
+/// Calls `act` with the outlet of `lane`. Returns 1 if it succeeds. Returns 0 and keeps the message for `oribi_last_error` if
+/// it fails, or if the lane is closed.
 ///
 /// # Safety
 /// `lane` is null or a lane that the calling host was given and whose context has not been closed.

@@ -1,10 +1,11 @@
-//! Shows the pool under a skewed load: two hundred scripts share twenty states, a few of them are asked for most of the time, and
-//! clients of those should not notice the others.
+//! Shows the pool under a skewed load: 200 scripts share 20 states. Clients request 10 of the scripts (hot) most of the time,
+//! and should not notice requests for the others (cold).
 //!
 //! `cargo run --release -p oribi-lua --example popularity -- target/release/oribi 60`
 //!
-//! Two runs of so many seconds: hot scripts alone, then hot and cold ones together. Prints the response times of the hot ones,
-//! and the server's statistics of its pool at the end. Exits with 1 if a hot script was evicted in the second run.
+//! Makes two runs, each of the number of seconds in the last argument: hot scripts alone, then hot and cold ones together.
+//! Prints the response times of the hot scripts, and the server's statistics of its pool at the end. Exits with 1 if a hot
+//! script was evicted in the second run.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,12 +20,12 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const SCRIPTS: usize = 200;
 const HOT: usize = 10;
 const STATES: usize = 20;
-/// As many as there are clients: a lane that loads a cold script serves its other connections afterwards.
+/// One thread for each client: so if a lane loads a cold script, only the client of that lane waits.
 const THREADS: usize = HOT_CLIENTS + COLD_CLIENTS;
 const HOT_CLIENTS: usize = 8;
 const COLD_CLIENTS: usize = 2;
-/// Each client sends requests at a fixed rate, however slow the answers are: a client that waited for a slow answer would ask
-/// less when it matters.
+/// The interval at which a client sends requests, however slow the answers are: a client that waited for a slow answer would
+/// send fewer requests just when the server is slow.
 const HOT_EVERY: Duration = Duration::from_millis(8);
 const COLD_EVERY: Duration = Duration::from_millis(100);
 

@@ -1,7 +1,7 @@
 //! Reads the content of a request.
 //!
 //! Content that becomes a Lua string is copied once, from memory or from the file. A small part of a file is read into the
-//! stack frame, a large one is mapped. So all memory that is used counts against the limits.
+//! stack frame, and a large one is mapped: neither allocates memory beside the string, which counts against the state's limit.
 
 use crate::vm::stack::push_bytes;
 use mlua::ffi::{self, lua_State};
@@ -13,8 +13,8 @@ use std::os::fd::BorrowedFd;
 use std::os::raw::c_int;
 use std::ptr;
 
-/// The bytes of a file that are searched at once for the end of a line, and the length up to which a part is read instead of
-/// mapped: a mapping costs two calls and a page fault for each page.
+/// The number of bytes of a file that are searched at once for the end of a line. Also the longest part of a file that is read:
+/// longer parts are mapped, which costs two system calls and a page fault for each page.
 const STEP: usize = 8 << 10;
 
 /// Offsets of mappings are multiples of this; no page is larger (arm64 has pages of 64 KiB).
@@ -38,7 +38,8 @@ pub(crate) struct Mapping {
 }
 
 impl<'a> Excerpt<'a> {
-    /// At most `most` bytes of `content` from `at` on; fewer only at its end. The result must be pushed.
+    /// Returns the bytes of `content` from `at` on: `most` bytes, or fewer if the content ends before. [`Excerpt::push`] must
+    /// follow, because it unmaps a mapped part.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -73,10 +74,11 @@ impl<'a> Excerpt<'a> {
         }
     }
 
-    /// Pushes the part; with `cut`, without its line end.
+    /// Pushes the excerpt as a string, and unmaps it if it is mapped. With `cut`, the string has no line end. Call it once.
     ///
     /// # Safety
-    /// `l` is below a fence, with room for three values, and no frame up to there holds anything to be dropped.
+    /// `l` is below a fence, with room for three values, and no frame up to the fence holds anything to be dropped. A mapped
+    /// excerpt has not been pushed before.
     pub(crate) unsafe fn push(&self, l: *mut lua_State, cut: bool) {
         // SAFETY: as promised by the caller. None of these bytes are Lua's.
         unsafe {
@@ -101,12 +103,12 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>().add(self.skipped), self.size - self.skipped) }
     }
 
-    /// Pushes the part as a string and unmaps it, even if there is no memory for the string.
+    /// Pushes the part as a string, and unmaps it even if there is no memory for the string.
     ///
     /// # Safety
     /// As for [`Excerpt::push`]; the part is mapped before this call, and not afterwards.
     unsafe fn push(self, l: *mut lua_State, cut: bool) {
-        // SAFETY: as promised by the caller. `push_part` takes the part, which outlives the call.
+        // SAFETY: as promised by the caller. `push_part` gets the address of `part`, which lives until `lua_pcall` returns.
         let status = unsafe {
             let part = shown(self.bytes(), cut);
             ffi::lua_pushcfunction(l, push_part);
@@ -122,7 +124,7 @@ impl Mapping {
     }
 }
 
-/// Takes the address of a slice; returns its bytes as a string.
+/// A Lua function: takes the address of a slice, and returns the bytes of the slice as a string.
 unsafe extern "C-unwind" fn push_part(l: *mut lua_State) -> c_int {
     // SAFETY: `Mapping::push` calls this with such an address.
     unsafe {

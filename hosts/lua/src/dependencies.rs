@@ -1,13 +1,14 @@
 //! The files that a script was loaded from, and a check whether they have changed.
 //!
-//! A file is identified by its times in nanoseconds, its size, its inode number and its content. But times are coarse: a file
-//! system gives all writes within a few milliseconds the same time. So the time proves nothing until a tick has passed since
-//! the file was written; until then every check compares the content. The content is also compared if only the time of change
-//! differs (which no program can set): the file may have been renamed, or written by a program that resets times.
+//! A file counts as unchanged if its fingerprint is the same: its times in nanoseconds, its size, device and inode number, and
+//! its content. But times are coarse: a file system gives all writes within a few milliseconds the same time. So as long as the
+//! last write is not older than such a tick, every check also compares the content. A check also compares the content if only
+//! the time of the last change (ctime) differs, which no program can set: the file may have been renamed or linked, or written
+//! by a program that resets the other time.
 //!
-//! A file may also be written while a script is being loaded. The loaded content is certain if it was the same before and
-//! after the load, or if the file has not been written since. Otherwise the file counts as changed, and the script is loaded
-//! once more.
+//! A file may also be written while a script is being loaded. The loaded content is known if the file has not been written
+//! since the load began, or if its content was the same before and after the load. Otherwise the file counts as changed, and
+//! the script is loaded once more.
 
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hasher};
@@ -15,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The coarseness of file times: the kernel's tick is at most ten milliseconds.
+/// The time within which two writes may get the same time: twice the kernel's tick, which is at most ten milliseconds.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The files of a script in their state at the load.
@@ -27,11 +28,11 @@ pub(crate) struct Dependencies {
 /// The identity of a file's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fingerprint {
-    /// It did not exist, or could not be read.
+    /// The file did not exist, or could not be read.
     Absent,
-    /// `settled`: any later write gives the file another time.
+    /// `settled`: the last write is so old that any later write gives the file another time.
     Present { state: FileState, content: u64, settled: bool },
-    /// It was written while it was being loaded, so the loaded content is unknown.
+    /// The file may have been written while it was being loaded, so the loaded content is unknown.
     Unknown,
 }
 
@@ -70,7 +71,8 @@ impl FileState {
 }
 
 impl Dependencies {
-    /// The files that a script was loaded from, after `since`. `before` is the state of some of them at that time.
+    /// Returns the files that a script was loaded from. The load began at `since`, and `before` has the state of some of the
+    /// files at that time.
     pub(crate) fn read(files: &[PathBuf], since: SystemTime, before: &Self) -> Self {
         let mut read = Self::default();
         for file in files {
@@ -113,7 +115,7 @@ impl Dependencies {
         }
     }
 
-    /// Whether the file is one of them.
+    /// Whether the script was loaded from this file.
     pub(crate) fn has(&self, file: &Path) -> bool {
         self.get(file).is_some()
     }
@@ -194,7 +196,7 @@ mod tests {
         (directory, file, dependencies)
     }
 
-    /// The same for a file that is older than a tick.
+    /// Like `known`, for a file that is older than a tick.
     fn settled() -> (tempfile::TempDir, PathBuf, Dependencies) {
         let (directory, file, mut dependencies) = known();
         let is_settled = |dependencies: &mut Dependencies| {

@@ -1,7 +1,7 @@
 //! The pages that clients get when a script fails.
 //!
-//! Everything that is not a constant of this file is escaped, because a path or a message may come from the client. Without
-//! [`ErrorPage::detail`] a page reveals nothing about the machine. No page is empty.
+//! HTML pages escape everything that is not a constant of this file, because a path or a message may come from the client.
+//! Without [`ErrorPage::detail`] a page reveals nothing about the machine. No page is empty.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Its name for users and logs.
+    /// Returns the name of the fault for users and logs.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

@@ -27,7 +27,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) settings: &'a LuaSettings,
     /// The number of bytes of the content that the script has read.
     pub(crate) taken: Cell<u64>,
-    /// The same for the data that is to be filtered.
+    /// The number of bytes of the data to be filtered that the script has read.
     pub(crate) data_taken: Cell<u64>,
     slot: &'a Slot,
     outlet: &'a dyn Outlet,
@@ -48,7 +48,7 @@ impl<'a> Exchange<'a> {
         Self { request, found, settings, taken, data_taken, slot, outlet, id, progress: Cell::new(Progress::Nothing) }
     }
 
-    /// The data that a web server asks to be filtered; `None` in any other role.
+    /// Returns the data that the script shall filter for a web server; `None` in any other role than that of a filter.
     pub(crate) fn data(&self) -> Option<Content<'a>> {
         self.request.gateway.filter(|gateway| gateway.role == Role::Filter).map(|gateway| gateway.data)
     }
@@ -72,15 +72,15 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Sends a head whose content follows. While this waits for a client, the script's time limit does not run. After
-    /// `false`, stop sending.
+    /// Sends a head whose content follows. While this call waits for the client, the script's time limit does not run. Returns
+    /// `false` if nothing more can be sent.
     pub(crate) fn start(&self, head: ResponseHead<'_>) -> bool {
         self.progress.set(Progress::Started);
         let sent = self.slot.rest(|| self.outlet.start(self.id, head));
         self.goes_on(sent)
     }
 
-    /// Sends a piece of content. After `false`, stop sending.
+    /// Sends a piece of content, like [`Exchange::start`]. Returns `false` if nothing more can be sent.
     pub(crate) fn write(&self, piece: &[u8]) -> bool {
         if self.progress.get() != Progress::Started {
             return false;
@@ -118,7 +118,8 @@ impl<'a> Exchange<'a> {
         self.outlet.extend_deadline(self.id, time);
     }
 
-    /// Passes a message on to the error log of the web server in front, or else writes it to this server's.
+    /// Passes a message on to the error log of the web server in front. Without a web server, writes it to the server's own
+    /// log.
     pub(crate) fn report(&self, message: &[u8]) {
         if !self.outlet.report(self.id, message) {
             log::info!("{}: {}", self.found.script.display(), String::from_utf8_lossy(message).trim_end());
@@ -132,7 +133,8 @@ impl<'a> Exchange<'a> {
         false
     }
 
-    /// Logs an invalid response. The server has answered instead; and nothing needs to be done for a client that has gone.
+    /// Logs an invalid response, which the server has replaced by an answer of its own. A client that has gone needs no log
+    /// line.
     fn note(&self, error: ReplyError) {
         if let ReplyError::Invalid(why) = error {
             log::error!("{}: the response is invalid: {why}", self.found.script.display());

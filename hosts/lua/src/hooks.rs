@@ -1,9 +1,9 @@
 //! Functions of the operator that are called in addition to the scripts: `startup`, `load`, `request`, `response`, `flush`,
 //! `housekeeping` and `shutdown`.
 //!
-//! Hooks that concern scripts run in the states of the scripts. They are copied there as byte code, so they may use globals,
-//! but no local variables of the file that defines them, because these do not exist in the scripts' states. The other hooks
-//! run in the state of that file.
+//! The hooks `load`, `request`, `response` and `flush` run in the states of the scripts. They are copied there as byte code, so
+//! they may use globals, but no local variables of the file that defines them, because these variables do not exist in the
+//! scripts' states. The other hooks run in the state in which that file was run.
 
 use crate::pool::ScriptCounters;
 use crate::search_paths::operators_state;
@@ -36,11 +36,11 @@ pub struct Hooks {
 pub struct ScriptHooks {
     /// `load(script)`: called when a script has been loaded into a new state.
     pub load: Option<Arc<[u8]>>,
-    /// `request(...)`: called with the handler's arguments. If it returns anything but nil first, its results are the answer,
+    /// `request(...)`: called with the handler's arguments. If the hook's first result is not nil, its results are the answer,
     /// and the handler is not called.
     pub request: Option<Arc<[u8]>>,
-    /// `response(...)`: called with the handler's arguments and then its results. If it returns anything but nil first, its
-    /// results replace the answer.
+    /// `response(...)`: called with the handler's arguments, followed by the handler's results. If the hook's first result is
+    /// not nil, the hook's results replace the answer.
     pub response: Option<Arc<[u8]>>,
     /// `flush(con)`: called before `con:flush()` sends.
     pub flush: Option<Arc<[u8]>>,
@@ -49,7 +49,7 @@ pub struct ScriptHooks {
 /// Hooks that run in a state of their own.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessHooks {
-    /// That state, which lives as long as the hooks.
+    /// The state of the hooks, which lives as long as they do.
     state: Option<Lua>,
     /// `startup()`: called before a worker answers its first request.
     pub startup: Option<Function>,
@@ -60,11 +60,12 @@ pub struct ProcessHooks {
 }
 
 impl Hooks {
-    /// Reads the hooks from a configuration value: a table with functions, or the name of a file that returns one, relative
-    /// to `directory`.
+    /// Reads the hooks from a configuration value: a table with functions, or the name of a file that returns such a table. The
+    /// name is relative to `directory`. Nil means no hooks.
     ///
     /// # Errors
-    /// Says which hook is faulty, and why. A hook may protect something, so none is left out.
+    /// A message that names the faulty hook or file, and the reason. Because a hook may protect something, one faulty hook
+    /// makes the whole call fail.
     pub fn read(state: &Lua, value: &Value, directory: &Path) -> Result<Self, String> {
         match value {
             Value::Nil => Ok(Self::default()),
@@ -77,7 +78,7 @@ impl Hooks {
     /// Reads the hooks from a file that returns a table with functions, in a new state.
     ///
     /// # Errors
-    /// The same as for [`Hooks::read`].
+    /// As for [`Hooks::read`].
     pub fn from_file(file: &Path) -> Result<Self, String> {
         Self::run_file(&operators_state(), file)
     }
@@ -246,7 +247,7 @@ pub(crate) unsafe fn wrap_handler(l: *mut lua_State, script: &[u8]) {
     }
 }
 
-/// If there is a `flush` hook, makes the method `flush` in the table on top of the stack call it first.
+/// If there is a `flush` hook, changes the table of methods on top of the stack: its method `flush` first calls the hook.
 ///
 /// # Safety
 /// As for [`wrap_handler`].

@@ -30,8 +30,8 @@ impl LuaHost {
         Self { shared, paths: PathCache::default(), states: LaneCache::default(), slot }
     }
 
-    /// Loads the script, if there is only one, into a state that will answer. A worker that cannot load it must not replace one
-    /// that has loaded it.
+    /// If the worker serves a single script, loads it into a state that will answer. Called when a worker starts: a worker that
+    /// cannot load the script must not replace one that has loaded it.
     ///
     /// # Errors
     /// The script cannot be loaded.
@@ -44,7 +44,7 @@ impl LuaHost {
             Err(Refusal::LoadFailed(failure)) => {
                 Err(format!("{} cannot be loaded: {}: {}", script.display(), failure.fault.title(), failure.message))
             }
-            // Without room, other lanes have loaded it.
+            // If there is no room for this state, other lanes have already loaded the script.
             Ok(()) | Err(Refusal::Busy) => Ok(()),
         }
     }

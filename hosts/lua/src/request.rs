@@ -44,7 +44,7 @@ pub(crate) unsafe fn push_metatable(l: *mut lua_State, context: &StateContext) {
     }
 }
 
-/// Pushes the metatable of objects that can only be read: the content of the request, or a filter's data.
+/// Pushes the metatable of objects that only have the methods `read` and `lines`: WSAPI's input, or the data for a filter.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -61,8 +61,8 @@ pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, context: &StateCont
     }
 }
 
-/// Pushes an object for reading a web server's data in the role of a filter, or `nil`; `metatable` is the index of the
-/// metatable from [`push_input_metatable`].
+/// Pushes an object for reading the data that the script shall filter for a web server, or `nil` in any other role. `metatable`
+/// is the stack index of the metatable from [`push_input_metatable`].
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -79,10 +79,11 @@ pub(crate) unsafe fn push_data(l: *mut lua_State, context: &StateContext, exchan
     }
 }
 
-/// The exchange of the object at `index`, which must be the current one.
+/// Returns the exchange that the object at `index` represents. Raises an error if it is not the exchange that is being
+/// answered.
 ///
 /// # Safety
-/// `l` is below a fence, and the caller's frame and those above it hold nothing to be dropped.
+/// `l` is below a fence, and no frame from the caller's up to the fence holds anything to be dropped.
 #[inline]
 unsafe fn current<'a>(l: *mut lua_State, context: &'a StateContext, index: c_int) -> &'a Exchange<'a> {
     // SAFETY: as promised by the caller.
@@ -105,7 +106,8 @@ struct Source<'a> {
     taken: &'a Cell<u64>,
 }
 
-/// The content of the object at `index`, which must belong to the current exchange.
+/// Returns the content that the object at `index` reads. Raises an error if the object does not belong to the exchange that is
+/// being answered.
 ///
 /// # Safety
 /// As for [`current`].
@@ -246,8 +248,7 @@ impl Property {
     }
 }
 
-/// Pushes a number of bytes: an integer where Lua has integers of 64 bits, and otherwise a number, which `LuaJIT` does not
-/// distinguish.
+/// Pushes a number of bytes: as an integer in Lua 5.4, and as a float in `LuaJIT`, which has no integers.
 unsafe fn push_size(l: *mut lua_State, size: u64) {
     // SAFETY: as for `property`.
     unsafe {
@@ -278,8 +279,8 @@ unsafe fn push_field_names(l: *mut lua_State) {
     }
 }
 
-/// Pushes a table of all fields, with names in lower case; looking one up works in any case. Values of repeated fields are
-/// joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
+/// Pushes a table of all fields, with names in lower case. The table's metatable finds a name in any case. The values of
+/// repeated fields are joined in order (RFC 9110, section 5.3; for cookies RFC 6265, section 5.4).
 unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
     // SAFETY: as for `property`.
     unsafe {
@@ -304,7 +305,7 @@ unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
     }
 }
 
-/// Pushes a table of the trailers, in the same form, or `nil` if there are none.
+/// Pushes a table of the trailers, in the form of [`push_fields`], or `nil` if there are none.
 unsafe fn push_trailers(l: *mut lua_State, exchange: &Exchange<'_>) {
     // SAFETY: as for `property`; the bytes of a request are not Lua's.
     unsafe {
@@ -376,8 +377,8 @@ enum Amount {
     },
 }
 
-/// `request:read([n])`: reads n bytes, a line ("l", "L", or with an asterisk as in Lua 5.1), or the rest ("a", or no argument).
-/// `nil` at the end, but "a" returns an empty string.
+/// `request:read([n])`: reads n bytes, a line ("l" without its end, "L" with its end), or the rest ("a", or no argument). The
+/// letters may follow an asterisk, as in Lua 5.1. Returns `nil` at the end of the content, but an empty string for "a".
 unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped.
     unsafe {

@@ -1,8 +1,8 @@
 //! Makes a reply of a handler's return values.
 //!
-//! The strings of an answer are sent from Lua's memory, so they are collected and sent in one go, while no Lua code runs
-//! ([`Quiet`]). If the body is an iterator, Lua code runs: then the head is copied before the iterator is called for the first
-//! time.
+//! The strings of an answer are sent from Lua's memory without a copy. So the answer is collected and sent while no Lua code
+//! runs ([`Quiet`]). If the body is an iterator, Lua code runs in between: then the head is copied before the first call of the
+//! iterator.
 
 #![expect(
     clippy::result_large_err,
@@ -48,20 +48,20 @@ struct Answer<'q> {
 enum Body {
     /// Nothing: the answer has been sent.
     Sent,
-    /// Its pieces come from the iterator at this index.
+    /// The pieces of the body: they come from the iterator at this stack index.
     Streams(c_int),
 }
 
 /// Answers with a handler's results: the three values at the bottom of the stack.
 ///
 /// # Safety
-/// `l` runs the function that serves, below a fence, and no frame up to there holds anything to be dropped.
+/// `l` runs the function that answers requests, below a fence, and no frame up to the fence holds anything to be dropped.
 #[inline]
 pub(crate) unsafe fn answer(l: *mut lua_State, context: &StateContext, shape: Shape) -> c_int {
     context.fault.set(Fault::Response);
     let Some(exchange) = context.exchange() else { return 0 };
-    // SAFETY: as promised by the caller. Values borrowed from the stack are used inside `contain` alone, and the room is
-    // borrowed nowhere else: nothing of Lua runs there.
+    // SAFETY: as promised by the caller. Values borrowed from the stack, and the `AnswerRoom`, are used only inside `contain`.
+    // No Lua code runs there, so nothing else borrows them.
     unsafe {
         let mut stack = Stack::of(l);
         if exchange.progress() != Progress::Nothing {
@@ -80,7 +80,7 @@ pub(crate) unsafe fn answer(l: *mut lua_State, context: &StateContext, shape: Sh
     0
 }
 
-/// Sends a whole answer, or copies the head of one whose body is an iterator.
+/// Sends a whole answer. If its body is an iterator, only copies its head.
 ///
 /// # Errors
 /// The handler's results are not a valid answer.
@@ -117,8 +117,8 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
     Ok(outcome)
 }
 
-/// Collects an answer. Returns the index of its iterator, if the body is one. Numbers become text; until all are known, each
-/// is an empty text.
+/// Collects an answer from the stack. Returns the stack index of the iterator, if the body is one. Numbers are written as text
+/// into `field_numbers` and `slice_numbers`; in `answer` they are empty texts until all of them are known.
 #[inline]
 fn collect<'q>(
     quiet: &Quiet<'q>,
@@ -166,9 +166,9 @@ fn collect<'q>(
     Ok(None)
 }
 
-/// Whether the first result, a string, is meant as a status: fields or an iterator follow it, or it begins with a status and
-/// a text follows. Other texts and numbers after a string are additional results, such as those of `string.gsub` and
-/// `require`.
+/// Whether the first result, which is a string, is meant as a status. It is if the second result is a table of fields or an
+/// iterator, or if the string begins with a status and the second result is a text. Other texts and numbers after a string are
+/// additional results without a meaning here, such as those of `string.gsub` and `require`.
 fn is_status_or_more(quiet: &Quiet<'_>) -> bool {
     match quiet.kind(FIELDS) {
         ffi::LUA_TTABLE | ffi::LUA_TFUNCTION => true,
@@ -210,8 +210,8 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize
     }
 }
 
-/// The value of a field on top of the stack. An integral float is written as an integer, because no field has a value like
-/// `5.0` for a length or an age.
+/// Returns the value of a field, which is on top of the stack. A float with an integral value is written as an integer, because
+/// no field has a value like `5.0` for a length or an age.
 #[inline]
 fn field_value<'q>(quiet: &Quiet<'q>, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
     if quiet.kind(-1) == ffi::LUA_TNUMBER {
@@ -325,13 +325,13 @@ enum Piece {
     Wrong(Message),
 }
 
-/// Sends the pieces from an iterator. The head is sent with the first piece, so that an earlier failure can still be reported
-/// to the client.
+/// Sends the pieces that an iterator returns. The head is sent with the first piece, so that the client gets an error page if
+/// the iterator fails before.
 ///
 /// # Safety
 /// As for [`answer`]; the head has been kept.
 unsafe fn stream(stack: &mut Stack, context: &StateContext, exchange: &Exchange<'_>, iterator: c_int) {
-    // SAFETY: as promised by the caller; the room is borrowed while nothing runs.
+    // SAFETY: as promised by the caller; the `AnswerRoom` is borrowed only while no Lua code runs.
     unsafe {
         loop {
             context.fault.set(Fault::Runtime);

@@ -22,15 +22,15 @@ pub struct LuaRuntime {
     housekeeping: Mutex<Option<Housekeeping>>,
 }
 
-/// Flushes C's standard output and all other open streams, which scripts may have written to. Called before a fork, so that
-/// buffered output is written only once.
+/// Flushes all of C's output streams, to which scripts may have written. Called before a fork, so that the child does not write
+/// the buffered output again.
 fn write_buffers() {
     // SAFETY: a null pointer means all streams.
     unsafe { libc::fflush(ptr::null_mut()) };
 }
 
 impl LuaRuntime {
-    /// A runtime for the scripts of the settings' source. Nothing is loaded yet.
+    /// Makes a runtime for the scripts of the settings' source. No script is loaded yet.
     ///
     /// # Errors
     /// The only script, or the directory of the scripts, does not exist.
@@ -38,7 +38,7 @@ impl LuaRuntime {
         Self::with_hooks(settings, ProcessHooks::default())
     }
 
-    /// The same, with hooks that run in a state of their own.
+    /// Like [`LuaRuntime::new`], with hooks that run in a state of their own.
     ///
     /// # Errors
     /// As for [`LuaRuntime::new`].
@@ -49,8 +49,8 @@ impl LuaRuntime {
         Ok(Self { shared, housekeeping: Mutex::default() })
     }
 
-    /// Loads the script, if there is only one, into a state that is then closed, and returns its style, so that its errors are
-    /// known before a server listens.
+    /// If there is a single script, loads it into a state that is then closed, and returns its style. So its errors are known
+    /// before a server listens. Returns `None` if there may be several scripts.
     ///
     /// # Errors
     /// The script cannot be loaded.
@@ -131,7 +131,7 @@ impl Runtime for LuaRuntime {
     }
 
     fn end(&self, _status: i32) {
-        // The same as at the end of lua(1).
+        // Does what the program lua(1) does at its end.
         self.shared.close_hooks();
         write_buffers();
     }

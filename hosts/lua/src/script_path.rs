@@ -1,6 +1,6 @@
-//! Finds the script that answers a request, and the end of its name in the request's path.
+//! Finds the script that answers a request, and the place in the request's path where the name of the script ends.
 //!
-//! A result is remembered until the next [`ScriptMap::forget`], so a request for a known script costs no system call.
+//! The results are remembered until the next [`ScriptMap::forget`], so a request for a known script costs no system call.
 
 mod gateway;
 mod target;
@@ -49,10 +49,10 @@ impl ScriptSource {
 /// The script of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its file, with symbolic links resolved.
+    /// The file of the script, with symbolic links resolved.
     pub script: Arc<Path>,
-    /// SCRIPT_NAME: the part of the path that led to it, decoded. `None` for the web server's, or an empty one for the only
-    /// script.
+    /// SCRIPT_NAME: the part of the request's path that led to the script, decoded. `None`: the value that the web server in
+    /// front has sent, or an empty one for the only script.
     pub script_name: Option<Arc<[u8]>>,
     /// The number of bytes of the request's path, as sent, that led to the script; PATH_INFO is the rest, decoded.
     pub path_info_at: usize,
@@ -73,8 +73,8 @@ pub enum Missing {
 #[derive(Debug)]
 pub struct ScriptMap {
     source: ScriptSource,
-    /// The only script, if there is only one. It is looked up when a process first needs it: the process that forks new
-    /// workers was started when a link may have led to another file.
+    /// The only script, if the source is a single script. Each process resolves its path when it first needs it: since the
+    /// process that forks new workers was started, a link may have been changed to another file.
     only: OnceLock<Found>,
     /// Increased when all remembered results must be looked up again.
     generation: AtomicU64,
@@ -84,17 +84,17 @@ pub struct ScriptMap {
 #[derive(Debug, Default)]
 pub struct PathCache {
     generation: u64,
-    /// The results, by the text that led to the script. Only existing scripts are remembered.
+    /// The results, by the part of the path that led to the script. Only existing scripts are remembered.
     found: HashMap<Box<[u8]>, Found>,
-    /// A result that is not remembered.
+    /// The result of the last search that is not remembered.
     last: Option<Found>,
 }
 
 impl ScriptMap {
-    /// A map for a source.
+    /// Makes a map for a source.
     ///
     /// # Errors
-    /// The only script, or the directory, does not exist.
+    /// The only script, or the directory of the scripts, does not exist, or the directory is a file.
     pub fn new(source: ScriptSource) -> io::Result<Self> {
         match &source {
             ScriptSource::One(path) => _ = path.metadata()?,
@@ -122,14 +122,14 @@ impl ScriptMap {
         }))
     }
 
-    /// Finds the script from the path of the request as it was sent, without a query, and from the web server's
-    /// SCRIPT_FILENAME, if it sent one.
+    /// Finds the script from the path of the request, as it was sent and without a query, and from SCRIPT_FILENAME, if a web
+    /// server in front has sent it.
     ///
-    /// With a document root, SCRIPT_FILENAME has precedence: the web server has done the mapping, but its result must be within
-    /// the root.
+    /// With a document root, SCRIPT_FILENAME has precedence, because the web server has already mapped the path to a file. But
+    /// that file must be within the document root.
     ///
     /// # Errors
-    /// The script does not exist.
+    /// There is no such script, or it must not be run: see [`Missing`].
     pub fn find<'c>(
         &'c self,
         cache: &'c mut PathCache,

@@ -1,7 +1,7 @@
 //! The places where `require` looks for modules: Lua's built-in ones and those of Debian's packages.
 //!
-//! Lua's built-in paths only cover `/usr/local`. Packaged modules are elsewhere, and those written in C in a directory named
-//! after the architecture.
+//! Lua's built-in paths only cover `/usr/local`. Debian's packages install modules below `/usr`, those written in C in a
+//! directory named after the architecture.
 
 use mlua::{Lua, Table};
 use std::env;
@@ -42,11 +42,11 @@ pub(crate) fn operators_state() -> Lua {
     lua
 }
 
-/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` means all
-/// default places.
+/// Makes the state look for modules in the default places, unless environment variables such as LUA_PATH name other paths. In
+/// such a variable `;;` means all default places.
 ///
 /// # Errors
-/// The state has no memory left, or no `package`.
+/// The state has no memory left, or no table `package`.
 pub(crate) fn extend(lua: &Lua) -> mlua::Result<()> {
     let package: Table = lua.globals().get("package")?;
     for (name, variables, ending) in [("path", PATH_VARIABLES, Ending::Lua), ("cpath", CPATH_VARIABLES, Ending::Native)] {

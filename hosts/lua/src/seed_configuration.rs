@@ -1,7 +1,7 @@
 //! The configuration file of luafcgid: a Lua script that is run once, and whose globals are the settings.
 //!
-//! The script runs in a state of its own, which lives as long as its hooks. If the file is missing or broken, luafcgid's
-//! built-in defaults hold, and a note reports the reason.
+//! The script runs in a state of its own, which lives as long as the hooks that it defines. If the file is missing or broken,
+//! luafcgid's built-in defaults are used, and a note reports the reason.
 
 mod keys;
 
@@ -23,9 +23,9 @@ pub const DEFAULT_FILE: &str = "config.lua";
 pub struct SeedConfiguration {
     /// The path of the configuration file.
     pub file: PathBuf,
-    /// Its settings for the Lua host, with luafcgid's built-in defaults.
+    /// The settings of the file for the Lua host, with luafcgid's built-in defaults.
     pub lua: LuaSettings,
-    /// Its settings for the server: name and value.
+    /// The settings of the file for the server: name and value.
     pub server: Vec<(&'static str, String)>,
     /// Whether the server runs in the background.
     pub daemonize: bool,
@@ -33,7 +33,7 @@ pub struct SeedConfiguration {
     pub given: Vec<String>,
     /// Notes for the user: invalid values, unknown names, an unusable file.
     pub notes: Vec<String>,
-    /// Its hooks, which hold the state in which the file was run; or the reason why they cannot be used.
+    /// The hooks of the file, which hold the state in which the file was run; or the reason why they cannot be used.
     pub hooks: Result<Hooks, String>,
 }
 

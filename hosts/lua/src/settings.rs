@@ -1,6 +1,6 @@
 //! The settings of the Lua host: one typed value for each, with its unit and its default.
 //!
-//! The flags of `oribi` (`table`) set some of them; a configuration file of luafcgid sets all
+//! The flags of `oribi` (`table`) set some of the settings; a configuration file of luafcgid can set all of them
 //! ([`seed_configuration`](crate::seed_configuration)).
 
 mod table;
@@ -22,8 +22,8 @@ pub struct LuaSettings {
     pub environment: String,
     /// The most states of a process, for all scripts together (`states`).
     pub states: usize,
-    /// The most states of a process with the same script (`clones`): it limits resources that a script holds in each state,
-    /// such as database connections.
+    /// The most states of a process with the same script (`clones`). This also limits resources that a script holds in each
+    /// state, such as database connections.
     pub clones: usize,
     /// The interval at which the sweep checks for changed files (`sweep`). Zero turns it off.
     pub sweep: Duration,
@@ -112,11 +112,12 @@ impl LuaSettings {
         self.show_errors = name == "development";
     }
 
-    /// Adjusts settings that limit one another, after all of them have been set. A worker with more threads than states
-    /// cannot use all threads at once, so if the number of states was not given, there are as many as threads. And a script
-    /// cannot have more states than there are.
+    /// Adjusts `states` and `clones` to `threads`, the number of threads of a worker, after all settings have been set. A
+    /// worker with more threads than states cannot use all threads at once, so a number that was not given is raised to
+    /// `threads`. A script cannot have more states than there are, so `clones` is at most `states`.
     ///
-    /// `said` returns whether a value was given for a setting. The result is a message about threads that will wait.
+    /// `said` returns whether a value was given for a setting. Returns a warning if a script still has fewer states than the
+    /// worker has threads.
     pub fn settle(&mut self, threads: usize, said: impl Fn(&str) -> bool) -> Option<String> {
         if !said("states") {
             self.states = self.states.max(threads);

@@ -27,7 +27,8 @@ const PAIRS: usize = 3;
 const SCRIPT_FILENAME: usize = 6;
 const DOCUMENT_ROOT: usize = 7;
 
-/// Pushes a list of all interned names, so that each string is made only once; the index is the key plus one.
+/// Pushes a list of all interned names of variables, so that each Lua string is made only once. The index of a name is its key
+/// plus one.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -54,7 +55,7 @@ const fn constant(number: usize) -> ffi::lua_Integer {
     place(Key::count() as usize + number)
 }
 
-/// Pushes a table of all variables; `names` is the index of the list from [`push_names`].
+/// Pushes a table of all variables of the request; `names` is the stack index of the list from [`push_names`].
 ///
 /// # Safety
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.
@@ -64,8 +65,8 @@ pub(crate) unsafe fn push(l: *mut lua_State, context: &StateContext, exchange: &
     unsafe {
         ffi::lua_createtable(l, 0, 32);
         let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
-        // Lua may collect garbage before it copies the bytes, and a finalizer may also request the variables: the memory must
-        // not change then.
+        // Lua may collect garbage before it copies the bytes of a variable, and a finalizer may then request the variables,
+        // too. `describe` keeps the memory of the bytes from being overwritten by that.
         let described = context.describe(|environment| {
             environment.describe(request, kind, |key, name, value| {
                 if key == Key::OTHER {
@@ -131,13 +132,13 @@ pub(crate) fn script_name<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
     }
 }
 
-/// Whether the web server in front has chosen the script, so that its split of the path is that of CGI. Otherwise the script
-/// is an app, and the path below it is for the app.
+/// Whether the web server in front has chosen the script. If so, PATH_INFO is the part of the path behind the script, as in
+/// CGI. Otherwise the script is an app, and the whole path below the app is its PATH_INFO.
 fn maps_scripts(exchange: &Exchange<'_>) -> bool {
     matches!(exchange.settings.source, ScriptSource::Gateway { .. })
 }
 
-/// Pushes PATH_INFO: the rest of the path, decoded.
+/// Pushes PATH_INFO: the part of the path behind the script, decoded.
 ///
 /// # Safety
 /// As for [`push`].
@@ -158,7 +159,7 @@ pub(crate) unsafe fn push_path_info(l: *mut lua_State, exchange: &Exchange<'_>) 
     unsafe { push_decoded(l, rest) };
 }
 
-/// Pushes a path with its percent escapes decoded once. A broken escape stays unchanged.
+/// Pushes a path with its percent escapes decoded once. A broken escape stays as it is.
 ///
 /// # Safety
 /// As for [`push`].

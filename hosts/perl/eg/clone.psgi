@@ -1,9 +1,9 @@
-# Threads: what CLONE is for.
+# Threads: an app that opens a database connection of its own in each thread.
 #
 #     plackup -s Oribi --threads 4 --max-requests 100000 eg/clone.psgi
 #
-# The app is loaded once; each thread, and each interpreter that replaces another, gets a clone of it. A connection to a database
-# must not be shared by clones: CLONE opens another.
+# The app is loaded once. Each thread, and each interpreter that replaces another one, gets a cloned interpreter with the app.
+# Cloned interpreters must not share a connection to a database, so CLONE opens a new connection.
 
 use strict;
 use warnings;

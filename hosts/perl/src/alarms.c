@@ -1,12 +1,12 @@
 /* alarms.c - `alarm` in cloned interpreters.
  *
- * Only Perl's first interpreter can install signal handlers in the system: in a clone, `$SIG{ALRM} = sub {...}` reaches Perl
- * but not the system, so the alarm would end the process with all its lanes. Apps set alarms around slow calls; so this file
- * installs the system's handler, and each lane gets a clock of its own.
+ * Only Perl's first interpreter can install signal handlers in the system. In a cloned interpreter, `$SIG{ALRM} = sub {...}`
+ * does not reach the system, so an alarm would end the process with all its lanes. But apps set alarms to limit slow calls. So
+ * this file installs a handler in the system, and gives each lane a timer of its own.
  *
- * Code that was compiled before this module was loaded (plackup compiles apps first) and Time::HiRes still set the single clock
- * of the process. Its alarm goes to every lane that has a handler at that time: it may arrive too early for a lane that did not
- * set it, but no call stays without its limit, and no process ends.
+ * Code that was compiled before this module was loaded (plackup compiles apps first) and Time::HiRes still set the only timer
+ * of the process. Its alarm goes to every lane that has a handler at that time. So an alarm may arrive too early, at a lane
+ * that did not set it; but no slow call loses its limit, and the process does not end.
  */
 #include "perl_host.h"
 
@@ -36,8 +36,8 @@ static OP *(*process_alarm)(pTHX);
 static __thread timer_t lane_clock;
 static __thread bool has_clock;
 
-/* The same as Perl's own handler: the app's handler is called where Perl can be interrupted. A lane without a handler ignores
- * the alarm. */
+/* Acts as Perl's own handler: records the signal, so that Perl calls the app's handler between two operations. Ignores the
+ * alarm if the lane has no handler. */
 static void ring_here(int number) {
     PerlInterpreter *my_perl = (PerlInterpreter *)PERL_GET_CONTEXT;
     if (!my_perl || my_perl == PL_curinterp || !PL_psig_ptr || !PL_psig_pend || !PL_psig_ptr[number]
@@ -61,7 +61,7 @@ static void handle_alarm(int number, siginfo_t *origin, void *machine_state) {
     errno = saved_errno;
 }
 
-/* Makes a clock whose alarm goes to the calling thread. */
+/* Makes a timer whose alarm goes to the calling thread. */
 static bool make_clock(void) {
     struct sigevent event;
     Zero(&event, 1, struct sigevent);
@@ -86,7 +86,7 @@ static OP *lane_alarm(pTHX) {
             RETPUSHUNDEF;
         }
         next.it_value.tv_sec = seconds;
-        /* A process that the app forked has inherited no clock. */
+        /* A process that the app forked has not inherited the timer. */
         if (!has_clock || timer_settime(lane_clock, 0, &next, &before) != 0) {
             has_clock = make_clock();
             if (!has_clock || timer_settime(lane_clock, 0, &next, &before) != 0)

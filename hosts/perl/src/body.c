@@ -49,8 +49,8 @@ static bool reads_like_handle(pTHX_ SV *body) {
     return own && inherited && GvCV(own) == GvCV(inherited);
 }
 
-/* Sends a regular file from its current position on. Returns FALSE if the file is not regular, or if its size is 0, like
- * that of files in /proc. */
+/* Sends a regular file from its current position on. Returns FALSE if the body is no plain handle of a regular file, or if the
+ * file's size is 0, like that of files in /proc. */
 static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     IO *io = plain_io(aTHX_ body);
     PerlIO *handle = io ? IoIFP(io) : NULL;
@@ -62,9 +62,9 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     file = PerlIO_fileno(handle);
     if (file < 0 || fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
         return FALSE;
-    /* A handle that is also open for writing may hold data that is not in the file yet. Bytes that were read ahead are given
-     * back, so that the descriptor is where getline would continue, also after sysread and sysseek, which the handle does
-     * not notice. */
+    /* If the handle is also open for writing, flushing writes its buffered data to the file. If it has read ahead, flushing
+     * moves the descriptor's offset back to where getline would continue. The offset is also right after sysread and sysseek,
+     * which bypass the handle. */
     PerlIO_flush(handle);
     position = lseek(file, 0, SEEK_CUR);
     if (position < 0 || fstat(file, &facts) != 0)
@@ -75,7 +75,8 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     return TRUE;
 }
 
-/* Sends the file named by the body's path method. FALSE if it has no such method, or the file is not regular or not readable.
+/* Sends the file that the body's method `path` names. Returns FALSE if the body has no such method, or if the file is not
+ * regular or cannot be opened.
  */
 static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     SV *path;
@@ -112,7 +113,7 @@ static const char *died_in(pTHX_ const char *method) {
     return SvPVX_const(sv_2mortal(newSVpvf("%s of the body died: %.*s", method, (int)text.size, text.data)));
 }
 
-/* Ends the content with the trailers that the body's trailers method returns, if it has one. */
+/* Ends the content. If the body has a method `trailers`, sends the trailers that it returns. */
 static const char *finish_lines(pTHX_ const Target *target, SV *body) {
     Head trailers = {.field_count = 0};
     if (sv_isobject(body) && gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "trailers", FALSE)) {
@@ -154,8 +155,8 @@ static oribi_result start_lines(const Target *target, const Head *head) {
     return oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
 }
 
-/* Sends line by line until getline returns undef or the client has gone. The response begins with the first line: if getline
- * fails before, the client gets a 500. */
+/* Sends line by line until getline returns undef or the client has gone. The head is sent with the first line that is not
+ * empty, so if getline fails before, the client gets a 500. */
 static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *body) {
     bool started = response_has_no_content(target, head->status), finished = FALSE;
     oribi_result result = started ? start_lines(target, head) : ORIBI_OK;
@@ -173,7 +174,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
         } else {
             switch (text_bytes(aTHX_ line, &bytes)) {
             case TEXT_OK:
-                /* A body that has nothing yet, and perhaps never: its client may have gone meanwhile. */
+                /* This body has no content yet, and perhaps never will; its client may have gone meanwhile. */
                 if (bytes.size == 0 && ++empty % LOOK_AFTER == 0) {
                     if (is_of_mojolicious(aTHX_ body))
                         stuck = finished = TRUE;
@@ -219,7 +220,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     return result == ORIBI_OK ? finish_lines(aTHX_ target, body) : response_failure(aTHX_ result);
 }
 
-/* Calls close for its side effects; the resources of the body are freed now. */
+/* Calls the method `close` of the body, which may free resources now. */
 static void close_body(pTHX_ const Target *target, SV *body) {
     if (sv_isobject(body)) {
         if (!gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "close", FALSE))

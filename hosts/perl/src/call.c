@@ -1,20 +1,20 @@
 /* call.c - answers an exchange: from the request to the app and back.
  *
- * No Perl code may leave these functions by a longjmp, because they are called from Rust. Protected calls (protected.c) catch
- * `die`; a JMPENV of our own catches `exit`, which unwinds the whole interpreter.
+ * No Perl code may leave the functions that the server calls by a longjmp, because Rust code calls them. Protected calls
+ * (protected.c) catch `die`; a JMPENV of this file catches `exit`, which unwinds the whole interpreter.
  */
 #include "perl_host.h"
 
-/* The same, unless the app has obviously added nothing. */
+/* Calls cleanup_before_response(), unless the app has obviously added nothing to the environment. */
 static inline void before_response(pTHX_ Context *context, HV *environment) {
     if (UNLIKELY(!context->environment.rememberable || HvTOTALKEYS(environment) != context->environment.slot_count))
         cleanup_before_response(aTHX_ context, environment);
 }
 
-/* The next step of the server. The context ends only after the cleanup, and requests its end only once, because a worker
- * still answers the requests that it has accepted. */
+/* Returns the flags that tell the server what to do next. The replacement of the context (ORIBI_AFTER_RETIRE) is requested only
+ * when no cleanup is left, and only once, because a worker still answers the requests that it has accepted. */
 static uint32_t next_step(pTHX_ Context *context) {
-    /* A destructor has forked, and its child has also returned. */
+    /* A destructor has forked, and this is the child, which has returned from the destructor, too. */
     if (UNLIKELY(context->forks != forks_count()))
         forks_end_stray(aTHX_ 0);
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
@@ -82,8 +82,8 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
 }
 
 /* Handles a call of exit by the app: all frames in the interpreter have been unwound, including those of the program that
- * started the server. The interpreter still works, and answers the requests that the worker has accepted until another worker
- * takes over. */
+ * started the server. The interpreter still works: it answers the requests that the worker has accepted, until the server
+ * replaces it. */
 static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     if (context->forks != forks_count())
         forks_end_stray(aTHX_ STATUS_EXIT);

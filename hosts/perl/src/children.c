@@ -1,10 +1,11 @@
-/* children.c - the environment of programs that a clone starts.
+/* children.c - the environment of programs that the app starts in a cloned interpreter.
  *
- * Perl writes %ENV through to the process only in its first interpreter. So variables that an app sets in %ENV in a clone
- * would never reach the programs that it starts: a CGI script, git, psql. A child that a clone forks, by fork, system,
- * backticks or a pipe, has only this interpreter. So in the child this interpreter becomes the first one, and its %ENV
- * becomes the environment of the child. Later changes to %ENV then also reach executed programs, and so do signal handlers.
- * The environment of the worker, which all its threads read, is never changed.
+ * Only in its first interpreter does Perl copy changes of %ENV to the environment of the process. So variables that an app sets
+ * in %ENV in a cloned interpreter would never reach the programs that the app starts: a CGI script, git, psql. A child process
+ * that a cloned interpreter forks, by fork, system, backticks or a pipe, has only this interpreter. So in the child this file
+ * makes it the first interpreter, and its %ENV the environment of the child. Later changes of %ENV in the child then also reach
+ * the programs that the child executes, and signal handlers can be set in the system. The environment of the worker, which all
+ * threads of the worker read, is never changed.
  */
 #include "perl_host.h"
 

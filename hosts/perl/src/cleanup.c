@@ -1,4 +1,4 @@
-/* cleanup.c - the work after a response that the app has asked for in the environment: its cleanup handlers, and the end of the
+/* cleanup.c - the work after a response that the app has requested in the environment: its cleanup handlers, and the end of the
  * interpreter (psgix.harakiri.commit).
  */
 #include "perl_host.h"

@@ -1,5 +1,5 @@
-/* environment.c - the PSGI environment of a request: its keys, and the record of the hash that is kept for the next request.
- * filling.c fills that hash, reuse.c determines whether the app has kept it.
+/* environment.c - the PSGI environment of a request: its keys, and the record of the entries of the hash that is kept for the
+ * next request. filling.c fills that hash, reuse.c determines whether the app has kept it.
  */
 #include "perl_host.h"
 

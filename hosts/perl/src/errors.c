@@ -1,7 +1,7 @@
-/* errors.c - psgi.errors of a request that came through a web server: prints go to that server's error log.
+/* errors.c - psgi.errors of a request that came through a web server: prints go to the error log of that web server.
  *
- * Each print is passed on separately. Prints that cannot be passed on go to STDERR, like psgi.errors of other requests:
- * prints after the request has been answered, from a forked process, or from another thread.
+ * Each print is passed on separately. Prints after the request has been answered, from a forked process or from another thread
+ * cannot be passed on: they go to STDERR, like psgi.errors of other requests.
  */
 #include "perl_host.h"
 

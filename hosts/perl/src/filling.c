@@ -1,7 +1,8 @@
 /* filling.c - fills the PSGI environment of a request.
  *
  * Building a hash of thirty entries costs more than everything else that Oribi does for a request. So a hash that the app did
- * not keep is reused: its values are overwritten, and only keys that differ between two requests are added or removed.
+ * not keep is reused: its values are overwritten, and only keys that one of the two requests does not have are added or
+ * removed.
  */
 #include "perl_host.h"
 
@@ -11,8 +12,8 @@
 /* The flags of a plain string: no number cached, no magic, no shared buffer, no wide representation. */
 #define TEXT_FLAGS (SVt_PV | SVf_POK | SVp_POK)
 
-/* Copies bytes. Most values are short, and for these a call of memcpy would take longer than the copy. Up to twice the size
- * of a word, two words or halves, which may overlap, are sufficient. */
+/* Copies bytes. Most values are short, and a call of memcpy would take longer than copying them. Up to 16 bytes are copied as
+ * two words or two halves of words, which may overlap, and fewer than 4 bytes one by one. */
 static inline void copy(char *target, const char *from, size_t size) {
     if (size > 2 * sizeof(uint64_t)) {
         memcpy(target, from, size);
@@ -122,8 +123,8 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
         add_psgi(aTHX_ environment, ORIBI_DEADLINE, newRV_inc(environment->deadline), SLOT_REFERENCE);
 }
 
-/* Frees the kept hash, but only when the app has returned: a destructor in it may call the server, which would end the memory
- * of the request. */
+/* Frees the kept hash after the app has returned: the pointers in the request become invalid when a destructor in the hash
+ * calls the server. */
 static void retire_hash(pTHX_ Environment *environment) {
     sv_2mortal((SV *)environment->hash);
     environment->hash = NULL;
@@ -131,8 +132,8 @@ static void retire_hash(pTHX_ Environment *environment) {
     environment->reference = NULL;
 }
 
-/* Fills a variable whose name is not interned: the n-th of this request replaces the n-th of the previous request if it has
- * the same name, which is likely behind a proxy. Returns the place at which to continue the search. */
+/* Fills a variable whose name is not interned. First tries the slots from `from` on, because a proxy mostly sends such
+ * variables in the same order. Returns the place at which to continue the search. */
 static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *variable, U32 from, bool *changed) {
     SV *name;
     HE *entry;
@@ -148,7 +149,7 @@ static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *vari
         }
     }
     name = newSVpvn_flags(variable->name.data, variable->name.size, SVs_TEMP);
-    /* The order differs from last time: fill it like a variable that is new to the hash. */
+    /* The order differs from that of the last request: look the variable up, as one that may be new to the hash. */
     entry = hv_fetch_ent(environment->hash, name, 0, 0);
     if (entry) {
         for (U32 i = 0; i < environment->slot_count; i++) {
@@ -190,8 +191,8 @@ static void fill_object(pTHX_ Environment *environment, U32 psgi_key, SV *refere
     if (!slot) {
         add_psgi(aTHX_ environment, psgi_key, reference, SLOT_OBJECT);
     } else {
-        /* Mortal, because its destructor may call the server, which would end the memory of the request; it runs when the app
-         * has returned. */
+        /* Mortal, so that its destructor runs after the app has returned: if the destructor calls the server, the pointers in
+         * the request become invalid. */
         sv_2mortal(slot->value);
         HeVAL(slot->entry) = reference;
         environment_expect(slot, SLOT_OBJECT, reference);
@@ -214,7 +215,7 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
     if (request->content.size > 0 || !object_of(environment, PSGI_INPUT))
         fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment, &request->content));
     if (UNLIKELY(environment->gateway)) {
-        /* The socket is a web server's: the app gets neither it nor interim responses. */
+        /* The socket belongs to a web server, so the app gets neither psgix.io nor psgix.informational. */
         object = object_of(environment, PSGI_ERRORS);
         if (object)
             errors_rebind(context, object);
@@ -234,7 +235,7 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
         fill_object(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, newRV_noinc((SV *)newAV()));
 }
 
-/* Adds an entry in the same way as the app does, because other requests do not have it. */
+/* Adds an entry without a slot, as the app does: most requests do not have it. */
 static void add_rare(pTHX_ Environment *environment, HV *hash, U32 psgi_key, SV *value) {
     SV *name = environment->names[environment->server_keys + psgi_key];
     (void)hv_store_ent(hash, name, value, SvSHARED_HASH(name));

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The layer of a handle without content: a `scalar` layer over an empty string, except for its name. The name shows whether a
- * handle is still the one made here, and not one that the app has opened in its place. */
+/* The layer of a handle without content: a `scalar` layer over an empty string, under another name. By the name this file
+ * recognizes a handle in which the app has not opened something else. */
 static PerlIO_funcs nothing_layer;
 static PerlIO_funcs *scalar;
 
@@ -16,8 +16,8 @@ void input_define(pTHX) {
     nothing_layer.name = "oribi_nothing";
 }
 
-/* A handle that reads from a string. Without the layers of `open`, which the environment (PERLIO) and the app may choose:
- * content is bytes. */
+/* Makes a handle that reads bytes from a string, without the layers that `open` adds: the environment (PERLIO) and the app may
+ * choose those. */
 static PerlIO *open_string(pTHX_ PerlIO_funcs *layer, SV *string) {
     SV *source = sv_2mortal(newRV_noinc(string));
     PerlIO *handle = PerlIO_allocate(aTHX);
@@ -34,7 +34,8 @@ static GV *new_handle(pTHX) {
     return glob;
 }
 
-/* A new descriptor with an offset of its own; -1 if the system has no descriptor left. */
+/* Opens a handle over a duplicate of the descriptor, at the start of the file. NULL if the system refused, for instance because
+ * no descriptor is left. */
 static PerlIO *open_file(pTHX_ int content_file) {
     PerlIO *handle;
     int file = fcntl(content_file, F_DUPFD_CLOEXEC, 3);
@@ -47,8 +48,8 @@ static PerlIO *open_file(pTHX_ int content_file) {
     return handle;
 }
 
-/* Content in a scalar. The scalar of the last request is reused if no handle reads from it now: for fresh pages the kernel
- * would spend more time on clearing than the copy takes. The server limits the size of content in memory. */
+/* Copies the content into a scalar. The scalar of the last request is reused if no handle reads from it any more: otherwise the
+ * kernel would have to clear fresh pages, which takes longer than the copy. The server limits the size of content in memory. */
 static SV *copy_in_memory(pTHX_ Environment *environment, const oribi_content *from) {
     SV *content = environment->content;
     if (content && SvREFCNT(content) == 1 && SvTYPE(content) == SVt_PV && !SvIsCOW(content) && !SvREADONLY(content)) {

@@ -1,7 +1,8 @@
 /* interpreter.c - makes, enters and frees the interpreters that answer.
  *
- * If each lane has its own interpreter, that is a clone of the one in which the app was loaded. The original, the template,
- * never answers a request in such a worker, so every clone starts from the same state. The server makes one clone at a time.
+ * If each lane has its own interpreter, that interpreter is a clone of the one in which the app was loaded. The latter, the
+ * template, never answers a request in such a worker, so every clone starts from the same state. The server makes one clone at
+ * a time.
  */
 #include "perl_host.h"
 
@@ -31,7 +32,8 @@ static Context *clone_template(PerlInterpreter *template) {
     PerlInterpreter *my_perl;
     Context *context;
     PERL_SET_CONTEXT(template);
-    /* CLONE subs run in here. If one dies, nothing catches that: it ends the worker, with its message. */
+    /* CLONE subs run in here. If one of them dies, nothing catches the exception: it ends the worker, with the message of the
+     * exception. */
     my_perl = perl_clone(template, 0);
     PERL_SET_CONTEXT(my_perl);
     /* END blocks belong to the process: they run in the template when the worker ends. */
@@ -97,7 +99,7 @@ void interpreter_begin(void *pointer, oribi_lane *lane) {
         environment_offer_deadline(aTHX_ &context->environment);
     }
     signals_set_waker(oribi_lane_waker(lane), context->cloned);
-    /* Signals that arrived before could not wake the lane. */
+    /* Signals that arrived before the waker was set could not wake the lane. */
     signals_wake();
 }
 
@@ -154,5 +156,6 @@ void interpreter_close(void *pointer) {
         PERL_SET_CONTEXT(before);
     }
 #endif
-    /* The template lives on, and objects that the app kept may still refer to its context: so the context stays, closed. */
+    /* If the context is not a clone, its interpreter lives on, and objects that the app has kept may still refer to the
+     * context. So the context is marked as closing and stays. */
 }

@@ -1,9 +1,9 @@
 /* interruption.c - apps that take too long: a backtrace in the log, or an exception in the app.
  *
- * The server passes its orders in a signal handler, on the thread whose interpreter answers. There Perl may not run. So the
- * handler notes the order and sets Perl's own flag for signals that have arrived. Perl checks this flag between operations,
- * and after a system call that a signal has interrupted, and then calls PL_signalhook, as it does for %SIG. This file puts
- * its own function there.
+ * The server passes its orders in a signal handler, on the thread whose interpreter answers. Perl code must not run there. So
+ * the handler notes the order and sets the flag by which Perl knows that signals have arrived. Perl checks this flag between
+ * operations, and after a system call that a signal has interrupted. Then it calls PL_signalhook, which otherwise calls the
+ * handlers in %SIG; this file sets that pointer to its own function.
  *
  * C code that does not return to Perl, such as a regular expression that explodes, is not interrupted: that takes
  * --request-kill.
@@ -14,12 +14,12 @@
 /* The key of an interpreter's context. */
 static const char context_key[] = "Oribi::Context";
 
-/* The context of this interpreter and this process, whether it answers or not. */
+/* Returns the context of this interpreter, even if it answers no request. NULL in an interpreter or a process without one. */
 static Context *own_context(pTHX) {
     SV **value = hv_fetch(PL_modglobal, context_key, sizeof context_key - 1, 0);
     Context *context = value && SvIOK(*value) ? INT2PTR(Context *, SvIVX(*value)) : NULL;
 #ifdef MULTIPLICITY
-    /* A thread that the app starts has a copy of the value. */
+    /* A thread that the app starts has copied the pointer from the interpreter that started it. */
     if (context && context->perl != my_perl)
         return NULL;
 #endif
@@ -58,7 +58,7 @@ static bool in_destructor(pTHX) {
     return FALSE;
 }
 
-/* The place from which the server called the app. */
+/* Returns the line of the program that started the server: backtraces of the app end there. */
 static const COP *entrance(pTHX_ const Context *context) {
     const PERL_SI *stack = PL_curstackinfo;
     while (stack->si_prev && stack->si_prev != context->outside)
@@ -66,8 +66,9 @@ static const COP *entrance(pTHX_ const Context *context) {
     return stack->si_prev && stack->si_cxix >= 0 ? stack->si_cxstack[0].blk_oldcop : PL_curcop;
 }
 
-/* Calls a function of Oribi::RequestTimeout with the time in seconds, and with the file and the line from which the server
- * called the app; returns its result, or NULL. Leaves $@ and errno unchanged. The caller frees temporary values. */
+/* Calls a function of Oribi::RequestTimeout with the time in seconds, and with the file and the line from which the program
+ * called the server. Returns the result, or NULL if the function died. Leaves $@ and errno unchanged. The caller frees
+ * temporary values. */
 static SV *call_class(pTHX_ Context *context, const char *function, uint64_t milliseconds) {
     const COP *const from = entrance(aTHX_ context);
     const char *const file = CopFILE(from);
@@ -106,7 +107,7 @@ static void log_position(pTHX_ Context *context, uint64_t milliseconds, const ch
     LEAVE;
 }
 
-/* Logs the position of the app, if that was ordered. */
+/* Logs the position of the app, if a warning was ordered and no interruption. */
 static void handle_warning(pTHX_ Context *context) {
     const uint64_t after = context->warn_after;
     context->warn_after = 0;
@@ -114,14 +115,15 @@ static void handle_warning(pTHX_ Context *context) {
         log_position(aTHX_ context, after, "goes on");
 }
 
-/* Dies, if that was ordered. */
+/* Raises the exception in the app, if an interruption was ordered. */
 static void handle_interruption(pTHX_ Context *context) {
     const uint64_t after = context->interrupt_after;
     SV *exception;
     if (!after || PL_curstackinfo == context->outside)
         return;
     if (in_destructor(aTHX)) {
-        /* Perl turns an exception of a destructor into a mere warning. So the destructor is left first, and then its caller. */
+        /* Perl turns an exception that leaves a destructor into a mere warning. So the exception is raised once in the
+         * destructor, to leave it, and then again in the code that runs after it. */
         if (context->left_destructor)
             return;
         context->left_destructor = TRUE;
@@ -155,7 +157,7 @@ static void hook(pTHX) {
         handle_interruption(aTHX_ context);
     }
     perl_hook(aTHX);
-    /* An order that cannot be raised yet stays. */
+    /* Keep an order for which no exception can be raised yet. */
     if (context && context->interrupt_after)
         PL_sig_pending = 1;
 }
@@ -180,7 +182,7 @@ static bool has_signal(pTHX) {
     return FALSE;
 }
 
-/* The operator `sleep`: a warning does not end it. */
+/* The operator `sleep`, which continues to sleep after a warning. */
 static OP *patient_sleep(pTHX) {
     Context *context = MAXARG > 0 && SvIOK(*PL_stack_sp) ? context_of(aTHX) : NULL;
     struct timespec left = {0, 0};

@@ -6,7 +6,7 @@
  * keeps the environment for the next request. interpreter.c makes and frees the interpreters in which all this happens,
  * process.c handles the life of the processes.
  *
- * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
+ * The C files form no cycle: no two files use each other, not even by way of others. `cargo xtask architecture` checks this.
  */
 #ifndef ORIBI_PERL_HOST_H
 #define ORIBI_PERL_HOST_H
@@ -68,15 +68,15 @@ typedef enum {
     SLOT_OBJECT     /* a reference that belongs to one request; its maker decides whether it can serve another */
 } SlotKind;
 
-/* One entry of the environment hash, as it was when it was last known to be untouched. The members from `name` to `expected`
- * are in the order of those of an entry (HE) and of a value (SV), so that they can be compared two words at a time. */
+/* An entry of the environment hash, as it was before the app could touch it. The members from `name` to `expected` are in the
+ * order of the members of an entry (HE) and of a value (SV), so that reuse.c can compare two words at once. */
 typedef struct {
     HE **link; /* the pointer to `entry`: a bucket, or the entry of the slot before */
     HE *entry;
     HEK *name;
     SV *value;
-    U32 references; /* to `value`: one */
-    U32 flags;      /* of `value` as it was */
+    U32 references; /* the references to `value`: one */
+    U32 flags;      /* the flags of `value` */
     union {
         IV integer;
         SV *referent;
@@ -87,7 +87,7 @@ typedef struct {
     SlotKind kind;
 } Slot;
 
-/* If there are more entries, they are not recorded, and the environment is used only once. */
+/* The most entries of a hash that are recorded. An environment with more entries is used only once. */
 #define SLOTS_MAXIMUM 160
 
 typedef struct {
@@ -109,7 +109,7 @@ typedef struct {
     SV *logger;  /* psgix.logger */
     SV *deadline; /* oribi.deadline; NULL without deadlines */
     HV *handle_stash; /* the class of fresh handles: IO::File */
-    SV *content; /* the source of the last content's handle; its memory serves the next */
+    SV *content; /* the scalar with the last content in memory; its memory is used for the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
 
@@ -152,17 +152,17 @@ typedef struct Context {
     struct TakenSocket *taken; /* hijacked sockets of exchanges that are not over: see socket.c */
     U32 taken_count, taken_room;
     oribi_exchange exchange; /* the exchange that was begun last */
-    oribi_lane *lane;        /* and its lane */
-    bool head_only;          /* its request is a HEAD */
-    /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0 without an order. A
-     * signal handler sets them: see interruption.c. */
+    oribi_lane *lane;        /* the lane of that exchange */
+    bool head_only;          /* the request of that exchange is a HEAD */
+    /* Orders that the app has not received yet: the time limit that the app has exceeded, in milliseconds; 0 without an order.
+     * A signal handler sets them: see interruption.c. */
     volatile uint64_t warn_after, interrupt_after;
-    volatile uint32_t question;  /* the question of a requested backtrace; 0 without one; see tracing.c */
-    oribi_waker *volatile waker; /* of its lane; or NULL */
+    volatile uint32_t question;  /* the number of a request for a backtrace; 0 without one; see tracing.c */
+    oribi_waker *volatile waker; /* of the context's lane; or NULL */
     volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
-    bool locating;           /* Perl code of Oribi runs that determines the position of the app */
-    bool position_logged;    /* the position at which the app was interrupted is in the log */
-    bool left_destructor;    /* the order was raised in a destructor, and must be raised again */
+    bool locating;            /* Perl code of Oribi runs that determines the position of the app */
+    bool position_logged;               /* the position at which the app was interrupted is in the log */
+    bool left_destructor;    /* the exception was raised in a destructor, and must be raised again */
     PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
     HV *present;             /* the environment of the request that is being answered */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
@@ -187,9 +187,9 @@ void environment_prepare(pTHX_ Environment *environment);
 void environment_release(pTHX_ Environment *environment);
 /* Adds oribi.deadline to all environments from now on. */
 void environment_offer_deadline(pTHX_ Environment *environment);
-/* A reference to it as the argument of the app; the caller owns none. */
+/* Returns a reference to the hash, as the argument of the app. The environment owns the reference. */
 SV *environment_argument(pTHX_ Environment *environment, HV *hash);
-/* The value of a variable. */
+/* Makes the value of a variable; the caller owns it. */
 SV *environment_text(pTHX_ oribi_bytes text);
 /* Records the state of a value before the app has seen it. */
 void environment_expect(Slot *slot, SlotKind kind, SV *value);
@@ -197,7 +197,7 @@ void environment_expect(Slot *slot, SlotKind kind, SV *value);
 void environment_remember(Environment *environment);
 /* Makes the next request begin with a new environment, because the kept one may be inconsistent. */
 void environment_forget(Environment *environment);
-/* The value of a PSGI key; NULL if there is none, or if reading it would run code. */
+/* Returns the value of a PSGI key in the hash. NULL if the hash has no such key, or if reading the value would run code. */
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- filling.c ------------------------------------------------------------------------------------------------------- */
@@ -207,10 +207,11 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
 
 /* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Takes back an environment that the app has left unchanged, the common case. FALSE if the app kept it, or added something
- * that must be checked; then call environment_return at the end. */
+/* Takes an environment back for the next request, if the app has left it unchanged, which is the common case. Returns FALSE if
+ * the app has kept it or added something; then the caller handles its cleanup work and calls environment_return(). */
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
-/* Gives an environment up; parts that the next request can use stay. */
+/* Takes an environment back for the next request, without the entries that the app has added. If the app has kept it, only
+ * drops the host's references to it. */
 void environment_return(pTHX_ Context *context, HV *hash);
 
 /* ---- handle.c -------------------------------------------------------------------------------------------------------- */
@@ -218,7 +219,8 @@ void environment_return(pTHX_ Context *context, HV *hash);
 /* Layers of a handle that passes bytes on as they are, for any value of PERLIO. */
 #define RAW_LAYERS ":unix:perlio"
 
-/* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
+/* Whether a handle still has its original class, and the only reference to the handle and to each of its parts is that of its
+ * owner. */
 bool handle_is_private(const Environment *environment, SV *glob);
 
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
@@ -231,14 +233,15 @@ bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
 
 /* ---- layer.c ----------------------------------------------------------------------------------------------------------- */
 
-/* For handles that lead to no file: they have no position (ESPIPE). */
+/* Seek and tell for handles that lead to no file: both fail, because such handles have no position (ESPIPE). */
 IV layer_seek(pTHX_ PerlIO *handle, Off_t offset, int whence);
 Off_t layer_tell(pTHX_ PerlIO *handle);
 
 /* ---- errors.c ---------------------------------------------------------------------------------------------------------- */
 
 void errors_define(pTHX);
-/* A reference to a handle whose text goes to the web server that sent the context's present exchange. */
+/* Returns a reference to a handle whose text goes to the error log of the web server that has sent the context's present
+ * exchange. */
 SV *errors_new(pTHX_ Context *context);
 /* Whether a handle is unchanged and has no other reference. */
 bool errors_is_pristine(pTHX_ const Environment *environment, SV *glob);
@@ -261,17 +264,20 @@ void socket_define(pTHX);
 SV *socket_new(pTHX_ Context *context, const oribi_request *request);
 /* Whether a handle is unused and has no other reference. */
 bool socket_is_pristine(const Environment *environment, SV *glob);
-/* Binds a pristine handle to the context's present exchange. FALSE if it is for another kind of address. */
+/* Binds a pristine handle to the context's present exchange. Returns FALSE if the handle's class is for another kind of
+ * address. */
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
-/* Whether the app has hijacked the socket of an exchange: it need not answer. */
+/* Whether the app has hijacked the socket of an exchange. If so, the app need not answer. */
 bool socket_is_taken(const Context *context, oribi_exchange exchange);
-/* Whether the app has used the hijacked socket: its ordinary answer is dropped. */
+/* Whether the app has hijacked the socket and has then read from it, written to it, or closed it. If so, the app's ordinary
+ * answer is dropped. */
 bool socket_is_used(pTHX_ const Context *context, oribi_exchange exchange);
-/* Records that the server also writes to the socket. */
+/* Records that the server also writes to the socket of an exchange, so that written bytes need not be the app's. */
 void socket_note_output(const Context *context, oribi_exchange exchange);
-/* Ends an exchange whose socket is used, and logs that `what` was dropped. `environment` is that of the request, or NULL. */
+/* Ends an exchange whose socket the app has used, and logs that `what` was dropped. `environment` is that of the request, or
+ * NULL. */
 void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environment, const char *what);
-/* Gives an exchange up: also a client whose socket is hijacked, but not used, gets a 500. */
+/* Gives an exchange up. The client gets a 500 even if its socket is hijacked, unless the app has used the socket. */
 void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exchange);
 /* Forgets an exchange that is over. */
 void socket_forget(Context *context, oribi_exchange exchange);
@@ -286,36 +292,38 @@ uint32_t call_attend(void *context);
 
 /* The handlers in psgix.cleanup.handlers; NULL if there are none. */
 AV *cleanup_handlers(pTHX_ Context *context, HV *environment);
-/* Whether psgix.harakiri.commit asks for the end of this context. */
+/* Whether psgix.harakiri.commit requests the end of this context. */
 bool cleanup_asks_for_end(pTHX_ Context *context, HV *environment);
-/* Called before a response: if its environment asks for the end of this context, the server gets to know it. */
+/* Called before a response: if the environment requests the end of this context, tells the server so (oribi_retire). */
 void cleanup_before_response(pTHX_ Context *context, HV *environment);
-/* Called when a request has been answered: checks whether its environment asks for cleanup handlers or for the end of this
- * context. */
+/* Called when a request has been answered: notes whether its environment has cleanup handlers, and whether it requests the end
+ * of this context. */
 void cleanup_finished(pTHX_ Context *context, HV *environment);
 
 /* ---- ticket.c -------------------------------------------------------------------------------------------------------- */
 
-/* For the context's present exchange; without a reference yet. */
+/* Makes a ticket for the context's present exchange. No value refers to it yet. */
 Ticket *ticket_new(Context *context);
 /* Lets a value refer to a ticket until it is freed. */
 void ticket_attach(pTHX_ Ticket *ticket, SV *holder);
-/* Gives up a reference. The last one that goes before the response is complete cuts the response. */
+/* Removes a reference to the ticket. If it was the last and the response is not complete, gives the exchange up: the client
+ * gets a 500, or the response is cut. */
 void ticket_release(pTHX_ Ticket *ticket);
-/* The ticket of a value. Dies without one, and in another process. */
+/* Returns the ticket of a value. Dies if the value has none, or if this is not the process that received the request. */
 Ticket *ticket_of(pTHX_ SV *holder);
 /* The magic by which a value refers to a ticket. */
 extern const MGVTBL ticket_magic;
-/* Whether that is the only magic of a value. */
+/* Whether ticket_magic is the only magic of a value. */
 static inline bool ticket_is_alone(SV *holder) {
     return SvMAGIC(holder) && SvMAGIC(holder)->mg_virtual == &ticket_magic && !SvMAGIC(holder)->mg_moremagic;
 }
-/* The environment of its request, if that still exists. */
+/* Returns the environment of the ticket's request; NULL if it no longer exists. */
 HV *ticket_environment(const Ticket *ticket);
 void ticket_drop_head(Ticket *ticket);
 /* Marks the response as complete. */
 void ticket_finish(pTHX_ Ticket *ticket);
-/* Keeps a value alive until the end of the caller's statement, because code that runs meanwhile may drop the last reference. */
+/* Keeps a value alive until the end of the caller's statement: code that runs in the meantime may remove the last other
+ * reference to it. */
 static inline void ticket_hold(pTHX_ SV *value) {
     sv_2mortal(SvREFCNT_inc_simple_NN(value));
 }
@@ -334,25 +342,25 @@ XS(informational_send);
 static inline bool text_is_quiet(const SV *value) {
     return !value || !(SvFLAGS(value) & (SVs_GMG | SVf_ROK));
 }
-/* The digits of a value that is a plain number from 0 on: writes them, at most 20, so that they end at `end`. Perl itself would
- * keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE if it is another value. */
+/* Writes the digits of a value that is a plain number from 0 on: at most 20 digits, the last one before `end`. Perl itself
+ * would keep the text with the app's value, an allocation that is mostly freed soon. Returns FALSE for any other value. */
 bool text_digits(SV *value, char *end, oribi_bytes *bytes);
 /* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
 const char *text_describe(pTHX_ SV *value);
 
 /* ---- protected.c ----------------------------------------------------------------------------------------------------- */
 
-/* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
- * reason. */
+/* Calls `code` with `argument`, or without an argument if it is NULL. Returns the mortal return value, or NULL if `code` died;
+ * then $@ has the reason. */
 SV *protected_call(pTHX_ SV *code, SV *argument);
-/* The same for a method; also NULL without the method. */
+/* Calls a method of `object`, like protected_call(). Also returns NULL if there is no such method. */
 SV *protected_call_method(pTHX_ SV *object, const char *method);
 
 typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
 
-/* The bytes of a value. Never dies; overloading is called protected. If the bytes are the value's own, they are valid until
- * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
- * FREETMPS. */
+/* Reads the bytes of a value. Never dies; overloaded operators are called protected. If the bytes belong to the value itself,
+ * they are valid until code of the app runs, or, if the app cannot reach the value, until the value is freed. Otherwise they
+ * are valid until the next FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 
 /* ---- app_log.c ------------------------------------------------------------------------------------------------------- */
@@ -390,19 +398,21 @@ static inline bool response_has_no_content(const Target *target, uint16_t status
     return target->head_only || status == 204 || status == 205 || status == 304;
 }
 
-/* Settles a response: returns the same array if reading it and its lists runs no code; otherwise a mortal deep copy that the
- * app cannot reach, which is empty if copying died. The functions below take settled responses. */
+/* Makes a response safe to read. Returns the same array if reading the array and its lists runs no code of the app. Otherwise
+ * returns a mortal deep copy that the app cannot reach; the copy is empty if copying died. The functions below expect the
+ * result of this function. */
 AV *response_settle(pTHX_ AV *response);
-/* The same for a reference to a list of fields. */
+/* Does the same for a reference to a list of fields. */
 SV *response_settle_fields(pTHX_ SV *headers);
-/* Read status and fields, or only fields, of a response. Return NULL, or the error as a mortal string. */
+/* These read the status and the fields of a response, or only its fields. They return NULL, or the error as a mortal string. */
 const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);
-/* The same for a list of trailers, which need not be settled. */
+/* Reads a list of trailers, which need not come from response_settle_fields(). */
 const char *response_trailers(pTHX_ SV *trailers, Head *head);
-/* The message of a failed server call, as a mortal string; NULL for ORIBI_OK and ORIBI_GONE, which are not the app's fault. */
+/* Returns the message of a failed server call as a mortal string. NULL for ORIBI_OK and ORIBI_GONE, which are not the app's
+ * fault. */
 const char *response_failure(pTHX_ oribi_result result);
-/* The message about a text that could not be read, as a mortal string. */
+/* Returns the message about a text that could not be read, as a mortal string. */
 const char *response_text_complaint(pTHX_ TextResult result, const char *what, const char *name);
 /* An element of a plain array; never NULL. */
 static inline SV *response_element(pTHX_ AV *array, SSize_t index) {
@@ -413,15 +423,15 @@ static inline SV *response_element(pTHX_ AV *array, SSize_t index) {
 
 /* ---- body.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Sends a body that is not an array. The head has been read. Same result as response_send. */
+/* Sends a response whose body is not an array. `head` was read by response_head(). Same result as response_send. */
 const char *body_send(pTHX_ const Target *target, const Head *head, SV *body);
 /* Closes a body that is not sent. */
 void body_drop(pTHX_ const Target *target, SV *body);
 
 /* ---- sending.c ------------------------------------------------------------------------------------------------------- */
 
-/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
- * been given up. */
+/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string. After an error the
+ * exchange has been given up. */
 const char *response_send(pTHX_ const Target *target, AV *response);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
@@ -434,13 +444,15 @@ XS(stream_close);
 
 /* ---- forks.c --------------------------------------------------------------------------------------------------------- */
 
-/* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
+/* Returns the number of forks that led from the process of forks_watch() to this process. A process whose number has changed
+ * knows that it is a forked copy. */
 unsigned forks_count(void);
 void forks_watch(void);
-/* Ends the interpreter as a program ends: END blocks, which see the status and may change it, destructors, buffers. Returns
- * the status. */
+/* Ends the interpreter as a program ends: runs END blocks, which see the status and may change it, runs destructors, and
+ * flushes buffers. Returns the status. */
 int forks_end_interpreter(pTHX_ int status);
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+/* Ends a process that the app has forked and in which the app's code has returned to the server. Such a process must not touch
+ * the connections of its parent. */
 void forks_end_stray(pTHX_ int status) __attribute__((noreturn));
 
 /* ---- process.c --------------------------------------------------------------------------------------------------------- */
@@ -459,13 +471,13 @@ void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
 
-/* Removes from %ENV the variables that oribi_prepare has removed from the environment: perl has copied the environment
- * before. */
+/* Removes from %ENV the variables that oribi_prepare() has removed from the environment of the process: perl copied the
+ * environment into %ENV before. */
 void process_hide_variables(pTHX);
 
 /* ---- children.c ------------------------------------------------------------------------------------------------------- */
 
-/* In a child that the app has forked: sets its environment to that of the interpreter that forked it. */
+/* In a child process that the app has forked: sets the environment to the %ENV of the interpreter that has forked. */
 void children_adopt(void);
 
 /* ---- signals.c --------------------------------------------------------------------------------------------------------- */
@@ -476,10 +488,10 @@ void signals_define(void);
 void signals_set_waker(oribi_waker *waker, bool cloned);
 /* For signal handlers: makes the lane check for signals that have arrived. */
 void signals_wake(void);
-/* Calls the app's handlers for the signals that have arrived. FALSE if one died, $@ has the reason, and others may be
- * pending. */
+/* Calls the app's handlers for the signals that have arrived. Returns FALSE if a handler died; then $@ has the reason, and
+ * signals may be pending. */
 bool signals_dispatch(pTHX);
-/* In a new worker: makes the server's handler return, from now on, when an app resets a signal. */
+/* In a new worker: from now on, when an app resets a signal in %SIG, the server's handler is set again. */
 void signals_guard(pTHX);
 
 /* ---- interruption.c ---------------------------------------------------------------------------------------------------- */
@@ -490,7 +502,7 @@ void interruption_define(void);
 void interruption_prepare(pTHX_ Context *context);
 /* Passes an order to an app that takes too long. Called in a signal handler. */
 void interruption_order(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
-/* Marks the beginning or the end of an answer: no order of one request reaches another. */
+/* Mark the beginning and the end of an answer, so that an order for one request never reaches another. */
 static inline void interruption_begin(pTHX_ Context *context, HV *environment) {
     context->warn_after = context->interrupt_after = 0;
     context->position_logged = context->left_destructor = FALSE;
@@ -510,19 +522,19 @@ XS(app_metrics_observe);
 
 /* ---- tracing.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Requests the positions of the apps. Called in a signal handler. */
+/* Requests the positions of the apps: see oribi_host.trace. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
 /* Called when the calling thread starts or stops using a context. */
 void tracing_enter(Context *context);
 void tracing_leave(Context *context);
-/* Reports the position of the app for the question of the context; called between two operations. */
+/* Reports the position of the app for the request that `question` of the context notes. Called between two operations. */
 void tracing_answer(pTHX_ Context *context);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Replaces the operator in all code that is compiled from now on. */
+/* Replaces the operator `alarm` in all code that is compiled from now on. */
 void alarms_define(void);
-/* Called when the calling thread starts or stops using a clone. */
+/* Called when the calling thread starts or stops using a cloned interpreter. */
 void alarms_enter(void);
 void alarms_leave(void);
 

@@ -54,7 +54,7 @@ static void run_hook(pTHX_ const char *name, uint32_t worker) {
 void process_before_fork(void *data, uint32_t worker) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "before_fork", worker);
-    /* Otherwise the child would also write buffered output. */
+    /* Flushes buffered output before the fork; otherwise the child would write it again. */
     PERL_FLUSHALL_FOR_CHILD;
     fflush(NULL);
 }

@@ -1,10 +1,10 @@
-/* protected.c - code of the app: calls of it, and the bytes of its values, reading which may call it.
+/* protected.c - calls code of the app, and reads the bytes of the app's values, which may call code of the app.
  *
- * G_EVAL catches `die` at each call. A call of `exit` unwinds the whole interpreter: those functions catch it that the server
- * calls (call.c, process.c).
+ * G_EVAL catches `die` at each call. A call of `exit` unwinds the whole interpreter: the functions that the server calls catch
+ * it (call.c, process.c).
  *
- * An app may return anything: objects that overload "", strings in Perl's wide representation, undef. The common case, a plain
- * byte string, costs two comparisons.
+ * An app may return anything: objects that overload "", strings in Perl's wide representation, undef. Reading a plain byte
+ * string, the common case, costs two comparisons.
  */
 #include "perl_host.h"
 
@@ -15,8 +15,8 @@ static inline bool has_died(pTHX) {
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }
 
-/* Ends a process that code of the app has forked and left, as perl ends a program: with the message of an uncaught exception,
- * and the status of `die`. */
+/* Ends a child process that the app has forked, and in which the app's code has returned or died. Ends it as perl ends a
+ * program: with the message of an uncaught exception, and with the exit status of `die`. */
 static void end_child(pTHX) __attribute__((noreturn));
 
 static void end_child(pTHX) {
@@ -46,8 +46,8 @@ static void end_child(pTHX) {
     forks_end_stray(aTHX_ status);
 }
 
-/* Calls `code`, or the argument's method of this name. The call runs on a Perl stack of its own: `last`, `next` and `goto`
- * search for their loop only on that stack, so they cannot leave for a loop of the program that started the server. */
+/* Calls `code`, or, if it is NULL, the method `method` of `argument`. The call runs on a Perl stack of its own: `last`, `next`
+ * and `goto` search for their loop only on that stack, so they cannot jump to a loop of the program that started the server. */
 static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     dSP;
     SV *result;

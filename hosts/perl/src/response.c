@@ -1,9 +1,9 @@
 /* response.c - reads a response array.
  *
  * If reading the response runs no code of the app, which is nearly always so, nothing is copied: fields and pieces point into
- * the app's values. If something is tied or overloads "", or the body is an object, its code might change or free values that
- * were read before; then the response is read from a copy that the app cannot reach. The message about a wrong response
- * describes the value that was found instead.
+ * the app's values. If a value is tied or overloads "", or if the body is an object, reading it runs code that might change or
+ * free values that were read before. Then the response is read from a copy that the app cannot reach. The message about an
+ * invalid response describes the value that was found instead of a valid one.
  */
 #include "perl_host.h"
 
@@ -79,7 +79,7 @@ static AV *private_list(pTHX_ AV *list) {
     return copy ? (AV *)SvRV(copy) : (AV *)sv_2mortal((SV *)newAV());
 }
 
-/* Replaces a reference to a list by a reference to a private copy. */
+/* Replaces an element that is a reference to a list by a reference to a private copy of the list. */
 static void make_private(pTHX_ AV *response, SSize_t index) {
     SV *value = index <= AvFILLp(response) ? AvARRAY(response)[index] : NULL;
     /* A body that is an object is read by its methods, even if it is an array. */

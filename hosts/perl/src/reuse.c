@@ -1,22 +1,23 @@
 /* reuse.c - decides which environments can serve the next request.
  *
- * That is permitted only if no data of one client can reach another. So after a request the hash is compared, entry by entry
- * in the order of its buckets, with the state that was recorded when it was filled. Keys that the app added are removed. If a
- * recorded entry is missing or has moved, the hash is given up. A value is overwritten in place only if it is a plain string
- * with no other reference. Constants must be unchanged bit for bit. Any other value is replaced by a new one. If anything can
- * still see the hash (a reference, a weak reference, a tie), the hash is left to it, and the next request gets a new one.
+ * An environment may be reused only if no data of one client can reach another. So after a request its hash is compared, entry
+ * by entry in the order of its buckets, with the record that was made when it was filled. Keys that the app has added are
+ * removed. If a recorded entry is missing or has moved, the hash is given up. A string value is overwritten in place only if it
+ * is a plain string with no other reference. Constants must be unchanged bit for bit. Any other value is replaced by a new one.
+ * If anything else still refers to the hash (a reference, a weak reference, a tie), the hash is not reused, and the next
+ * request gets a new one.
  */
 #include "perl_host.h"
 
-/* A longer string is freed rather than kept for the next request. It is the longest header line that servers commonly accept.
+/* The longest string buffer that is kept for the next request: the longest header line that servers commonly accept.
  */
 #define TEXT_KEPT 8192
 
 /* The flags of a plain reference. */
 #define REFERENCE_FLAGS (SVt_IV | SVf_ROK)
 
-/* Not 0 if the value of a slot has been touched. A string that the app has changed in place counts as untouched, because it
- * will be overwritten. */
+/* Returns a number other than 0 if the value of a slot has been touched. A string whose bytes the app has changed in place does
+ * not count, because they will be overwritten. */
 static inline UV is_touched(const Slot *slot, const SV *value) {
     UV difference = PTR2UV(value) ^ PTR2UV(slot->value);
     difference |= (UV)(SvREFCNT(value) ^ 1) | (UV)(SvFLAGS(value) ^ slot->flags);
@@ -24,7 +25,7 @@ static inline UV is_touched(const Slot *slot, const SV *value) {
     if (slot->kind == SLOT_INTEGER)
         return difference | (UV)(SvIVX(value) ^ slot->expected.integer);
 #endif
-    /* A string's buffer, an integer and a reference are at the same place of a scalar. */
+    /* A scalar holds the pointer to a string's buffer, an integer, or a reference in the same member. */
     return difference | (PTR2UV(value->sv_u.svu_pv) ^ PTR2UV(slot->expected.text));
 }
 
@@ -38,7 +39,8 @@ static bool is_usable(const Slot *slot, SV *value) {
            && !(SvFLAGS(value) & (SVf_READONLY | SVf_PROTECT)) && SvLEN(value) <= TEXT_KEPT;
 }
 
-/* Replaces a value that cannot be reused by a new one. The old value's destructor may run Perl code, but cannot reach the hash.
+/* Replaces a value that cannot be reused by a new one. The destructor of the old value may run Perl code, but cannot reach the
+ * hash.
  */
 static void repair(pTHX_ Slot *slot) {
     SV *old = HeVAL(slot->entry);
@@ -63,8 +65,7 @@ static void repair(pTHX_ Slot *slot) {
     SvREFCNT_dec(old);
 }
 
-/* Gives up the reference that was the app's argument, unless the app has left it unchanged; then the next request can use
- * it. */
+/* Removes the reference that was the app's argument, if the app has changed it. Otherwise it stays for the next request. */
 static void settle_reference(pTHX_ Environment *environment, HV *hash) {
     SV *reference = environment->reference;
     if (reference && (SvREFCNT(reference) != 1 || SvFLAGS(reference) != REFERENCE_FLAGS || SvRV(reference) != (SV *)hash)) {
@@ -97,8 +98,9 @@ STATIC_ASSERT_DECL(offsetof(Slot, flags) == offsetof(Slot, references) + 4
                    && offsetof(Slot, expected) == offsetof(Slot, references) + 8);
 #endif
 
-/* Whether the hash has exactly the recorded entries, at the same places. Each entry is searched for where a known part of the
- * hash must point to it: a bucket, or the entry before. If as many entries are found as exist, there are no others. */
+/* Whether the hash has exactly the recorded entries, at the recorded places. `link` of a slot is the pointer that must lead to
+ * the entry: a bucket, or the `next` of the entry before. If all of them do, and the hash has as many entries as are recorded,
+ * it has no others. `repairs` is set if a value was touched. */
 static bool is_same_shape(const Environment *environment, HV *hash, bool *repairs) {
     const Slot *slot = environment->slots;
     const Slot *const slots_end = slot + environment->slot_count;
@@ -130,7 +132,7 @@ static bool is_same_shape(const Environment *environment, HV *hash, bool *repair
 #endif
 }
 
-/* Finds the entries that the app added. FALSE if not all recorded entries are there in the same order. */
+/* Finds the entries that the app has added. Returns FALSE if the recorded entries are not all there in the same order. */
 static bool find_foreign(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count) {
     U32 place = 0;
     HE **buckets = HvARRAY(hash);
@@ -174,7 +176,7 @@ static bool is_reusable(pTHX_ const Environment *environment, U32 psgi_key, SV *
     }
 }
 
-/* Releases the objects of a request now: its content is freed, and a hijacked socket is closed. */
+/* Replaces the objects of a request that cannot be reused. So its content is freed now, and a hijacked socket is closed. */
 static void repair_objects(pTHX_ Environment *environment) {
     static const U32 direct[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGIX_IO, PSGIX_INFORMATIONAL};
     static const U32 through_gateway[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGI_ERRORS};

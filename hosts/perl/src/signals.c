@@ -1,22 +1,25 @@
 /* signals.c - the app's signal handlers in a worker, and the server's handlers in an app that uses %SIG.
  *
- * Perl's own C handler of a signal only records that it has arrived; Perl calls the app's handler in %SIG later, between two
- * operations. A worker that waits for requests, or for a slow client, runs no Perl operations. So after Perl's handler the
- * lane is woken, and calls signals_dispatch as soon as it is between two requests or within a write.
+ * Perl's own signal handler, in C, only records that the signal has arrived; Perl calls the app's handler in %SIG later,
+ * between two operations. A worker that waits for requests, or for a slow client, runs no Perl operations. So the handler of
+ * this file calls Perl's own handler and then wakes the lane, which calls signals_dispatch as soon as it is between two
+ * requests or within a write.
  *
- * The server installs its handlers without Perl's knowledge. When an app executes `local $SIG{TERM} = ...`, Perl takes the
- * default for the former action and restores that: from then on TERM would kill the worker in the middle of a request. Set
- * magic on the entries of %SIG detects this and restores the server's handler, which is the default action in a worker.
+ * The server installs its handlers without Perl's knowledge. When an app executes `local $SIG{TERM} = ...`, Perl believes that
+ * the former action was the default, and restores the default at the end of the scope: from then on TERM would kill the worker
+ * in the middle of a request. Magic on the entries of %SIG notices this and restores the server's handler, which takes the
+ * place of the default action in a worker.
  */
 #include "perl_host.h"
 #include <signal.h>
 
 /* ---- Waking -------------------------------------------------------------------------------------------------------------- */
 
-/* The waker of the interpreter that loaded the app, if it answers itself; and that of the clone that runs in this thread. */
+/* The waker of the interpreter that loaded the app, if that interpreter answers requests; and the waker of the cloned
+ * interpreter that this thread uses. */
 static oribi_waker *volatile own_waker;
 static __thread oribi_waker *clone_waker;
-/* The process that they belong to: a process that the app forks has no lane of its own. */
+/* The value of forks_count() in the process to which the wakers belong: a process that the app forks has no lane of its own. */
 static volatile unsigned wakers_forks;
 
 void signals_set_waker(oribi_waker *waker, bool cloned) {
@@ -81,7 +84,8 @@ void signals_define(void) {
 #endif
 }
 
-/* Handlers that were set before this module was loaded (plackup loads apps first) do not call ours yet. */
+/* Handlers that were set before this module was loaded (plackup loads apps first) are still Perl's own: replaces them by those
+ * of this file. */
 static void wrap_present(void) {
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
@@ -137,7 +141,7 @@ static Watched watched[] = {
     {.number = SIGPIPE, .name = "PIPE"},
 };
 
-/* The process in which the actions were read. */
+/* The process in which `server` was read. */
 static pid_t guarded;
 
 static void give_back(const MAGIC *magic) {
@@ -146,7 +150,7 @@ static void give_back(const MAGIC *magic) {
         sigaction(signal->number, &signal->server, NULL);
 }
 
-/* Runs after the magic that sets the system's action, so its own setting remains. */
+/* Runs after Perl's magic that sets the action in the system, so the action that is set here remains. */
 static int signal_set(pTHX_ SV *value, MAGIC *magic) {
     if (!SvOK(value) || (!SvROK(value) && strEQ(SvPV_nolen_const(value), "DEFAULT")))
         give_back(magic);
@@ -162,7 +166,8 @@ static int signal_clear(pTHX_ SV *value, MAGIC *magic) {
 
 static void guard(pTHX_ SV *value, const Watched *signal);
 
-/* `local` gives the entry a new value, with copies of the magic in the order in which they are called here. */
+/* `local` gives the entry a new value. Perl calls this function for each magic of the old value, in order; this one adds its
+ * magic at the end. */
 static int signal_localize(pTHX_ SV *value, MAGIC *magic) {
     guard(aTHX_ value, (const Watched *)magic->mg_ptr);
     return 0;
@@ -185,7 +190,7 @@ static void guard(pTHX_ SV *value, const Watched *signal) {
     magic->mg_moremagic = NULL;
 }
 
-/* The app restores a deleted entry: it is guarded again. */
+/* Called when an entry is added to %SIG. An entry that the app has deleted before has lost its magic: guards it again. */
 static int entry_added(pTHX_ SV *hash, MAGIC *magic, SV *value, const char *key, I32 key_size) {
     STRLEN size = (STRLEN)key_size;
     UNUSED_ARGUMENT(hash);

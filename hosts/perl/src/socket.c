@@ -1,11 +1,12 @@
 /* socket.c - psgix.io: the client's socket, hijacked when it is first used.
  *
  * Every request's environment has a psgix.io, but hardly any app uses it, and a connection whose socket has been hijacked
- * serves no further request. So the handle is a real IO::Socket over a PerlIO layer of our own that is not bound yet. Asking
- * for its descriptor, reading or writing hijacks the socket; looking at the handle, or copying the environment, does not.
+ * serves no further request. So the handle is an IO::Socket over a PerlIO layer of this file that has no socket yet. Reading,
+ * writing, or asking the handle for its descriptor hijacks the socket; looking at the handle itself, or copying the
+ * environment, does not.
  *
- * A descriptor may be used without our noticing, but mostly it is only looked at: by select, stat, MSG_PEEK. So an answer is
- * dropped only if bytes were read or written since the socket was hijacked, or if the app has closed it.
+ * The app may use the descriptor without this file noticing, but mostly only inspects the socket: by select, stat, MSG_PEEK. So
+ * the app's answer is dropped only if bytes were read or written since the socket was hijacked, or if the app has closed it.
  */
 #include "perl_host.h"
 #include <fcntl.h>
@@ -80,14 +81,15 @@ void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environmen
 }
 
 void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exchange) {
-    /* A connection whose socket is hijacked would be closed without an answer. */
+    /* oribi_abandon() would close a connection whose socket is hijacked without an answer. */
     if (UNLIKELY(socket_is_taken(context, exchange)) && !socket_is_used(aTHX_ context, exchange))
         oribi_fail(lane, exchange, 500);
     else
         oribi_abandon(lane, exchange);
 }
 
-/* Whether the current operation reads or writes by the descriptor. Receiving may be only a look. */
+/* Whether the current Perl operation reads from the descriptor or writes to it. `recv` does not count: it may only look
+ * (MSG_PEEK). */
 static bool reads_or_writes(pTHX) {
     switch (PL_op ? PL_op->op_type : OP_NULL) {
     case OP_SYSREAD:
@@ -124,7 +126,7 @@ static bool take(pTHX_ PerlIO *handle) {
     }
     layer->start = position_of(file);
     note_taken(layer->context, layer);
-    /* PerlIO counts the handles of a descriptor and closes it with the last. */
+    /* PerlIO counts the handles of a descriptor, and closes the descriptor with the last one. */
     copy = file;
     layer->reader = PerlIO_openn(aTHX_ RAW_LAYERS, "r", file, 0, 0, NULL, 0, NULL);
     layer->writer = layer->reader ? PerlIO_openn(aTHX_ RAW_LAYERS, "w", copy, 0, 0, NULL, 0, NULL) : NULL;
@@ -148,7 +150,7 @@ static IV socket_fileno(pTHX_ PerlIO *handle) {
     SocketLayer *layer = PerlIOSelf(handle, SocketLayer);
     if (!reader)
         return -1;
-    /* A socket that counts its bytes is more exact. */
+    /* For a socket that counts its bytes, comparing the counts is more exact. */
     if (!layer->start.exact && reads_or_writes(aTHX))
         layer->spoken = TRUE;
     return PerlIO_fileno(reader);
@@ -257,7 +259,7 @@ void socket_define(pTHX) {
     PerlIO_define_layer(aTHX_ PERLIO_FUNCS_CAST(&socket_layer));
 }
 
-/* The class whose peerhost and similar methods understand this connection's addresses. */
+/* Returns the class whose peerhost and similar methods understand the addresses of this connection. */
 static const char *class_of(const oribi_request *request) {
     const oribi_bytes address = request->variables[ORIBI_REMOTE_ADDR].value;
     const oribi_bytes port = request->variables[ORIBI_REMOTE_PORT].value;

@@ -1,6 +1,7 @@
 /* stream.c - responses that the app gives by calls: responders and writers.
  *
- * They may be called at any later time, or be dropped. Each refers to a Ticket by magic: see ticket.c.
+ * Responders and writers may be called at any later time, or be dropped without a call. Each refers to a Ticket by magic: see
+ * ticket.c.
  */
 #include "perl_host.h"
 

@@ -1,5 +1,6 @@
-/* ticket.c - the right to answer an exchange at any later time, which Perl values hold by magic. Releasing the last reference
- * to a ticket ensures that no client waits for ever and that no truncated response looks complete.
+/* ticket.c - the right to answer an exchange at any later time. Perl values refer to a ticket by magic. When the last of these
+ * references is removed before the response is complete, the exchange is given up: so no client waits for ever, and no
+ * truncated response looks complete.
  */
 #include "perl_host.h"
 
@@ -16,7 +17,7 @@ HV *ticket_environment(const Ticket *ticket) {
     return context->answering && context->exchange == ticket->exchange ? context->present : NULL;
 }
 
-/* The request of a late response is over: nothing else handles the cleanup of its environment. */
+/* A response that outlived its callback is over: handles the cleanup of its environment, which nothing else does. */
 static void finish_environment(pTHX_ Ticket *ticket) {
     SV *environment = ticket->environment;
     ticket->environment = NULL;

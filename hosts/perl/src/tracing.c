@@ -1,18 +1,19 @@
 /* tracing.c - backtraces of apps.
  *
- * A request for backtraces arrives in a signal handler, where Perl may not run, like an order to an app that takes too long
- * (interruption.c). The handler marks all contexts that answer, and sets Perl's own flag for signals that have arrived.
- * Between two operations each thread then walks its own stacks. That runs no Perl code, so the app cannot notice it.
+ * A request for backtraces arrives in a signal handler, where Perl code must not run, like an order to an app that takes too
+ * long (interruption.c). The handler marks all contexts that answer, and sets the flag by which Perl knows that signals have
+ * arrived. Between two Perl operations each of their threads then walks its own stacks. That runs no Perl code, so the app
+ * cannot notice it.
  *
- * A worker whose only thread waits in a system call gets no request: see oribi_host.trace_unnoticed. In one with several
- * threads the first thread gets the signal, which runs no app.
+ * A worker with a single thread gets no request while the thread waits in a system call: see oribi_host.trace_unnoticed. In a
+ * worker with several threads, the first thread gets the signal. It runs no app, so the signal disturbs none.
  */
 #include "perl_host.h"
 #include <sched.h>
 #include <stdatomic.h>
 
-/* The contexts that threads use, which a handler may read at any moment: as many as a worker may have threads, and the clones
- * that are about to replace others. */
+/* The most contexts that threads use at the same time: as many as a worker may have threads, and the clones that are about to
+ * replace others. A signal handler may read the contexts at any moment. */
 #define MOST_CONTEXTS 2048
 static _Atomic(Context *) contexts[MOST_CONTEXTS];
 static atomic_size_t used_contexts;
@@ -60,15 +61,15 @@ void tracing_leave(Context *context) {
         if (atomic_compare_exchange_strong(&contexts[i], &own, NULL))
             break;
     }
-    /* A handler on this thread has returned; one on another thread does so soon. */
+    /* A handler on this thread has returned by now; a handler on another thread returns soon. */
     while (atomic_load(&readers) > 0)
         sched_yield();
 }
 
 /* ---- Between two operations ---------------------------------------------------------------------------------------------- */
 
-/* Whether a package is that of an app file that names none: Plack makes its name from that of the file, so that it is long
- * and adds no information. */
+/* Whether a package was made for an app file without a `package` statement. Plack derives the name of such a package from that
+ * of the file, so the name is long and adds no information. */
 static bool stands_for_file(const HV *package) {
     static const char *const parents[] = {"Plack::Sandbox::", "Oribi::Sandbox"};
     const char *name = package ? HvNAME_get(package) : NULL;
@@ -80,7 +81,7 @@ static bool stands_for_file(const HV *package) {
     return false;
 }
 
-/* "file:line in Package::name", or less. */
+/* Returns the text of a frame: "file:line in Package::name", without the last part if it is unknown. */
 static SV *frame(pTHX_ const COP *place, const CV *sub, bool evaluates) {
     const char *file = place ? CopFILE(place) : NULL;
     SV *text = newSVpvf("%s:%lu", file ? file : "?", place ? (unsigned long)CopLINE(place) : 0);
@@ -121,7 +122,7 @@ static void add(pTHX_ Frames *frames, const COP *place, const CV *sub, bool eval
     frames->frames[frames->count++].size = size;
 }
 
-/* Collects the frames from the innermost one to the sub that the server has called. */
+/* Collects the frames, from the innermost one to the sub that the server has called. */
 static void walk(pTHX_ const Context *context, Frames *frames) {
     const COP *place = PL_curcop;
     for (const PERL_SI *stack = PL_curstackinfo; stack && stack != context->outside; stack = stack->si_prev)

@@ -1,5 +1,5 @@
-# The environment hash is reused for the next request. Nothing of one request may be seen in another, for any change of the
-# hash by an app. Each abuse below is followed by requests with other fields, whose environments must be exactly right.
+# The environment hash is reused for the next request. Nothing of one request may be visible in another, however an app changes
+# the hash. Each change below (an abuse) is followed by requests with other fields, whose environments must be exactly right.
 
 use strict;
 use warnings;
@@ -13,8 +13,8 @@ use TestServer   ();
 
 my $json = JSON::PP->new->canonical->latin1;
 
-# State that an abuse leaves on purpose, and code that reports how it has changed since: nothing of a later request may get
-# there.
+# State that an abuse leaves on purpose, and code that reports how that state has changed since: nothing of a later request may
+# get into it.
 our (@kept, $iterated);
 my @audits;
 my $swaps = 0;
@@ -66,7 +66,7 @@ sub audit_objects {
             my @changed;
             push @changed, 'input' if $object{'psgi.input'} && content_of($object{'psgi.input'}) ne $content;
             push @changed, 'handlers' if $object{'psgix.cleanup.handlers'} && @{ $object{'psgix.cleanup.handlers'} };
-            # These would access the connection of the current request.
+            # Using one of these objects would access the connection of the current request.
             push @changed, 'io' if $object{'psgix.io'} && fileno $object{'psgix.io'} != -1;
             eval { $object{'psgix.informational'}->(103, [ 'X-Stale' => 1 ]) } if $object{'psgix.informational'};
             return join q{,}, @changed;

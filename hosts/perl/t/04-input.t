@@ -1,5 +1,5 @@
-# psgi.input: read, seek, getline and eof as Perl's own handles do it, over content in memory and in a file. And oribi.trailers:
-# the fields after it.
+# psgi.input: read, seek, getline and eof work as on Perl's own handles, over content in memory and in a file. And
+# oribi.trailers: the fields after the content.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# Apps that take too long: where they are is logged, they are interrupted wherever that is possible, and they can set their own
+# Apps that take too long: their position is logged, they are interrupted wherever that is possible, and they can set their own
 # deadlines.
 
 use strict;

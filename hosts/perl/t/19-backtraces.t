@@ -46,7 +46,7 @@ my %app = (
     quick   => sub { my $env = shift; my $sum = 0; $sum += $_ for 1 .. 300; return "$env->{QUERY_STRING} $sum" },
 );
 
-# Leaves the number of this process, which goes to sleep next.
+# Writes the process ID of this process into a file; the process goes to sleep next.
 sub leave_number {
     my ($name) = @_;
     open my $file, '>', "$directory/$name.new" or die "$name: $!";
@@ -56,7 +56,7 @@ sub leave_number {
     return;
 }
 
-# Whether the process that has left its number sleeps.
+# Whether the process that has written its process ID sleeps.
 sub is_asleep {
     my ($name) = @_;
     open my $file, '<', "$directory/$name" or return 0;

@@ -1,5 +1,5 @@
-# A million mixed requests: the memory of the worker must be the same as after ten thousand, within 2 %. REQUESTS=100000
-# makes it shorter.
+# Sends a million mixed requests. The memory of the worker at the end must be the same as after ten thousand, within 2 %.
+# REQUESTS=100000 makes the test shorter.
 
 use strict;
 use warnings;

@@ -26,10 +26,11 @@ require "oribi/options"
 #
 #   Oribi.run(app, workers: 4, listen: ["127.0.0.1:5000", "/run/app.sock"])
 #
-# `rackup -s oribi`, `rails server -u oribi` and the `oribi` command call it; docs/ruby.md describes them.
+# `rackup -s oribi`, `rails server -u oribi` and the `oribi` command call this library; docs/ruby.md describes them.
 module Oribi
-  # Serves a Rack app until it gets the order to stop, and returns the exit status of the process. Options are those of `rackup
-  # -s oribi -h`, in any spelling, and hooks; reads no configuration file by itself. Raises Oribi::Error for an invalid option.
+  # Serves a Rack app until the server is ordered to stop, and returns the exit status of the process. The options are those of
+  # `rackup -s oribi -h`, in any spelling, and hooks. Reads a configuration file only if an option names one. Raises
+  # Oribi::Error for an invalid option.
   def self.run(app, **options)
     Options.new(options, caller: "program", finds_file: false).configuration.serve(app)
   end

@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# A child that an app has forked ends as a Ruby program does, with Ruby's message and exit status, wherever it was forked; the
-# worker continues, and its client gets the answer once.
+# A child process that an app has forked ends as a Ruby program does, with Ruby's message and exit status, wherever the app has
+# forked it. The worker continues, and its client gets one answer.
 class ChildrenTest < Minitest::Test
   APP = File.join(__dir__, "support/children.ru")
   PLACES = File.read(APP)[/^  PLACES = \{\n(.*?)^  \}\.freeze/m, 1].scan(/^    "([a-z_]+)" => /).flatten.freeze

@@ -3,8 +3,8 @@
 require_relative "support/configured"
 require "open3"
 
-# Every word that a configuration file of Puma or Unicorn may have: it is honoured, or a line warns that it is not. None ends
-# the start unless the server would be less safe without it.
+# Every word that a configuration file of Puma or Unicorn may have: either the word is honoured, or a line warns that it is not.
+# A word keeps the server from starting only if the server would be less safe without it.
 class ConfigWordsTest < Minitest::Test
   include Configured
 
@@ -51,7 +51,7 @@ class ConfigWordsTest < Minitest::Test
     ]
   }.freeze
 
-  # The same of Unicorn.
+  # The spelling of each word of Unicorn.
   UNICORN = {
     taken: [
       "after_fork { |server, worker| 1 }", "after_worker_ready { |server, worker| 1 }", "before_fork { |server, worker| 1 }",

@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# For every possible end of a request, Rack's promises to apps are kept: the body is closed exactly once, and work for after
-# the response is done once. The next request then finds nothing of this one.
+# For every possible end of a request, Rack's promises to apps are kept: the body is closed exactly once, and work for after the
+# response is done once. The next request finds no trace of the request before it.
 class EndsTest < Minitest::Test
   APP = File.join(__dir__, "support/ends.ru")
   ENDS = File.read(APP)[/^  ENDS = \{\n(.*?)^  \}\.freeze/m, 1].scan(/^    "([a-z0-9-]+)" => /).flatten.freeze

@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Timeouts, Thread#kill, Thread#raise and traps, at every point of the server's work: the client never gets half a response
-# that looks complete, and the worker continues.
+# Timeouts, Thread#kill, Thread#raise and traps, wherever the server is in its work: the client never gets half a response that
+# looks complete, and the worker continues.
 class InterruptsTest < Minitest::Test
   APP = File.join(__dir__, "support/interrupts.ru")
   WAYS = %w[kill raise].freeze

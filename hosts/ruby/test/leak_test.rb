@@ -6,8 +6,8 @@ require_relative "support/leak_check"
 # A short test for leaks; the long one is xt/leak.rb.
 class LeakTest < Minitest::Test
   REQUESTS = 6000
-  # Ruby's heap grows now and then until it has found its size, which takes it longer with several threads; a leak shows after
-  # every so many requests.
+  # Ruby's heap grows now and then until it has reached its size, which takes longer with several threads. A leak makes the heap
+  # grow in each attempt.
   ATTEMPTS = 9
   # In KiB. A leak of 200 bytes in each of the requests would be 1172.
   LIMIT = 1100

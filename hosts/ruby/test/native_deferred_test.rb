@@ -70,8 +70,8 @@ class NativeDeferredTest < Minitest::Test
 
   COLLECTIONS = ->(_) { [200, {}, ["#{Process.pid} #{GC.stat(:major_gc_count)}"]] }
 
-  # The number of garbage collections of the worker. It is idle when this returns, because it puts a collection off while
-  # clients wait.
+  # Returns the number of garbage collections of the worker, once the worker is idle: it puts a collection off while clients
+  # wait.
   def collections(server)
     worker, count = server.get("/").content.split
     server.wait_until("the worker to rest") { File.read("/proc/#{worker}/stat").include?(") S ") }

@@ -32,7 +32,7 @@ class NativeFailureTest < Minitest::Test
     "no body" => [-> { [200, {}, nil] }, /the body must respond to each or call; it is nil/]
   }.freeze
 
-  # Answers with the failure whose number is in the path, and else with the number of its process.
+  # Answers with the failure whose number is in the path; without a number, with the process ID.
   APP = lambda do |env|
     number = env["PATH_INFO"][/\d+/]
     number ? FAILURES.values[number.to_i].first.call : [200, {}, [Process.pid.to_s]]

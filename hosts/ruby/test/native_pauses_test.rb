@@ -5,8 +5,8 @@ require "io/wait"
 
 # Apps that wait for slow clients, and the other threads of the worker meanwhile.
 class NativePausesTest < Minitest::Test
-  # More than the server and the kernel keep for a client that does not read, but so little more that the client can take the
-  # difference at once.
+  # More bytes than the server and the kernel keep for a client that does not read, but only so many more that the client can
+  # read the difference at once.
   LARGE = "x" * 500_000
   SMALL = "x" * 65_536
 

@@ -17,8 +17,8 @@ class NativeServer
     new.use(test) { |server| server.run_app(app, settings, extras) }
   end
 
-  # The same for a file that serves, in a Ruby that has loaded nothing else. It is given a directory, in which `socket` is where
-  # it is to listen and `log` its log, and the arguments.
+  # Runs a test with a server that `file` starts, in a Ruby that has loaded nothing else. The file gets a directory and the
+  # arguments; it listens at `socket` in that directory, and `log` there is its log.
   def self.run(file, *arguments, &test)
     new.use(test) { |server| server.run_file(file, arguments) }
   end

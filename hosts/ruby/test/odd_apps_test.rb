@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# For every action of an app, at every place where the server calls it: its request ends, the next requests on the same and on
-# another connection are answered correctly, and the worker is replaced only if the app has ended it.
+# For every action of an app (a deed), at every place where the server calls it: the request ends, the next requests on the same
+# and on another connection are answered correctly, and the worker is replaced only if the app has ended it.
 class OddAppsTest < Minitest::Test
   APP = File.join(__dir__, "support/odd_apps.ru")
   CONTENT = "first\nsecond\nthird\n"
@@ -62,11 +62,12 @@ class OddAppsTest < Minitest::Test
     assert_answered(response, place, deed, said)
     follow(connection, response, ends, said)
     after = pid(server)
-    # Some actions never happen: comparisons, for instance. The previous action may have ended the process that was asked
-    # first; then another process has done this action, and may have answered again after it.
+    # Some deeds never happen, because the server never calls the app at their place: comparisons, for instance. The previous
+    # deed may have ended the process that was asked first. Then another process has done this deed, and may have answered again
+    # after it.
     return ended.push(before, after) if ends
-    # An app that has written its response itself ends its process after the client has read it: that process may have
-    # answered once more when this deed was begun.
+    # If an app has written its response itself, its process ends after the client has read the response: that process may have
+    # answered once more when this deed began.
     return check(server, place, deed, ends) if before != after && ended.include?(before)
 
     assert_equal(before, after, said)
@@ -103,8 +104,8 @@ class OddAppsTest < Minitest::Test
     assert_equal [200, true], [response.status, response.complete?], said
   end
 
-  # The next request on the same connection. A process that ends may also end the connection; behind an edge only the request
-  # is lost.
+  # Sends the next request on the same connection. A process that ends may also end the connection; with an edge only the
+  # request is lost.
   def follow(connection, response, ends, said)
     return if response.nil? || !response.complete? || response["connection"] == "close"
 
@@ -114,8 +115,9 @@ class OddAppsTest < Minitest::Test
     assert ends, said
   end
 
-  # Asked on a fresh connection. One that a worker had accepted when the app ended it at once is lost, or a request that it had
-  # taken from an edge: it is unknown whether it had any effect.
+  # Returns the process ID of a worker, asked on a new connection. If the app ends the worker at once, a connection that the
+  # worker had accepted is lost, or a request that it had taken from an edge, because it is unknown whether the request had any
+  # effect. Then asks again.
   def pid(server)
     body = Waiting.wait_until(-> { "an answer\n#{server.log}" }) do
       answer = server.get("/")

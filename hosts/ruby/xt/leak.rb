@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# A million mixed requests, half of them with content, half of which clients abort in the middle: the memory of the worker must
-# be the same as after a quarter of them, within 2 %, no descriptor may be lost, and a worker with nothing to do uses no
-# processor.
-# ruby -Ilib xt/leak.rb; REQUESTS=100000 makes it shorter, THREADS=4 is the number of threads (1; two million requests if more).
+# Sends a million mixed requests, half of them with content; clients abort half of these in the middle. At the end the memory of
+# the worker must be the same as after a quarter of the requests, within 2 %. No descriptor may be lost, and a worker with
+# nothing to do uses no processor time.
+#
+# ruby -Ilib xt/leak.rb; REQUESTS=100000 makes the test shorter, THREADS=4 sets the number of threads (1; two million requests
+# if more).
 
 require "minitest/autorun"
 require_relative "../test/support/leak_check"

@@ -103,7 +103,8 @@ static WAITS: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
 fn interrupt(of: impl Fn(ThreadId) -> bool) {
     let waits = locked(&WAITS);
     for wait in waits.iter().filter(|wait| of(wait.thread)) {
-        // SAFETY: a wait in the list is not over: its thread removes it first, and needs the lock of the list for that.
+        // SAFETY: a wait in the list is not over: before a wait ends, its thread removes it from the list, and needs the lock
+        // of the list for that.
         unsafe { (wait.function)(wait.argument) };
     }
 }
@@ -132,7 +133,7 @@ static ASTRAY: AtomicUsize = AtomicUsize::new(0);
 unsafe extern "C" fn interrupt_app(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64) {
     const INTERRUPT: c_uint = 2;
     let context: *const Context = context.cast();
-    // SAFETY: `open` made it, and the server calls this while it answers.
+    // SAFETY: `open` made the context, and the server calls this while the context answers.
     let present = unsafe { &*context };
     if ANSWERS.get() != context || present.exchange.load(SeqCst) != exchange || order != INTERRUPT {
         ASTRAY.fetch_add(1, SeqCst);
@@ -249,7 +250,7 @@ unsafe extern "C" fn answer(context: *mut c_void, lane: *const OribiLane, exchan
     ANSWERS.set(context);
     // SAFETY: the header guarantees the variable.
     let path = unsafe { (*(*request).variables.add(PATH_INFO)).value };
-    // SAFETY: it is good until a function is called with the lane, and copied here.
+    // SAFETY: the path is valid until a function is called with the lane, and it is copied here.
     let path = unsafe { std::slice::from_raw_parts(path.data.cast::<u8>(), path.size) }.to_owned();
     let path = String::from_utf8_lossy(&path).into_owned();
     locked(&ANSWERED_BY).insert(format!("{:?}", thread::current().id()));
@@ -302,7 +303,7 @@ unsafe extern "C" fn answer(context: *mut c_void, lane: *const OribiLane, exchan
     0
 }
 
-/// Sends more content than a client takes that does not read.
+/// Sends more content than the buffers hold for a client that does not read.
 fn flood(lane: *const OribiLane, exchange: u64) -> u32 {
     let piece = vec![b'x'; 1 << 20];
     // SAFETY: lane and exchange are those of the call, and the piece outlives each call.
@@ -347,7 +348,7 @@ pub fn serve() -> ! {
         ("threads", &threads),
         ("err-respawn-interval", "10ms"),
         ("request-timeout", &timeout),
-        // A client that does not read holds up its thread.
+        // With this, a client that does not read blocks the thread that answers it.
         ("output-spool-size", "off"),
     ];
     for (name, value) in settings {

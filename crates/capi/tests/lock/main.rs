@@ -1,5 +1,5 @@
-//! Black-box tests of a language whose threads share one lock. The server does everything else. See `roles` for the reason
-//! why there is no harness.
+//! Black-box tests of the C interface, with a language whose threads share one lock. This program takes the roles of several
+//! processes, so it has no harness: see `roles`.
 #![allow(missing_docs)]
 
 mod language;

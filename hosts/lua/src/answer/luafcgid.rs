@@ -94,7 +94,8 @@ impl LuafcgidAnswer {
         self.fields.push((name, value));
     }
 
-    /// Adds a field; for Status and Content-Type it replaces the value. `false` if the status is invalid.
+    /// Adds a field; a field named Status or Content-Type replaces the earlier value. Returns `false` if it is an invalid
+    /// Status.
     pub(crate) fn set_field(&mut self, name: &[u8], value: &[u8]) -> bool {
         if name.eq_ignore_ascii_case(b"Status") {
             return self.set_status(value);

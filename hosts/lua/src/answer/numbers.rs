@@ -1,6 +1,7 @@
 //! Numbers of an answer as text.
 //!
-//! Lua would make strings of them. Making a string may start a garbage collection, which runs finalizers.
+//! Lua itself would convert them to Lua strings. But making a Lua string may start a garbage collection, and that runs
+//! finalizers.
 
 use crate::vm::Quiet;
 #[cfg(not(feature = "luajit"))]
@@ -73,7 +74,7 @@ fn write(out: &mut Vec<u8>, quiet: &Quiet<'_>, index: c_int) {
     write_float(out, quiet.number(index));
 }
 
-/// Writes a float in Lua's format, `%.14g`. Lua 5.4 appends `.0` if it would look like an integer.
+/// Writes a float in Lua's format, `%.14g`. If the text would look like an integer, Lua 5.4 appends `.0`.
 fn write_float(out: &mut Vec<u8>, number: f64) {
     let mut text = [0_u8; 32];
     // SAFETY: the buffer has that size, and the longest text, with sign, point and exponent, has 22 bytes.

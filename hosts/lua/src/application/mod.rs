@@ -1,11 +1,12 @@
 //! The styles of apps, and the recognition of a script's style.
 //!
-//! The script is run once. Its results and definitions decide; the first of these that fits:
-//! 1. it returns a function: Oribi's own style ([`oribi`]), or WSAPI if its name ends in `.ws`;
-//! 2. it returns a table with a function `run`, or has made itself a module that has one: WSAPI ([`wsapi`]);
-//! 3. it has defined the global function that the setting `handler` names (`main` by default): luafcgid ([`luafcgid`]);
-//! 4. it has defined the global function `run`: WSAPI;
-//! 5. it has defined the global function `handler`: the first generation of luafcgid, which returns the page.
+//! The host runs the script once. The script's return value and the globals that it has defined decide; the first of these
+//! rules that applies:
+//! 1. The script returns a function: Oribi's own style ([`oribi`]), or WSAPI if the script's name ends in `.ws`.
+//! 2. The script returns a table with a function `run`, or has made itself a module with such a function: WSAPI ([`wsapi`]).
+//! 3. The script has defined the global function that the setting `handler` names (`main` by default): luafcgid ([`luafcgid`]).
+//! 4. The script has defined the global function `run`: WSAPI.
+//! 5. The script has defined the global function `handler`, which returns the page: the first generation of luafcgid.
 
 pub(crate) mod luafcgid;
 mod oribi;
@@ -47,10 +48,11 @@ impl Style {
 const MODULE: c_int = 2;
 const HANDLER: c_int = 3;
 
-/// Pushes the function that runs the script and returns two values: the function that serves it, and the number of its style.
+/// Pushes the chooser: a function that runs the script and returns two values, the function that answers requests with the
+/// script, and the number of the script's [`Style`].
 ///
 /// # Safety
-/// `l` is a state that has room for all this; the state's context outlives it.
+/// `l` is a live state below a fence, with room for three values; `context` outlives the state.
 pub(crate) unsafe fn push_chooser(l: *mut lua_State, context: &StateContext, settings: &LuaSettings) {
     let module = context.script.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
     // SAFETY: as promised by the caller.
@@ -78,7 +80,7 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
         ffi::lua_getfield(l, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(MODULE));
         ffi::lua_rawget(l, -2);
-        // A script called `string.lua` has not made itself the module `string`; that has no `run`.
+        // For a script called `string.lua` this is Lua's own module `string`, which has no `run`.
         if has_run(l, -1) {
             return serve(l, context, Style::Wsapi);
         }

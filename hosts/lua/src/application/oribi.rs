@@ -10,7 +10,7 @@ use std::os::raw::c_int;
 const HANDLER: c_int = 2;
 const METATABLE: c_int = 3;
 
-/// Replaces the handler on top of the stack by the function that serves requests with it.
+/// Replaces the handler on top of the stack by the function that answers requests by calling it.
 ///
 /// # Safety
 /// `l` is below a fence.

@@ -1,6 +1,6 @@
 //! WSAPI: `run(env)` returns status, headers and an iterator.
 //!
-//! Like WSAPI's connectors, it also accepts no headers, and a body that is a string, a list or nil.
+//! As with WSAPI's own connectors, the headers may be missing, and the body may be a string, a list or nil.
 
 use crate::response::{self, Shape};
 use crate::state_context::StateContext;
@@ -18,7 +18,7 @@ const INPUT_METATABLE: c_int = 4;
 const ERROR: c_int = 5;
 const NAMES: c_int = 6;
 
-/// Replaces the function on top of the stack by the one that serves requests with it.
+/// Replaces the script's function on top of the stack by the function that answers requests by calling it.
 ///
 /// # Safety
 /// `l` is below a fence.

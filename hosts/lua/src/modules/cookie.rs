@@ -47,7 +47,7 @@ pub enum SameSite {
 /// The value of a Set-Cookie field.
 ///
 /// # Errors
-/// A part contains invalid characters: otherwise it could add another attribute or field.
+/// The name, the value or an attribute contains characters by which it could add another attribute or field.
 pub fn set(name: &str, value: &[u8], attributes: &Attributes) -> Result<String, String> {
     // RFC 9110, section 5.6.2: a token.
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

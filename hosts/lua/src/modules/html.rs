@@ -1,6 +1,6 @@
 //! Texts in HTML.
 
-/// Escapes the characters with a meaning in HTML, for a place between tags or within the quotes of an attribute. Keeps all
+/// Escapes the characters that have a meaning in HTML, for text between tags or within the quotes of an attribute. Keeps all
 /// other bytes.
 pub(super) fn escape(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len() + text.len() / 8);

@@ -1,7 +1,8 @@
 //! Converts between JSON (RFC 8259) and Lua values.
 //!
-//! A table is an array if it is marked as one (`decode` marks arrays), or if its keys are 1 to n; an empty unmarked table is
-//! an object. Null is a value of its own, because a table cannot contain nil.
+//! A table is converted to an array if it is marked as an array (`decode` marks arrays), or if its keys are 1 to n. An empty
+//! table without this mark is converted to an object. JSON's null is a value of its own, because a Lua table cannot contain
+//! nil.
 
 use super::OUTPUT_BYTES;
 use mlua::{Error, Lua, Result, Table, Value};
@@ -15,7 +16,7 @@ const DEPTH: usize = 127;
 /// Converts a value to JSON text.
 ///
 /// # Errors
-/// The value has no JSON form, is too deep or too large.
+/// The value has no JSON form, is nested too deeply, or its text is too long.
 pub(super) fn encode(value: &Value, marker: &Table) -> Result<Vec<u8>> {
     let mut encoder = Encoder { out: Vec::new(), depth: 0, marker };
     encoder.value(value)?;
@@ -25,7 +26,7 @@ pub(super) fn encode(value: &Value, marker: &Table) -> Result<Vec<u8>> {
 /// Converts JSON text to a value.
 ///
 /// # Errors
-/// The outer error: Lua has no memory left. The inner one: the fault of the text, and its place.
+/// The outer error: Lua has no memory left. The inner error: a message with the fault of the text and the place of the fault.
 pub(super) fn decode(lua: &Lua, text: &[u8], marker: &Table) -> Result<std::result::Result<Value, String>> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let mut failure = None;
@@ -127,7 +128,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Builds Lua values while the text is read: everything is in Lua's memory, so its limit applies.
+/// Builds Lua values while the text is read: everything is in Lua's memory, so the state's memory limit applies.
 struct Build<'a> {
     lua: &'a Lua,
     marker: &'a Table,

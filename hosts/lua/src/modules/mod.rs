@@ -1,8 +1,8 @@
 //! The modules that scripts can `require` without installing anything: `luafcgid`, which replaces the original module, and
 //! `oribi`.
 //!
-//! Code that knows no Lua parses the clients' input (`form`, `multipart`, `cookie`); the modules only make tables of the
-//! results. For invalid input they return nil and a message; arguments of a wrong type are errors.
+//! The parsers of clients' input (`form`, `multipart`, `cookie`) know no Lua; the modules only make Lua tables of the results.
+//! For invalid input the modules' functions return nil and a message. Arguments of a wrong type raise errors.
 
 mod app_metrics;
 pub mod cookie;
@@ -16,11 +16,11 @@ mod serialize;
 
 use mlua::{Lua, Table};
 
-/// The most text that a function of these modules makes of a table, in bytes: tables that share parts can expand to endless
-/// text, which the state's memory limit would notice too late.
+/// The longest text, in bytes, that a function of these modules makes of a table. Tables that contain the same table several
+/// times can expand to endless text, which the state's memory limit would notice too late.
 const OUTPUT_BYTES: usize = 64 << 20;
 
-/// Registers the modules in a state. They are made when a script requires them, so other states pay nothing.
+/// Registers the modules in a state. A module is made when a script first requires it, so other states pay nothing.
 ///
 /// # Errors
 /// The state has no memory left.

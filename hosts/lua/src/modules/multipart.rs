@@ -18,11 +18,12 @@ const BOUNDARY_BYTES: usize = 70;
 pub struct FormPart<'a> {
     /// The name of the form's field.
     pub name: Cow<'a, [u8]>,
-    /// The name of the file, if it is one, as the browser sent it. It may contain slashes: do not use it as a path.
+    /// The name of the file as the browser sent it; `None` if the part is no file. The name may contain slashes: do not use it
+    /// as a path.
     pub filename: Option<Cow<'a, [u8]>>,
-    /// Its fields in order, with their names as sent.
+    /// The fields of the part's head in order, with their names as sent.
     pub fields: Vec<(&'a [u8], &'a [u8])>,
-    /// Its content.
+    /// The content of the part.
     pub content: &'a [u8],
 }
 
@@ -37,7 +38,7 @@ impl<'a> FormPart<'a> {
 /// Parses the content of a request according to its Content-Type.
 ///
 /// # Errors
-/// Says why: not multipart content, damaged, or too large.
+/// A message with the reason: the content is not multipart content, is damaged, or exceeds a limit.
 pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<FormPart<'a>>, &'static str> {
     let boundary = boundary(content_type)?;
     let delimiter = [b"\r\n--", &*boundary].concat();
@@ -192,8 +193,8 @@ impl<'a> Iterator for Parameters<'a> {
     }
 }
 
-/// The text up to the closing quote, and its length with the quote. Only quotes and backslashes can be escaped: some browsers
-/// send the path of a file with unescaped backslashes.
+/// Returns the text up to the closing quote, unescaped, and the number of bytes up to and including this quote. Only `\"` and
+/// `\\` count as escapes, because some browsers send the path of a file with unescaped backslashes.
 fn quoted_string(text: &[u8]) -> (Cow<'_, [u8]>, usize) {
     let end = memchr::memchr2(b'"', b'\\', text).unwrap_or(text.len());
     if text.get(end) != Some(&b'\\') {
@@ -215,8 +216,8 @@ fn quoted_string(text: &[u8]) -> (Cow<'_, [u8]>, usize) {
     (Cow::Owned(value), at)
 }
 
-/// Decodes `%22`, as browsers write a quote within a name (WHATWG HTML, "multipart/form-data encoding algorithm"). They encode
-/// line ends in the same way, which stay encoded, because a name should not contain any.
+/// Decodes `%22`, by which browsers write a quote within a name (WHATWG HTML, "multipart/form-data encoding algorithm").
+/// Browsers write line ends in a similar way, as `%0D%0A`; these are not decoded, because a name should not contain line ends.
 fn unquoted(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if memchr::memmem::find(&value, b"%22").is_none() {
         return value;

@@ -25,8 +25,8 @@ pub(super) fn open(lua: &Lua, environment: &str) -> Result<Table> {
     Ok(module)
 }
 
-/// Parses a form into two tables: each name with its first value, and each name with a list of all its values. So the type of
-/// an entry does not depend on the client.
+/// Parses a form into two tables: the first has each name with its first value, the second each name with a list of all its
+/// values. So the type of an entry does not depend on what the client has sent.
 fn parse_form(lua: &Lua, text: Option<&LuaString>) -> Result<(Table, Table)> {
     let (first, all) = (lua.create_table()?, lua.create_table()?);
     let Some(text) = text else { return Ok((first, all)) };

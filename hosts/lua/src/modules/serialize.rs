@@ -11,7 +11,7 @@ const DEPTH: usize = 100;
 /// Writes a value.
 ///
 /// # Errors
-/// It contains a function, a thread, userdata, or itself; it is too deep or too large.
+/// The value contains a function, a thread, userdata or itself, is nested too deeply, or its text is too long.
 pub(super) fn serialize(value: &Value) -> Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), above: Vec::new() };
     writer.value(value)?;
@@ -62,8 +62,8 @@ impl Writer {
         }
     }
 
-    /// A quoted text. Control characters are escaped by number, as by `%q` in newer Lua, so that the source survives any
-    /// line-based format.
+    /// Writes a text in quotes. Control characters are written as decimal escapes, as newer Lua does for `%q`, so that a format
+    /// of lines can hold the source.
     fn text(&mut self, text: &[u8]) {
         self.out.push(b'"');
         for &byte in text {

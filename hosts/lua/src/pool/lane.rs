@@ -10,16 +10,16 @@ use std::sync::Arc;
 /// The most scripts that a lane remembers; beyond this it starts afresh.
 const REMEMBERED: usize = 4096;
 
-/// Slots for the scripts that the lane has used last; a power of two.
+/// The number of slots for the scripts that the lane has used last; a power of two.
 const RECENT: usize = 64;
 
 /// A script with the path under which it was requested.
 type Met<L> = (Arc<Path>, Arc<Script<L>>);
 
-/// The scripts that a lane has used, so that it takes no lock except that of the script.
+/// The scripts that a lane has used. With this cache the lane takes no lock except that of the script.
 pub(crate) struct LaneCache<L: Loader> {
-    /// The last used scripts, each in the slot that the address of its path selects: the path finder returns the same path
-    /// object again and again. A path in here is kept alive, so no other path can get its address.
+    /// The last used scripts, each in the slot that the address of its path selects: the path finder returns the same
+    /// `Arc<Path>` for the same script. This table keeps its paths alive, so no other path can get the same address.
     recent: [Option<Met<L>>; RECENT],
     known: HashMap<Arc<Path>, Arc<Script<L>>>,
 }
@@ -33,7 +33,7 @@ impl<L: Loader> Default for LaneCache<L> {
 impl<L: Loader> LaneCache<L> {
     #[inline]
     pub(super) fn script(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) -> &Script<L> {
-        // Paths are at least this far apart in memory.
+        // Two paths are at least 32 bytes apart in memory.
         let place = (Arc::as_ptr(path).addr() >> 5) % RECENT;
         let same = matches!(&self.recent[place], Some((met, _)) if Arc::ptr_eq(met, path));
         if !same {

@@ -1,18 +1,19 @@
-//! The pool: states with loaded scripts, kept as long as they are worth their room. This module knows no Lua.
+//! The pool: states with loaded scripts. When there is no room for a new state, the pool closes the state that is worth least.
+//! This module knows no Lua.
 //!
-//! * A lane takes a state of a script, lets it answer, and gives it back. Each script has a lock of its own, held for the few
-//!   instructions that this takes; a lane uses the map of all scripts only when it meets a script for the first time.
-//! * The first request that needs a script loads it; others wait for that load. More states of the same script (clones) are
-//!   loaded one by one when all existing ones stay busy. They are optional: if there is no room for one, or its load fails,
-//!   the request waits for an existing state.
-//! * When there is no room for another state, the idle state with the least worth is closed (see `popularity`). A clone may
-//!   only replace a state of less worth than its own; the first state of a script may replace any.
-//! * A waiting request may be overtaken once, by a lane that takes back the state that it has just given back, which saves a
-//!   thread switch. From then on it has its place in line. So with more threads than states requests are slow, but none
-//!   starves.
-//! * The sweep notices changed files and loads the script again in a new state; the old states serve until that has
-//!   succeeded. During the load there is one more state than the settings allow. While a script cannot be loaded, its states
-//!   outlive their share of requests, because they cannot be replaced.
+//! * A lane takes a state of a script, lets it answer, and gives it back. Each script has a lock of its own; taking and giving
+//!   back hold it for a few instructions. A lane uses the map of all scripts only when it meets a script for the first time.
+//! * The first request that needs a script loads it, and other requests for this script wait for that load. When all states of
+//!   a script stay busy, further states of it (clones) are loaded, one at a time. Clones are optional: if there is no room for
+//!   a clone, or its load fails, the request waits for an existing state.
+//! * When there is no room for another state, the idle state with the least worth is closed (see `popularity`). The first state
+//!   of a script may replace any idle state; a clone may only replace a state of less worth than its own.
+//! * A lane that has just given back a state may take it again at once, before a waiting request gets it: that saves a thread
+//!   switch. This can happen to a waiting request once; then the next idle state is reserved for it. So with more threads than
+//!   states requests are slow, but each of them gets a state in the end.
+//! * The sweep notices changed files and loads the script again in a new state. The old states answer requests until that load
+//!   has succeeded; during the load there may be one more state than the settings allow. As long as a changed script cannot be
+//!   loaded, its states are not replaced after their number of requests (`maxcount`).
 //!
 //! States are loaded and closed while no lock is held. Locks are taken in this order: room, map of scripts, script.
 
@@ -46,10 +47,10 @@ pub(crate) trait Loader: Sync {
     /// Loads a script. Called without any lock, in the thread that needs the script or in that of the sweep.
     fn load(&self, script: &Path) -> Loaded<Self::State, Self::Failure>;
 
-    /// Called when a script that has states could not be loaded into another one. No request fails because of this.
+    /// Called when another state of a script that has states could not be loaded. No request fails because of this.
     fn note_failure(&self, script: &Path, failure: &Self::Failure);
 
-    /// Whether requests can no longer lead to the script, because its file has gone. Then its states are closed.
+    /// Whether requests can no longer lead to the script, because its file is gone. If so, the pool closes its states.
     fn is_gone(&self, script: &Path) -> bool;
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct PoolSettings {
     pub(crate) states: usize,
     /// The most states of one script; at least 1.
     pub(crate) clones: usize,
-    /// The number of looks for an idle state, a millisecond apart, before another one is loaded.
+    /// The number of times that a request looks for an idle state, a millisecond apart, before it loads another state.
     pub(crate) retries: u32,
     /// The number of requests after which a state is thrown away; `None` without a limit.
     pub(crate) requests: Option<u64>,
@@ -122,7 +123,7 @@ impl<L: Loader> Pool<L> {
         Ok(Lease::new(script, entry))
     }
 
-    /// Loads a script unless it is loaded, so that its first request finds an idle state.
+    /// Loads a script, unless it has a state, so that its first request finds an idle state.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -145,7 +146,7 @@ impl<L: Loader> Pool<L> {
         Ok(())
     }
 
-    /// Gives a state back. `required` are the files that it has loaded meanwhile.
+    /// Gives a state back. `required` are the files that it has loaded since it was taken.
     #[inline]
     pub(crate) fn give_back(&self, lease: Lease<'_, L>, verdict: Verdict, required: &[PathBuf]) {
         let (script, mut entry) = lease.end();
@@ -164,7 +165,7 @@ impl<L: Loader> Pool<L> {
             if waited_for {
                 script.wake_one();
             }
-            // A request that began to wait meanwhile has seen this state, or is woken.
+            // A request that began to wait for room meanwhile has seen this idle state, or is woken here.
             if self.room.is_wanted() {
                 self.room.tell();
             }
@@ -175,7 +176,7 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// Closes a state for a script that has none and has waited for room in vain.
+    /// Closes a state that was given back, and passes its room on to a request that has waited for room in vain.
     #[cold]
     fn cede(&self, script: &Script<L>, entry: Entry<L::State>) {
         drop(entry);
@@ -206,7 +207,7 @@ impl<L: Loader> Pool<L> {
         self.scripts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// The pool's data about a script; created when the first lane meets it.
+    /// Returns the pool's data about a script; creates it when the first lane meets the script.
     #[cold]
     fn script(&self, path: &Arc<Path>) -> Arc<Script<L>> {
         if let Some(script) = self.scripts.read().unwrap_or_else(PoisonError::into_inner).get(path) {

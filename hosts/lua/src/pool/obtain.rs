@@ -10,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// The pause between two looks for an idle state, before another one is loaded.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The time that a script with states waits before it requests room for another one again.
+/// The pause after a failed search for room for another state of a script that has states.
 const NO_ROOM: Duration = Duration::from_millis(50);
 
-/// The time that a script with states waits before it tries again to load another one, after a load has failed although its
-/// files have not changed: for instance because a database accepts no more connections.
+/// The pause after a failed load of another state of a script that has states. The load may fail although no file has changed:
+/// for instance because a database accepts no more connections.
 const NO_LOAD: Duration = Duration::from_secs(1);
 
 impl<L: Loader> Pool<L> {
@@ -29,7 +29,7 @@ impl<L: Loader> Pool<L> {
             match waiter.search(&mut inner, self.settings.clones) {
                 Search::Found(entry) => return Ok(entry),
                 Search::Failed(failure) => return Err(Refusal::LoadFailed(failure)),
-                // Its states may soon be idle again, and loading another one mostly takes longer.
+                // A state of the script may soon be idle again, and loading another one mostly takes longer.
                 Search::MayLoad if inner.states > 0 && looks > 0 => {
                     looks -= 1;
                     waiter.wait(inner, LOOK);
@@ -39,7 +39,7 @@ impl<L: Loader> Pool<L> {
                     inner.states += 1;
                     let worth = inner.worth(Instant::now());
                     let first = inner.states == 1;
-                    // No state is reserved for a request that is loading one.
+                    // This request will get the state that it loads, so no idle state stays reserved for it.
                     waiter.leave(&mut inner);
                     drop(inner);
                     let booking = Booking { script, in_room: false, ended: false };
@@ -62,15 +62,16 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// Loads a script that has no state. The state with the least worth makes room for it.
+    /// Loads a script that has no state. If there is no room, the idle state with the least worth is closed, or this call waits
+    /// for room until `deadline`.
     fn load_first(&self, mut booking: Booking<'_, L>, deadline: Instant) -> Result<Entry<L::State>, Refusal<L::Failure>> {
         let script = booking.script;
         booking.in_room = self.room.enter(deadline, || self.evict(script, f64::INFINITY));
         if booking.in_room { self.load(booking).map_err(Refusal::LoadFailed) } else { Err(Refusal::Busy) }
     }
 
-    /// Loads another state of a script, which will have this worth. Returns `None` if that is impossible now; the existing
-    /// states must suffice.
+    /// Loads another state of a script; `worth` is the worth of each of its states afterwards. Returns `None` if there is no
+    /// room now or the load fails; then the existing states must suffice.
     fn load_clone(&self, mut booking: Booking<'_, L>, worth: f64) -> Option<Entry<L::State>> {
         let script = booking.script;
         booking.in_room = self.room.try_enter(|| self.evict(script, worth));
@@ -87,7 +88,7 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// Loads a state that has been booked.
+    /// Loads the script into a state whose room has been reserved.
     fn load(&self, booking: Booking<'_, L>) -> Result<Entry<L::State>, Arc<L::Failure>> {
         let script = booking.script;
         let (generation, before) = {
@@ -116,15 +117,15 @@ impl<L: Loader> Pool<L> {
                 let failure = Arc::new(failure);
                 inner.counts.failures += 1;
                 inner.growth = Growth::NotBefore(Instant::now() + NO_LOAD);
-                // The number of this load, which ends when the booking is dropped.
+                // The number of this load: it counts as ended when the booking is dropped.
                 inner.failure = Some((inner.ended + 1, Arc::clone(&failure)));
                 Err(failure)
             }
         }
     }
 
-    /// Removes the idle state with the least worth from the pool, if that is less than `limit` and the state does not belong
-    /// to `but`; the caller gets its room.
+    /// Removes the idle state with the least worth from the pool and returns it; the caller gets its room. States of the script
+    /// `but`, and states whose worth is not less than `limit`, stay. Returns `None` if there is no other idle state.
     fn evict(&self, but: &Script<L>, limit: f64) -> Option<Entry<L::State>> {
         let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -141,7 +142,7 @@ impl<L: Loader> Pool<L> {
             }
             let (_, script) = least?;
             let mut inner = script.lock();
-            // Another lane may just have taken it: then try the next one.
+            // Another lane may just have taken this state: then search again.
             if let Some(entry) = inner.take_oldest() {
                 inner.states -= 1;
                 inner.counts.evictions += 1;
@@ -151,7 +152,7 @@ impl<L: Loader> Pool<L> {
     }
 }
 
-/// A running load. If it is dropped before it has succeeded, for instance by a panic, the counts are restored.
+/// A running load. If it is dropped before `end`, because the load has failed or panicked, the counts are restored.
 struct Booking<'a, L: Loader> {
     script: &'a Script<L>,
     in_room: bool,

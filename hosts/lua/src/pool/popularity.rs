@@ -1,10 +1,10 @@
 //! The popularity of a script: the score that decides which state is closed when another one needs its room.
 //!
-//! Each request adds one, and the score halves every minute. So a script with steady traffic has a score of 87 times its
-//! requests per second, and the score of a once popular script is nearly zero ten minutes later. The worth of a state is the
-//! score of its script divided by the number of the script's states. So the third clone of a busy script may be closed before
-//! the only state of another, and the states of a script with steady traffic outlast any number of scripts that are requested
-//! once.
+//! Each request adds 1 to the score of its script, and the score halves every minute. So a script with steady traffic has a
+//! score of 87 times its requests per second, and ten minutes after its last request the score of a popular script is nearly
+//! zero. The worth of a state is the score of its script divided by the number of the script's states. So the third clone of a
+//! busy script may be closed before the only state of another script. The states of a script with steady traffic are kept,
+//! however many scripts are requested only once.
 //!
 //! luafcgid promised "popularity" but evicted the least recently used state, so a burst of rare scripts evicted all others.
 //!

@@ -1,4 +1,4 @@
-//! Counts the states, and the requests that wait for room.
+//! Counts the states of all scripts, and the requests that wait for room for another one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Instant;
 /// The room of a pool.
 pub(super) struct Room {
     most: usize,
-    /// States that exist or are being loaded. Increased with the lock held.
+    /// The number of states that exist or are being loaded. Increased with the lock held.
     states: AtomicUsize,
     /// The number of waiting requests: while it is 0, giving a state back needs no lock.
     waiting: AtomicUsize,
@@ -15,12 +15,12 @@ pub(super) struct Room {
     changed: Condvar,
 }
 
-/// Requests that were woken once and found that the idle states had been taken again. The next state that is given back is
-/// closed for such a request, which gets its room.
+/// Claims of requests that were woken and found that other requests had taken the idle states again. For such a request the
+/// next state that is given back is closed, and the request gets its room.
 #[derive(Default)]
 struct Claims {
     made: usize,
-    /// States that are being closed for them.
+    /// The number of states that are being closed for claims.
     coming: usize,
     granted: usize,
 }
@@ -40,7 +40,7 @@ impl Room {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves room for a state if there is some, or if `evict` returns a state whose room is then used.
+    /// Reserves room for a state: free room, or that of a state that `evict` returns. Returns `false` if there is neither.
     pub(super) fn try_enter<S>(&self, evict: impl FnOnce() -> Option<S>) -> bool {
         if self.book(&self.lock()) {
             return true;
@@ -49,7 +49,7 @@ impl Room {
         evict().is_some()
     }
 
-    /// The same, but waits. Returns `false` if there was no room before `deadline`.
+    /// Like [`Room::try_enter`], but waits for room. Returns `false` if there was none before `deadline`.
     pub(super) fn enter<S>(&self, deadline: Instant, mut evict: impl FnMut() -> Option<S>) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut claims = self.lock();
@@ -80,7 +80,7 @@ impl Room {
         };
         if claimed {
             claims.made -= 1;
-            // Room that was granted to this request, which has found other room, becomes free.
+            // This request has found other room, so the room that was granted to it becomes free.
             if claims.granted > claims.made {
                 claims.granted -= 1;
                 self.states.fetch_sub(1, Ordering::SeqCst);
@@ -119,7 +119,8 @@ impl Room {
         claimed
     }
 
-    /// Passes the room of a state that was closed for a waiting request on to it.
+    /// Passes the room of a state that was closed for a claim on to the request that made the claim. The room becomes free if
+    /// that request no longer waits.
     pub(super) fn grant(&self) {
         let mut claims = self.lock();
         claims.coming -= 1;

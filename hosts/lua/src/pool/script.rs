@@ -27,7 +27,8 @@ pub(super) struct Inner<L: Loader> {
     pub(super) states: usize,
     /// The number of requests that wait for a state.
     pub(super) waiting: usize,
-    /// The number of waiting requests that were woken once for a state that a newer request had taken meanwhile.
+    /// The number of waiting requests that have waited once already: a newer request may have taken the state for which they
+    /// were woken.
     overtaken: usize,
     /// Whether a state is being loaded.
     pub(super) loading: bool,
@@ -35,7 +36,7 @@ pub(super) struct Inner<L: Loader> {
     pub(super) growth: Growth,
     /// The number of loads that have ended.
     pub(super) ended: u64,
-    /// The last failure, and the number of its load.
+    /// The last failure, and the number of the load that failed.
     pub(super) failure: Option<(u64, Arc<L::Failure>)>,
     /// Increased when the script is loaded again: older states are not used again.
     pub(super) generation: u64,
@@ -50,7 +51,8 @@ pub(super) enum Growth {
     Free,
     /// The last attempt failed: there was no room, or the load failed.
     NotBefore(Instant),
-    /// Its files have changed and cannot be loaded: the existing states must suffice.
+    /// The script's files have changed and it cannot be loaded any more: the existing states must suffice until they change
+    /// again.
     NotUntilChanged,
 }
 
@@ -68,9 +70,9 @@ pub(super) struct Counts {
 pub(super) struct Entry<S> {
     pub(super) state: S,
     pub(super) generation: u64,
-    /// The number of requests that it has answered.
+    /// The number of requests that the state has answered.
     pub(super) answered: u64,
-    /// The time at which its load began.
+    /// The time at which the load of the state began.
     pub(super) loaded_at: SystemTime,
 }
 
@@ -79,19 +81,19 @@ pub(super) struct Entry<S> {
 pub struct ScriptCounters {
     /// The path of the script.
     pub script: PathBuf,
-    /// Requests for this script.
+    /// The number of requests for this script.
     pub requests: u64,
-    /// States that were loaded because a request needed one.
+    /// The number of states that were loaded because a request needed one.
     pub loads: u64,
-    /// States that were closed because another script needed their room.
+    /// The number of states that were closed because another script needed their room.
     pub evictions: u64,
     /// The number of reloads because a file had changed.
     pub reloads: u64,
-    /// Loads that failed.
+    /// The number of loads that failed.
     pub failures: u64,
-    /// Its popularity: requests, each of which counts half after a minute.
+    /// The popularity of the script: the number of its requests, where each request counts half after a minute.
     pub score: f64,
-    /// States that hold it.
+    /// The number of states of the script.
     pub states: usize,
 }
 
@@ -101,7 +103,7 @@ pub(super) enum Search<L: Loader> {
     /// The load that the request has waited for has failed.
     Failed(Arc<L::Failure>),
     MayLoad,
-    /// A change may come until this time, or at this time.
+    /// Wait for a change, or until this time, and search again.
     MustWait(Option<Instant>),
 }
 
@@ -110,7 +112,7 @@ pub(super) struct Waiter<'a, L: Loader> {
     script: &'a Script<L>,
     /// The number of loads that had ended when the request arrived.
     since: u64,
-    /// Whether it was woken once, and found no state.
+    /// Whether the request has waited once already.
     overtaken: bool,
 }
 
@@ -150,14 +152,15 @@ impl<L: Loader> Script<L> {
         self.changed.notify_all();
     }
 
-    /// Counts a busy state that has been closed, or a load that has failed.
+    /// Counts a busy state that has been closed, or a load that has failed: the script has one state fewer, and its room is
+    /// free.
     pub(super) fn forget_state(&self) {
         self.lock().states -= 1;
         self.wake_one();
         self.room.leave();
     }
 
-    /// Adds files that a state, loaded at `loaded_at`, has loaded later. Reads them without the lock.
+    /// Adds files that a state has loaded after its script, whose load began at `loaded_at`. Reads the files without the lock.
     #[cold]
     pub(super) fn add_dependencies(&self, files: &[PathBuf], loaded_at: SystemTime) {
         let unknown: Vec<_> = {
@@ -170,8 +173,8 @@ impl<L: Loader> Script<L> {
         }
     }
 
-    /// Removes all idle states, and marks busy ones to be closed when they are given back. The caller drops the idle states and
-    /// frees their room.
+    /// Removes all idle states, and increases the generation, so that busy states are closed when they are given back. The
+    /// caller drops the returned states and frees their room.
     pub(super) fn retire(&self) -> Vec<Entry<L::State>> {
         let mut inner = self.lock();
         inner.generation += 1;
@@ -189,7 +192,7 @@ impl<L: Loader> Script<L> {
 }
 
 impl<L: Loader> Inner<L> {
-    /// Takes an idle state that is not reserved for an older request, for a new request.
+    /// Counts a new request, and takes an idle state for it that is not reserved for a waiting request.
     #[inline]
     pub(super) fn take_idle(&mut self) -> Option<Entry<L::State>> {
         self.counts.requests += 1;
@@ -201,24 +204,24 @@ impl<L: Loader> Inner<L> {
         if self.idle.len() > self.promised { self.idle.pop() } else { None }
     }
 
-    /// Puts a state back. `true`: a request waits for it.
+    /// Makes a state idle. Returns whether a request waits for a state of this script.
     #[inline]
     pub(super) fn put_idle(&mut self, entry: Entry<L::State>) -> bool {
         self.idle.push(entry);
-        // A fast lane would take back the state that it has just given back, while others wait. So the state is reserved for a
-        // request that was overtaken once.
+        // A fast lane would take this state again before a waiting request wakes up. So the state is reserved for a request
+        // that has waited once already, if there is one without a reserved state.
         if self.overtaken > self.promised {
             self.promised += 1;
         }
         self.waiting > 0
     }
 
-    /// The least recently used idle state that is not reserved.
+    /// Takes the least recently used idle state, unless all idle states are reserved.
     pub(super) fn take_oldest(&mut self) -> Option<Entry<L::State>> {
         (self.idle.len() > self.promised).then(|| self.idle.remove(0))
     }
 
-    /// All idle states, even reserved ones.
+    /// Takes all idle states, even reserved ones.
     pub(super) fn take_all_idle(&mut self) -> Vec<Entry<L::State>> {
         self.promised = 0;
         std::mem::take(&mut self.idle)
@@ -229,7 +232,7 @@ impl<L: Loader> Inner<L> {
         self.idle.len() > self.promised
     }
 
-    /// Whether a state that has answered its share may be replaced.
+    /// Whether a state that has answered its number of requests may be closed, because the script can be loaded again.
     pub(super) fn is_replaceable(&self) -> bool {
         self.growth != Growth::NotUntilChanged
     }
@@ -296,8 +299,8 @@ impl<'a, L: Loader> Waiter<'a, L> {
 }
 
 impl<L: Loader> Waiter<'_, L> {
-    /// Leaves the line: a state that was reserved for this request becomes free, because the request has got something else or
-    /// given up.
+    /// Ends the waiting of this request, which has got a state in another way or has given up. An idle state that was reserved
+    /// for it becomes free.
     pub(super) fn leave(&mut self, inner: &mut Inner<L>) {
         if std::mem::take(&mut self.overtaken) {
             inner.overtaken -= 1;

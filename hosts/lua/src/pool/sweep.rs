@@ -13,13 +13,13 @@ pub(crate) enum Change<F> {
     Reloaded,
     /// A file has changed, but the script cannot be loaded.
     Failed(F),
-    /// The script's file has gone, and its states were closed.
+    /// The script's file is gone, and the states of the script were closed.
     Gone,
 }
 
 impl<L: Loader> Pool<L> {
-    /// Looks for changed scripts, loads them again, and reports the results. The old states remain in use until a load has
-    /// succeeded; after a failure the script is not tried again until a file changes again.
+    /// Looks for changed scripts, loads them again, and passes the result for each to `told`. The old states of a script remain
+    /// in use until its load has succeeded. After a failed load the script is not loaded again until a file changes again.
     pub(crate) fn sweep(&self, mut told: impl FnMut(&Path, Change<L::Failure>)) {
         for script in self.known_scripts() {
             let mut dependencies = {
@@ -44,7 +44,7 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// `None` if a request has just begun to load the script.
+    /// Loads a changed script again. Returns `None` if a request is loading the script already.
     fn reload(&self, script: &Script<L>, known: Vec<PathBuf>) -> Option<Change<L::Failure>> {
         let loading = Loading::begin(script)?;
         let loaded_at = SystemTime::now();
@@ -55,7 +55,7 @@ impl<L: Loader> Pool<L> {
         let state = match loaded.state {
             Ok(state) => state,
             Err(failure) => {
-                // This state of the files is not tried again.
+                // Record the present state of the files, so that this load is not repeated before they change.
                 inner.dependencies = before;
                 inner.dependencies.add(dependencies);
                 inner.growth = Growth::NotUntilChanged;
@@ -72,8 +72,8 @@ impl<L: Loader> Pool<L> {
         let mut old = inner.take_all_idle();
         inner.states -= old.len();
         drop(inner);
-        // The new state takes the room of an old one, or any free room. Otherwise the busy states keep theirs until they are
-        // given back, and the next request loads the state that it needs.
+        // The new state takes the room of a closed old state, or free room. If there is neither, the old states are busy and
+        // keep their room until they are given back: then the new state is dropped, and the next request loads one.
         let mut free = old.len();
         old.clear();
         if free > 0 || self.room.try_enter(|| None::<()>) {

@@ -29,8 +29,8 @@ fn file_anywhere(path: &Path) -> Option<Arc<Path>> {
     file.metadata().ok()?.is_file().then(|| file.into())
 }
 
-/// Removes Apache's prefix from a path of ProxyPass: `proxy:fcgi://127.0.0.1:9000/srv/app.lua`, or
-/// `proxy:unix:/run/lua.sock|fcgi://localhost/srv/app.lua`; a query may follow.
+/// Returns the path of the file in a SCRIPT_FILENAME of Apache's ProxyPass, such as `proxy:fcgi://127.0.0.1:9000/srv/app.lua`
+/// or `proxy:unix:/run/lua.sock|fcgi://localhost/srv/app.lua`. A query may follow the path, and is removed.
 fn without_proxy(name: &[u8]) -> &[u8] {
     let Some(rest) = name.strip_prefix(b"proxy:") else { return name };
     let rest = rest.strip_prefix(b"unix:").and_then(|rest| Some(&rest[memchr::memchr(b'|', rest)? + 1..])).unwrap_or(rest);

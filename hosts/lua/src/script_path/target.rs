@@ -1,15 +1,16 @@
 //! Finds a script below a document root from the path of a request.
 //!
-//! The path is read segment by segment, and each segment is decoded separately: an encoded slash never separates segments, so a
-//! proxy in front that has rules for paths sees the same segments. Up to the script's name, a segment that is not plain (empty,
-//! `..`, a hidden file, with a NUL or a slash) is not found. PATH_INFO may be anything, because it names no file.
+//! The path is split at slashes before its segments are decoded. So an encoded slash separates no segments, and a proxy in
+//! front that has rules for paths sees the same segments. Up to the script's name, a path with a segment that is empty, `..` or
+//! the name of a hidden file, or that contains a NUL or a slash, leads to no script. PATH_INFO may contain anything, because it
+//! names no file.
 
 use super::{ENDING, Found, Missing, PathCache, as_path, file_below};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Finds the script: the first part of the path that is a file with the extension `.lua`, or the index of the directory that
-/// the whole path leads to.
+/// Finds the script: the file with the extension `.lua` to which the shortest part of the path leads, or the index file of the
+/// directory to which the whole path leads.
 pub(super) fn find<'c>(cache: &'c mut PathCache, root: &Path, index: &str, path: &[u8]) -> Result<&'c Found, Missing> {
     let key = known_part(path);
     if cache.found.contains_key(key) {

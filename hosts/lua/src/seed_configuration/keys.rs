@@ -154,7 +154,7 @@ impl Key {
     /// Puts a value into the draft.
     ///
     /// # Errors
-    /// Says which values are valid.
+    /// A message that says which values are valid.
     pub(super) fn take(&self, value: &Value, draft: &mut Draft) -> Result<(), String> {
         match &self.target {
             Target::Text(take) => take(draft, &text(value).ok_or("expected a text")?),
@@ -243,8 +243,8 @@ fn listen(value: &Value, draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// An address in libfcgi's format: TCP if a port follows the first colon, else the path of a Unix socket. An address with a
-/// scheme (`http://:8080`) is one of Oribi.
+/// Converts an address in libfcgi's format to Oribi's: it is a TCP address if a port follows the first colon, otherwise the
+/// path of a Unix socket. An address with a scheme (`http://:8080`) is in Oribi's format already.
 fn address(text: &str) -> Result<String, String> {
     if text.contains("://") || text.contains("+unix:") {
         return ListenAddress::parse(text).map(|address| address.to_string());

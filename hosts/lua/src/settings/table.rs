@@ -17,11 +17,11 @@ const LEAST_MEMORY: u64 = 256 << 10;
 
 /// One flag of the Lua host.
 pub struct LuaSetting {
-    /// Its name, with `-` between words.
+    /// The name of the flag, with `-` between words.
     pub name: &'static str,
-    /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
+    /// The placeholder for the flag's value in a usage text; empty for a switch, which needs no value.
     pub placeholder: &'static str,
-    /// Its description, with its unit; without its default.
+    /// The description of the flag, with the unit of its value, and without its default.
     pub help: &'static str,
     /// The description of a default that depends on another setting.
     pub default_words: Option<&'static str>,
@@ -33,12 +33,12 @@ impl LuaSetting {
     /// Parses `text` and puts the value into the settings.
     ///
     /// # Errors
-    /// Says which values are valid.
+    /// A message that says which values are valid.
     pub fn set(&self, settings: &mut LuaSettings, text: &str) -> Result<(), String> {
         (self.apply)(settings, text).map_err(|why| format!("bad value `{}` for {}: {}", quoted(text), self.name, masked(&why)))
     }
 
-    /// Formats its value so that [`LuaSetting::set`] can parse it.
+    /// Formats the value in the settings so that [`LuaSetting::set`] can parse it.
     #[must_use]
     pub fn show(&self, settings: &LuaSettings) -> String {
         (self.show)(settings)
@@ -50,7 +50,7 @@ impl LuaSetting {
         self.default_words.map_or_else(|| self.show(&LuaSettings::new(ScriptSource::Gateway { root: None })), str::to_owned)
     }
 
-    /// Whether it is on or off, and needs no value.
+    /// Whether the flag is a switch, which needs no value.
     #[must_use]
     pub const fn is_switch(&self) -> bool {
         self.placeholder.is_empty()

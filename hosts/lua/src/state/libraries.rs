@@ -51,8 +51,8 @@ fn function(lua: &Lua, context: &StateContext, function: ffi::lua_CFunction) -> 
     unsafe { lua.exec_raw((), |l| context.push_function(l, function, 0)) }
 }
 
-/// Makes `require` look beside the script first. The process's working directory is not changed, because all threads share
-/// it.
+/// Makes `require` look in the script's directory first. The process's working directory is not changed, because all threads
+/// share it.
 fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
     let beside = script.parent().into_iter().chain(settings.include.iter().map(PathBuf::as_path));
     let (mut lua_path, mut native_path) = (String::new(), String::new());
@@ -116,8 +116,9 @@ unsafe extern "C-unwind" fn raise_exit(l: *mut lua_State, _: *mut lua_Debug) {
     }
 }
 
-/// Calls `debug.sethook` or `debug.gethook`, which is the second upvalue. No signal handler may set a hook meanwhile, because
-/// LuaJIT changes its tables of instructions then; and `gethook` must return the hook that the script has set.
+/// Calls `debug.sethook` or `debug.gethook`, which is the second upvalue, while no hook of this host is set. During the call no
+/// signal handler may set a hook, because LuaJIT changes its tables of instructions then. And `gethook` must return the hook
+/// that the script has set.
 unsafe extern "C-unwind" fn with_own_hooks(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -159,8 +160,8 @@ unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Called in a coroutine after it has resumed another one; returns its arguments. If the other one called `os.exit`, the
-/// error has become a result there: this raises it again.
+/// Called with the results of `coroutine.resume`, which it returns, in the coroutine that has resumed another one. If the other
+/// coroutine called `os.exit`, `resume` has turned the error into a result; then this function raises it again.
 unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -221,10 +222,11 @@ unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Records the coroutine on top of the stack as the running one. The watchdog may read this record after the script has left
-/// that coroutine by an error, so the coroutine is protected from garbage collection until the next one is recorded.
+/// Records the coroutine `thread`, which is on top of the stack, as the running one. The watchdog may read this record after an
+/// error has ended that coroutine, so the registry protects the coroutine from garbage collection until another one is
+/// recorded.
 unsafe fn switch_to(l: *mut lua_State, thread: *mut lua_State) {
-    // SAFETY: as for the callers. The state's context's address is not the key of anything else.
+    // SAFETY: as for the callers. No other entry of the registry has the address of the state's context as its key.
     unsafe {
         ffi::lua_pushvalue(l, -1);
         ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, std::ptr::from_ref(StateContext::of_running(l)).cast());

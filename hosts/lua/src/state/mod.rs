@@ -1,7 +1,7 @@
 //! A Lua state with a script in it.
 //!
-//! The script's functions run in a coroutine of the state that is used for nothing else. They are called, not resumed, so a
-//! `yield` outside the script's own coroutines is an error today; a later version may resume them.
+//! The script's functions run in a coroutine of the state that is used for nothing else. The host calls them instead of
+//! resuming the coroutine, so a `yield` outside the script's own coroutines is an error today; a later version may resume it.
 
 mod libraries;
 
@@ -24,8 +24,7 @@ const SERVE: c_int = 2;
 
 /// A state with a loaded script: answers one request at a time.
 pub(crate) struct State {
-    /// The state itself. It is closed before the state's context is dropped, because its functions hold the state's context's
-    /// address.
+    /// The Lua state. Declared before `context`, so that it is closed first: its functions hold the address of the context.
     lua: Lua,
     thread: *mut lua_State,
     style: Style,
@@ -34,22 +33,22 @@ pub(crate) struct State {
     counted: bool,
 }
 
-// SAFETY: with mlua's feature "send" the state itself may change threads between calls; the thread's pointer and the state's
-// context are used only through a borrow of the whole.
+// SAFETY: with mlua's feature "send" a Lua state may change threads between calls. `thread` and `context` are used only by
+// methods of `State`, so only by the thread that has borrowed or owns it.
 unsafe impl Send for State {}
 
 /// The condition of a state that has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It can answer again.
+    /// The state can answer again.
     Good,
-    /// Its script was interrupted, so it must not be used again.
+    /// The state's script was interrupted, so the state must not be used again.
     Spoilt,
 }
 
 impl State {
-    /// Makes a state and runs the script in it; its top level is the initialisation. That fails if the script cannot be read,
-    /// is not valid Lua, raises an error, or defines no handler.
+    /// Makes a state and runs the script in it; the top level of the script initializes the app. The load fails if the script
+    /// cannot be read, is not valid Lua, raises an error, or defines no handler.
     pub(crate) fn load(script: &Path, settings: &LuaSettings) -> Loaded<Self, Failure> {
         match Self::prepare(script, settings) {
             Ok(mut state) => {
@@ -92,11 +91,12 @@ impl State {
         Ok(Self { lua, thread, style: Style::Oribi, context, counted })
     }
 
-    /// Runs the script, by the function at the place of the later serving function.
+    /// Runs the script, by calling the chooser at index [`SERVE`], which the function that answers requests replaces.
     fn run_script(&mut self) -> Result<(), Failure> {
         let (l, context) = (self.thread, &*self.context);
         context.note_loaded(context.script.clone());
-        // SAFETY: the thread runs nothing else. The function returns the serving function and the number of its style.
+        // SAFETY: the coroutine runs nothing else. The chooser returns the function that answers requests, and the number of
+        // the style.
         let ending = unsafe {
             debug_assert_eq!(ffi::lua_gettop(l), SERVE);
             Slot::with_current(|slot| protect(l, context, slot, 0, 2))
@@ -153,7 +153,7 @@ impl State {
                 application::luafcgid::finish(&self.context, exchange);
                 (Condition::Spoilt, Ok(()))
             }
-            // It has answered, and then called os.exit, as a finalizer may.
+            // The script has answered and then called `os.exit`, as a finalizer may do.
             _ if exchange.progress() == Progress::Done => (Condition::Spoilt, Ok(())),
             _ => (Condition::Spoilt, Err(Failure::new(Fault::Runtime, "the script has called os.exit before it had answered"))),
         }

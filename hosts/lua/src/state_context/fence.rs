@@ -34,7 +34,7 @@ impl Failure {
 pub(crate) enum Ending {
     /// The function returned; its results are on the stack.
     Returned,
-    /// The function returned just when it was to be stopped: its results are valid, but the state is not.
+    /// The function returned although it was to be stopped: its results are valid, but the state must not be used again.
     Late,
     /// The script called `os.exit`.
     Exited,
@@ -42,11 +42,12 @@ pub(crate) enum Ending {
     Failed(Failure),
 }
 
-/// Calls the function below its `arguments` on the stack, and leaves its results there. If a host function has panicked
-/// meanwhile, resumes the panic.
+/// Calls the function that is on the stack below its `arguments`, and leaves its `results` values on the stack. If a host
+/// function has panicked during the call, resumes the panic.
 ///
 /// # Safety
-/// `l` is the thread of a live state whose context is `context`, with the message handler at its place, and runs nothing else.
+/// `l` is the coroutine of a live state in which the host calls the script, with the message handler at index [`HANDLER`], and
+/// runs nothing else. `context` is the context of that state.
 pub(crate) unsafe fn protect(
     l: *mut lua_State,
     context: &StateContext,
@@ -60,8 +61,8 @@ pub(crate) unsafe fn protect(
     // SAFETY: as promised by the caller.
     let status = unsafe { ffi::lua_pcall(l, arguments, results, HANDLER) };
     let stopped = slot.is_some_and(Slot::end);
-    // A script may return although it has called `os.exit`: a library written in C, or a coroutine of its own, may have caught
-    // the error.
+    // A script may return although it has called `os.exit`, which raises an error: a library written in C, or one of the
+    // script's coroutines, may have caught that error.
     if status == ffi::LUA_OK && !stopped && !context.exited.get() {
         return Ending::Returned;
     }

@@ -1,5 +1,5 @@
-//! The data that the functions of a state share with the host, at a fixed address that they hold; and the fence below which
-//! they are called.
+//! The context of a state, which the host's functions in the state share with the host, and whose address they hold; and the
+//! fence, below which the host calls Lua.
 
 mod fence;
 
@@ -31,9 +31,9 @@ pub(crate) struct StateContext {
     pub(crate) serial: Cell<u64>,
     /// The address of the object that represents the exchange in the script, such as the request table.
     pub(crate) object: Cell<*const c_void>,
-    /// The same for the data that a web server asks to be filtered; null until the script requests it.
+    /// The address of the object that reads the data to be filtered for a web server; null until the script requests it.
     pub(crate) data: Cell<*const c_void>,
-    /// The kind of fault that an error would be now.
+    /// The kind of fault that is reported if an error is raised now.
     pub(crate) fault: Cell<Fault>,
     /// Whether the script has called `os.exit`.
     pub(crate) exited: Cell<bool>,
@@ -41,7 +41,7 @@ pub(crate) struct StateContext {
     panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The last error with its traceback, as the message handler found it.
     message: UnsafeCell<Vec<u8>>,
-    /// The status in an error object: `error({404, "gone"})`.
+    /// The status in the last error object: `error({404, "gone"})`.
     asked: Cell<Option<u16>>,
     /// The files that the script and its modules were loaded from since the last [`StateContext::take_loaded`].
     loaded: UnsafeCell<Vec<PathBuf>>,
@@ -55,7 +55,7 @@ pub(crate) struct StateContext {
     pub(crate) luafcgid_answer: UnsafeCell<LuafcgidAnswer>,
     /// The script, for messages.
     pub(crate) script: PathBuf,
-    /// The same path with a NUL at the end, for Lua.
+    /// The path of the script with a NUL at the end, for Lua.
     pub(crate) file: CString,
 }
 
@@ -83,23 +83,23 @@ impl StateContext {
         }
     }
 
-    /// The state's context whose address is the first upvalue of the running function.
+    /// Returns the context of the state in which a host function runs: its address is the first upvalue of this function.
     ///
     /// # Safety
-    /// The running function was made with a state's context's address as its first upvalue.
+    /// The running function was made by [`StateContext::push_function`].
     #[inline]
     pub(crate) unsafe fn of_running<'a>(l: *mut lua_State) -> &'a Self {
         // SAFETY: the state's context lives longer than its state, and is only ever borrowed shared.
         unsafe { &*ffi::lua_touserdata(l, ffi::lua_upvalueindex(1)).cast::<Self>() }
     }
 
-    /// The state's context that [`StateContext::own`] has registered for a state.
+    /// Returns the context that [`StateContext::own`] has registered for a state; `None` if there is none.
     ///
     /// # Safety
     /// `l` is a live state with room for a value.
     unsafe fn of_state<'a>(l: *mut lua_State) -> Option<&'a Self> {
-        // SAFETY: as promised by the caller; reading the registry neither allocates nor raises an error. The state's context
-        // lives longer than its state, and is only ever borrowed shared.
+        // SAFETY: as promised by the caller. Reading the registry neither allocates nor raises an error. The context lives
+        // longer than its state, and is only borrowed shared.
         unsafe {
             ffi::lua_rawgetp(l, ffi::LUA_REGISTRYINDEX, (&raw const KEY).cast());
             let context = ffi::lua_touserdata(l, -1).cast::<Self>();
@@ -108,10 +108,10 @@ impl StateContext {
         }
     }
 
-    /// Registers the state's context, so that hooks of the state find it.
+    /// Registers the context in its state, so that [`StateContext::of_state`] finds it in hooks.
     ///
     /// # Safety
-    /// `l` is a live state below a fence; the state's context's address does not change while the state lives.
+    /// `l` is a live state below a fence; the address of the context does not change while the state lives.
     pub(crate) unsafe fn own(&self, l: *mut lua_State) {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -120,7 +120,7 @@ impl StateContext {
         }
     }
 
-    /// The method and path of the request that a state answers.
+    /// Returns the method and path of the request that a state answers; empty if it answers none.
     ///
     /// # Safety
     /// `l` runs in a hook.
@@ -132,10 +132,11 @@ impl StateContext {
             .unwrap_or_default()
     }
 
-    /// Pushes a host function that can reach the state's context; `more` values on the stack become its further upvalues.
+    /// Pushes a host function whose first upvalue is the address of this context. The `more` values on top of the stack become
+    /// its further upvalues.
     ///
     /// # Safety
-    /// `l` is a live state below a fence; the state's context's address does not change while the state lives.
+    /// `l` is a live state below a fence; the address of the context does not change while the state lives.
     pub(crate) unsafe fn push_function(&self, l: *mut lua_State, function: ffi::lua_CFunction, more: c_int) {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -148,8 +149,8 @@ impl StateContext {
     /// The exchange that is being answered.
     #[inline]
     pub(crate) fn exchange<'a>(&'a self) -> Option<&'a Exchange<'a>> {
-        // SAFETY: `serve` sets a live exchange and clears it when it returns; the result cannot outlive the call of the
-        // function that got it, which happens within `serve`.
+        // SAFETY: `serve` sets the pointer to a live exchange, and sets it to null when it returns. The result is used only in
+        // calls of host functions, and all of these end before `serve` returns.
         unsafe { self.exchange.get().cast::<Exchange<'a>>().as_ref() }
     }
 
@@ -172,8 +173,9 @@ impl StateContext {
         work()
     }
 
-    /// Runs `work`, which must call no Lua function and raise no Lua error, but may panic: panics must not cross into Lua.
-    /// Returns `None` if it panicked; the caller must raise any error, and the fence resumes the panic.
+    /// Runs `work`, which must call no Lua function and raise no Lua error. If `work` panics, the panic must not cross into
+    /// Lua: the call returns `None`, and [`protect`] resumes the panic later. The caller must then raise a Lua error, if it
+    /// raises any, itself.
     #[inline]
     pub(crate) fn contain<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(work)) {
@@ -194,7 +196,7 @@ impl StateContext {
     /// The memory for collecting and sending the answer.
     ///
     /// # Safety
-    /// No other borrow of it lives: nothing of Lua runs while this one does.
+    /// No other borrow of this memory lives, and no Lua code runs while the result is used.
     #[expect(clippy::mut_from_ref, reason = "the desk is one thread's, and the caller sees to it that there is one borrow")]
     #[inline]
     pub(crate) unsafe fn answer_room(&self) -> &mut AnswerRoom {
@@ -202,21 +204,22 @@ impl StateContext {
         unsafe { &mut *self.answer.get() }
     }
 
-    /// Calls `work` with the memory for variables. `None` if code further down the stack is using it and was interrupted by
-    /// a finalizer.
+    /// Calls `work` with the memory for variables. Returns `None` if this memory is in use: a finalizer has interrupted a
+    /// caller further down the stack that uses it.
     ///
-    /// If `work` raises an error, because memory has run out, the memory stays in use until the next request begins.
+    /// If `work` raises a Lua error, because memory has run out, this memory counts as in use until the next request begins.
     pub(crate) fn describe<R>(&self, work: impl FnOnce(&mut Environment) -> R) -> Option<R> {
         if self.describing.replace(true) {
             return None;
         }
-        // SAFETY: the flag excludes another borrow.
+        // SAFETY: `describing` excludes another borrow.
         let result = work(unsafe { &mut *self.environment.get() });
         self.describing.set(false);
         Some(result)
     }
 
-    /// Writes a message of a script to the log of the web server in front or, without one, to this server's.
+    /// Writes a message of a script to the error log of the web server in front. Without a web server, writes it to the
+    /// server's own log.
     pub(crate) fn say(&self, text: &[u8]) {
         match self.exchange() {
             Some(exchange) => exchange.report(text),

@@ -1,5 +1,5 @@
-//! Safe access to Lua itself: its stack, the part of it that may be borrowed, the watchdog for running scripts, and their
-//! backtraces.
+//! Access to Lua itself: its stack, the values on it that may be borrowed, the watchdog that stops running scripts, and
+//! backtraces of scripts.
 
 mod quiet;
 mod slot;

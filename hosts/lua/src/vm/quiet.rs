@@ -1,10 +1,10 @@
 //! Access to a script's values while no Lua code can run.
 //!
-//! Lua owns the memory of a script's strings, and any Lua code may free them: the script clears a table, a collection
-//! follows, and the memory is reused. Lua code runs when it is called, but also when Lua allocates memory (which may start a
-//! finalizer) and when a function returns (which may call a hook). So there are two views of a stack. [`Stack`] allows
-//! everything. [`Stack::quiet`] borrows the stack, and its results live no longer than that borrow, so the compiler refuses
-//! to keep such bytes beyond a call into Lua.
+//! Lua owns the memory of a script's strings, and any Lua code may free them: it clears a table, a garbage collection follows,
+//! and the memory is reused. Lua code runs when it is called, but also when Lua allocates memory (which may start a finalizer)
+//! and when a function returns (which may call a hook). So there are two views of a stack. [`Stack`] allows everything.
+//! [`Stack::quiet`] allows nothing that can run Lua code. It borrows the [`Stack`], and its results live no longer than that
+//! borrow, so the compiler refuses code that keeps borrowed bytes during a call into Lua.
 
 use super::stack::{Message, raise_message, type_name};
 use mlua::ffi::{self, lua_State};
@@ -15,11 +15,10 @@ use std::os::raw::c_int;
 pub(crate) struct Stack(*mut lua_State);
 
 impl Stack {
-    /// The stack of the running function.
+    /// Returns the stack of the running function.
     ///
     /// # Safety
-    /// `l` is below a fence and outlives the result; `l` itself is not used while a value that [`Stack::quiet`] has lent is
-    /// used.
+    /// `l` is below a fence and outlives the result. While a value that [`Stack::quiet`] has lent is in use, `l` itself is not.
     #[inline]
     pub(crate) const unsafe fn of(l: *mut lua_State) -> Self {
         Self(l)
@@ -82,8 +81,8 @@ impl<'q> Quiet<'q> {
             return None;
         }
         let mut length = 0;
-        // SAFETY: only a value that is not a string would be converted. The stack, or a table in it, keeps the string alive,
-        // and it stays in place while no Lua code runs, that is during 'q.
+        // SAFETY: the value is a string, so `lua_tolstring` does not convert it. The stack, or a table on it, keeps the string
+        // alive. The string stays in place while no Lua code runs, that is during 'q.
         unsafe {
             let start = ffi::lua_tolstring(self.l, index, &raw mut length);
             Some(std::slice::from_raw_parts(start.cast(), length))

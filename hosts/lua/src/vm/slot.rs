@@ -1,8 +1,9 @@
-//! The state of a lane for other threads and for signal handlers: whether a script runs there, and which orders it has.
+//! The part of a lane that other threads and signal handlers access: whether a script runs there, and the orders for it.
 //!
-//! A signal handler on the lane's thread arms a hook in the running state, which Lua and LuaJIT permit there. At the next
-//! instruction the hook carries out the slot's marks: it stops the script, logs its position, or reports its backtrace. The
-//! marks are read nowhere else, except where the server has the thread anyway. A hook of the script is restored afterwards.
+//! An order is a mark of the slot. When a mark is set, a signal handler on the lane's thread arms a hook in the running state,
+//! which Lua and LuaJIT permit in signal handlers. At the next instruction Lua calls the hook, which carries out the marks: it
+//! stops the script, logs its position, or reports its backtrace. Without a hook, marks are read only when the script returns
+//! to the server, or calls it. After a log line or a backtrace, the hook that the script itself had set is restored.
 
 mod entered;
 mod frames;
@@ -28,9 +29,9 @@ pub(super) use entered::for_each_entered;
 /// The error message for a script that has exceeded its time limit.
 pub(crate) const OUT_OF_TIME: &str = "the script has run for longer than it may";
 
-/// A mark of a slot: its script must be stopped.
+/// A mark of a slot: the script must be stopped.
 const STOP: u8 = 1;
-/// A mark: a traceback of its script must be logged.
+/// A mark: a traceback of the script must be logged.
 const WARN: u8 = 2;
 /// A mark: the script has changed its deadline.
 const MOVED: u8 = 4;
@@ -50,35 +51,37 @@ const RESTS: u64 = 2;
 /// The value of [`Slot::allowed`] for a script without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// A lane, as other threads see it. The lane's thread writes everything except `doomed`, `question` and a mark.
+/// A lane, as other threads see it. The lane's thread writes all fields. Other threads write only `doomed`, `question`, and the
+/// mark [`ASKED`].
 ///
 /// Each slot has its own cache lines, because lanes write to their slots all the time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Slot {
-    /// A number that is odd while a script runs, and changes whenever that does.
+    /// A number whose lowest bits are the activity of the lane ([`DOING`]), so that it is odd while a script runs. It increases
+    /// at each change of the activity.
     pub(super) run: AtomicU64,
-    /// The state whose handler was called.
+    /// The main coroutine of the running script: the one in which the host has called it.
     base: AtomicPtr<lua_State>,
-    /// The running coroutine of the state, for Luas whose hooks belong to single coroutines.
+    /// The running coroutine of the state, for versions of Lua in which each coroutine has a hook of its own.
     running: AtomicPtr<lua_State>,
-    /// The kernel's id of the lane's thread; 0 if there is none.
+    /// The kernel's thread ID of the lane's thread; 0 if there is none.
     thread: AtomicI32,
-    /// The run that must be stopped.
+    /// The value of `run` for which the script must be stopped.
     pub(super) doomed: AtomicU64,
-    /// The exceptions of this run: [`STOP`], [`WARN`], [`MOVED`], [`ASKED`]. Signal handlers on the lane's thread also write
-    /// it.
+    /// The marks of this run: [`STOP`], [`WARN`], [`MOVED`], [`ASKED`]. Signal handlers on the lane's thread also write them.
     marks: AtomicU8,
-    /// With [`ASKED`]: the number of the question.
+    /// With [`ASKED`]: the number of the request for a backtrace.
     question: AtomicU32,
     /// With [`MOVED`]: the time limit that the script has asked for, in milliseconds.
     allowed: AtomicU64,
     /// With [`WARN`]: the time that the script has taken, in milliseconds.
     warned_after: AtomicU64,
-    /// Whether the hooks are being changed, so that a signal handler must not change them. The code that changes them reads
-    /// the marks afterwards.
+    /// Whether code on the lane's thread is changing the hooks, so that a signal handler must not change them. Afterwards that
+    /// code reads the marks, and arms the hooks for marks that were set meanwhile.
     held: AtomicBool,
-    /// The script's own hooks while they are replaced by this host's: that of `base`, and that of another running coroutine.
+    /// The script's own hooks while this host's hook replaces them: that of `base`, and that of `running` if it is another
+    /// coroutine.
     kept: [KeptHook; 2],
 }
 
@@ -114,12 +117,12 @@ impl Slot {
         work(unsafe { SLOT.get().as_ref() })
     }
 
-    /// The kernel's id of the thread that has entered the slot, or 0.
+    /// Returns the kernel's thread ID of the thread that has entered the slot, or 0.
     pub(super) fn thread(&self) -> i32 {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// Forgets orders for the last request, because another one begins.
+    /// Removes the orders for the previous request, because another request begins.
     #[inline]
     pub(crate) fn start_afresh(&self) {
         if self.marks.load(Ordering::Relaxed) != 0 {
@@ -151,7 +154,7 @@ impl Slot {
     fn settle(&self) -> bool {
         let marks = self.marks.swap(0, Ordering::Acquire);
         if marks & FOR_HOOK != 0 {
-            // SAFETY: the state that has just run lives, on this thread, and so does its coroutine that ran last.
+            // SAFETY: the state that has just run lives and belongs to this thread, and its coroutine that ran last lives, too.
             unsafe { self.put_hooks_back() };
             self.kept.iter().for_each(KeptHook::forget);
         }
@@ -175,8 +178,9 @@ impl Slot {
         }
     }
 
-    /// Arms the hooks. Called by the thread, or in a signal handler on the thread. Does nothing if no script runs at present,
-    /// because the server has the thread, or finalizers run after a script: then the hooks are armed when a script runs.
+    /// Arms the hooks. Called by the lane's thread, or in a signal handler on this thread. Does nothing if no script runs at
+    /// present, because the thread executes code of the server, or finalizers after the end of a script: then the hooks are
+    /// armed when a script runs again.
     #[cold]
     fn arm_hooks(&self) {
         // The code that is changing the hooks arms them afterwards.
@@ -188,7 +192,7 @@ impl Slot {
         unsafe {
             self.kept[0].replace(base, obey);
             if running == base {
-                // The coroutine that ran before may be gone soon.
+                // The other coroutine, which ran before, may be freed soon.
                 self.kept[1].put_back(obey);
             } else {
                 self.kept[1].replace(running, obey);
@@ -198,7 +202,7 @@ impl Slot {
         self.let_go();
     }
 
-    /// Keeps signal handlers from changing the hooks until [`Slot::let_go`]; returns whether they were being changed already.
+    /// Keeps signal handlers from changing the hooks until [`Slot::let_go`]. Returns whether they were already kept from it.
     fn hold(&self) -> bool {
         let held = self.held.load(Ordering::Relaxed);
         self.held.store(true, Ordering::Relaxed);
@@ -211,7 +215,7 @@ impl Slot {
         self.held.store(false, Ordering::Relaxed);
     }
 
-    /// Restores the script's hooks until [`Slot::take_hooks`], because the script is about to change or to read them.
+    /// Restores the script's own hooks until [`Slot::take_hooks`], because the script is about to change or to read them.
     pub(crate) fn lend_hooks(&self) {
         self.hold();
         // SAFETY: the script runs, so its state and its coroutine live, on this thread.
@@ -225,7 +229,7 @@ impl Slot {
     }
 
     /// # Safety
-    /// The state whose hooks were replaced lives and runs on this thread, and so does its coroutine.
+    /// The state whose hooks were replaced lives and belongs to this thread, and the coroutines with replaced hooks live, too.
     unsafe fn put_hooks_back(&self) {
         for kept in &self.kept {
             // SAFETY: as promised by the caller.
@@ -249,12 +253,12 @@ impl Slot {
         let milliseconds = time.map_or(UNLIMITED, |time| u64::try_from(time.as_millis()).unwrap_or(UNLIMITED));
         self.allowed.store(milliseconds, Ordering::Relaxed);
         self.marks.fetch_or(MOVED, Ordering::Release);
-        // A new number makes the watchdog count from now on.
+        // A new value of `run` makes the watchdog count the time from now on.
         self.step(DOING + 1);
         self.catch_up();
     }
 
-    /// The time limit of the current run, where `limit` is that of all scripts.
+    /// Returns the time limit of the current run; `limit` is the limit of scripts that have not changed theirs.
     pub(super) fn limit(&self, limit: Duration) -> Duration {
         if self.marks.load(Ordering::Acquire) & MOVED == 0 {
             return limit;
@@ -283,7 +287,7 @@ impl Slot {
     /// Runs `work` without counting it as the script's time: the limit starts again afterwards.
     #[inline]
     pub(crate) fn rest<R>(&self, work: impl FnOnce() -> R) -> R {
-        // Also called when the script has ended.
+        // This is also called when no script runs: then the activity does not change.
         let runs = self.run.load(Ordering::Relaxed) & RUNS;
         self.step(runs * (RESTS - RUNS));
         let _rest = Finally(|| {
@@ -295,7 +299,7 @@ impl Slot {
         work()
     }
 
-    /// Only the lane's thread writes the run, so no locked instruction is needed.
+    /// Adds `by` to `run`. Only the lane's thread writes it, so no locked instruction is needed.
     #[inline]
     fn step(&self, by: u64) {
         self.run.store(self.run.load(Ordering::Relaxed) + by, Ordering::Release);
@@ -325,7 +329,7 @@ impl Slot {
         self.marks.fetch_or(ASKED, Ordering::Release);
     }
 
-    /// Makes the thread report its backtrace. Called in a signal handler on the lane's thread.
+    /// Makes the lane report its backtrace, if a request for one is recorded. Called in a signal handler on the lane's thread.
     pub(super) fn hear_question(&self) {
         if self.marks.load(Ordering::Acquire) & ASKED == 0 {
             return;
@@ -358,8 +362,8 @@ impl Slot {
     }
 }
 
-/// Calls its function when it is dropped, also after a panic. Otherwise the slot would show for ever that a script runs, in a
-/// state that is gone.
+/// Calls its function when it is dropped, also after a panic. Without that, after a panic the slot would show for ever that a
+/// script runs in a state that no longer exists.
 struct Finally<F: Fn()>(F);
 
 impl<F: Fn()> Drop for Finally<F> {
@@ -371,7 +375,7 @@ impl<F: Fn()> Drop for Finally<F> {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // Its thread may have ended without leaving it.
+        // The slot's thread may have ended without leaving the slot.
         entered::leave(self);
     }
 }
@@ -388,7 +392,8 @@ impl Interruption for Slot {
     }
 }
 
-/// The work of a hook in which an error may be raised: nothing here needs a drop.
+/// The work of a hook after it has taken the marks. Raising an error may skip the drop of this value, so it holds nothing to be
+/// dropped.
 #[derive(Clone, Copy, Default)]
 struct Deeds {
     stop: bool,
@@ -411,12 +416,12 @@ impl Slot {
         let [of_base, of_running] = &self.kept;
         let kept = match self.kept.iter().find(|kept| kept.belongs_to(l)) {
             Some(kept) => kept,
-            // All coroutines share the hook, or `l` was made by one that had the hook at that moment, and has inherited it.
+            // All coroutines share one hook, or `l` inherited this host's hook when another coroutine made it.
             None if of_running.is_empty() => of_base,
             None => of_running,
         };
         self.hold();
-        // SAFETY: the state runs, on this thread.
+        // SAFETY: the state, with its coroutine `l`, runs on this thread.
         unsafe {
             self.put_hooks_back();
             kept.put_back_in(l, obey);
@@ -431,7 +436,7 @@ impl Slot {
 
 /// The hook, which carries out the marks.
 unsafe extern "C-unwind" fn obey(l: *mut lua_State, event: *mut lua_Debug) {
-    // SAFETY: Lua passes both; an error is raised when nothing is left to be dropped.
+    // SAFETY: Lua passes valid pointers. An error is raised only when this frame holds nothing to be dropped.
     unsafe {
         let deeds = Slot::with_current(|slot| slot.map(|slot| slot.take_marks(l, (*event).event)));
         let Some(Deeds { stop, warn, pass_on }) = deeds else { return disarm(l) };
@@ -453,7 +458,8 @@ unsafe extern "C-unwind" fn obey(l: *mut lua_State, event: *mut lua_Debug) {
 /// # Safety
 /// `l` runs in a hook, below a fence, and no frame up to there holds anything to be dropped.
 unsafe fn log_place(l: *mut lua_State, milliseconds: u64) {
-    // SAFETY: the traceback raises an error without memory; values to be dropped are made after that.
+    // SAFETY: as promised by the caller. Making the traceback raises an error if memory runs out; values to be dropped exist
+    // only after that.
     unsafe {
         let height = ffi::lua_gettop(l);
         ffi::luaL_traceback(l, l, ptr::null(), 0);
@@ -467,7 +473,7 @@ unsafe fn log_place(l: *mut lua_State, milliseconds: u64) {
     }
 }
 
-/// Makes Lua call `hook` before every instruction.
+/// Makes Lua call `hook` before every instruction of `l`.
 ///
 /// # Safety
 /// `l` is a live state of the calling thread.
@@ -476,7 +482,7 @@ pub(crate) unsafe fn arm(l: *mut lua_State, hook: lua_Hook) {
     unsafe { ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1) };
 }
 
-/// Removes the hook.
+/// Removes the hook of `l`.
 ///
 /// # Safety
 /// As for [`arm`].
@@ -490,7 +496,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Otherwise signals would set hooks in a state that is gone.
+    /// If a script seemed to run, signals would set hooks in a state that no longer exists.
     #[test]
     fn no_script_seems_to_run_after_a_panic() {
         let slot = Slot::default();

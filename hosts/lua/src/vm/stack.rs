@@ -1,17 +1,17 @@
 //! Small operations on a Lua stack.
 //!
-//! Everything that may raise a Lua error runs below a fence ([`protect`](crate::state_context::protect)), and no frame between
-//! the two holds a value with a destructor: PUC Lua leaves by longjmp, LuaJIT unwinds.
+//! Everything that may raise a Lua error runs below a fence ([`protect`](crate::state_context::protect)). PUC Lua leaves frames
+//! by longjmp, and LuaJIT unwinds them. So no frame between the error and the fence holds a value with a destructor.
 
 use mlua::ffi::{self, lua_State};
 use std::fmt::{self, Write};
 use std::os::raw::c_int;
 
-/// The bytes of the string at `index`; a number there is converted to a string in place. `None` for other types.
+/// Returns the bytes of the string at `index`. A number there is converted to a string in place. `None` for other types.
 ///
 /// # Safety
-/// `l` is a live state below a fence. Lua owns the bytes: they stay where they are as long as the string is on a stack or in a
-/// table that is, and must not be used for longer.
+/// `l` is a live state below a fence. Lua owns the bytes, and they stay in place while the string is on a stack, or in a table
+/// that is on a stack. The caller uses the bytes no longer than that.
 #[inline]
 pub(crate) unsafe fn bytes_at<'a>(l: *mut lua_State, index: c_int) -> Option<&'a [u8]> {
     let mut length = 0;
@@ -32,7 +32,7 @@ pub(crate) unsafe fn push_bytes(l: *mut lua_State, bytes: &[u8]) {
     unsafe { ffi::lua_pushlstring(l, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// The name of the type of the value at `index`: `nil`, `number` ...
+/// Returns the name of the type of the value at `index`: `nil`, `number` ...
 ///
 /// # Safety
 /// `l` is a live state.
@@ -47,14 +47,13 @@ pub(crate) unsafe fn type_name(l: *mut lua_State, index: c_int) -> &'static str 
 /// The most bytes that a function keeps in its own frame; larger texts are made in Lua's memory.
 const ROOM: usize = 512;
 
-/// Pushes a string of at most `most` bytes that `fill` writes; `fill` returns the length, and must not call Lua.
+/// Pushes a string of at most `most` bytes. `fill` writes the bytes and returns their number; it must not call Lua.
 ///
-/// The bytes are in the frame or, if there are many, in Lua's memory. That counts against the state's limit, is freed by Lua,
-/// and cannot be changed by a finalizer that runs while Lua copies them.
+/// The bytes are written into the stack frame or, if there are many, into memory of Lua. This memory counts against the state's
+/// limit and is freed by Lua, and no finalizer that runs while Lua makes the string can change it.
 ///
 /// # Safety
-/// `l` is below a fence, with room for two values, and no frame up to there holds anything that must be dropped; nor does
-/// `fill`.
+/// `l` is below a fence, with room for two values. No frame up to the fence, and no value in `fill`, must be dropped.
 pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
     if most <= ROOM {
         let mut room = [0; ROOM];
@@ -103,18 +102,18 @@ impl Write for Message {
     }
 }
 
-/// Raises an error, with the position in the script that called the running function. The text is written before any Lua code
-/// runs.
+/// Raises an error with `message`, and with the position in the script that called the running function. `message` is formatted
+/// before any Lua code runs.
 ///
 /// # Safety
-/// `l` is a live state below a fence, and no frame up to there holds anything that must be dropped.
+/// `l` is a live state below a fence, and no frame up to the fence holds anything that must be dropped.
 pub(crate) unsafe fn raise(l: *mut lua_State, message: fmt::Arguments<'_>) -> ! {
     let message = Message::new(message);
     // SAFETY: as promised by the caller.
     unsafe { raise_message(l, &message) }
 }
 
-/// The same with a finished text.
+/// Like [`raise`], with a message that has been formatted.
 ///
 /// # Safety
 /// As for [`raise`].

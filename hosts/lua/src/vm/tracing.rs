@@ -1,9 +1,9 @@
-//! Backtraces of scripts. A request arrives in a signal handler, where Lua must not be accessed.
+//! Backtraces of scripts. A request for backtraces arrives in a signal handler, where Lua must not be accessed.
 //!
-//! The handler marks the slots of all threads that run a script, and makes each of these threads arm a hook, as for an order
-//! to a script that takes too long. The hook reports the backtrace and is removed. A thread that waits in a system call gets
-//! no signal, because that would end some calls early. It is marked nevertheless, and reports if its script continues in
-//! time.
+//! The handler marks the slots of all threads that run a script, and makes each of these threads arm a hook, as for an order to
+//! a script that takes too long. The hook reports the backtrace and is removed. A thread that waits in a system call gets no
+//! signal, because a signal would end some system calls early. The slot of such a thread is marked nevertheless, and the thread
+//! reports if its script continues in time.
 
 use super::slot::{DESCRIBE, Describe, for_each_entered};
 use super::watchdog::{alarm, install_handler};
@@ -16,7 +16,7 @@ use std::io;
 pub(crate) struct ScriptTracing(());
 
 impl ScriptTracing {
-    /// `describe` returns the request that a script answers.
+    /// Sets the function that describes the request which a script answers, and the signal handler.
     ///
     /// # Errors
     /// The signal handler could not be set.

@@ -1,15 +1,17 @@
 //! Stops scripts that exceed their time limit.
 //!
-//! A hook that always counts instructions would make every script slow. So each lane has a slot with a number that is odd
-//! while a script runs, and a thread reads the slots at intervals: if an odd number stays the same for too long, the script
-//! does not end. The thread then sends a signal to the lane's thread, whose handler arms a hook in the running state
-//! ([`Slot`]). From then on every instruction raises an error, so no `pcall` can keep the script running for long, and the
-//! state is thrown away. Functions in C and finalizers are not interrupted, because no hooks are called in them; a pattern
-//! that never ends is left to `--request-kill`. Within a message handler for an error that a hook has raised, no hooks are
-//! called, either; `prelude.lua` handles that case.
+//! A hook that always counts instructions would make every script slow. So each lane has a slot with a number that is odd while
+//! a script runs, and the watchdog's thread reads the slots at intervals. If an odd number stays the same for longer than the
+//! time limit, the thread sends a signal to the lane's thread. The signal handler arms a hook in the running state ([`Slot`]).
+//! From then on every instruction raises an error, so no `pcall` can keep the script running for long, and the state is thrown
+//! away.
 //!
-//! The server's deadlines (`--request-warning`, `--request-timeout`) come the same way, through `Interruption`: the server
-//! calls it in a signal handler on the lane's thread. So do requests for backtraces (`tracing.rs`).
+//! Lua calls no hooks in functions written in C and in finalizers, so these are not interrupted; a pattern match that never
+//! ends is left to `--request-kill`. Lua calls no hooks, either, in a message handler for an error that a hook has raised;
+//! `prelude.lua` handles that case.
+//!
+//! The server's deadlines (`--request-warning`, `--request-timeout`) reach the slot through `Interruption`, which the server
+//! calls in a signal handler on the lane's thread. Requests for backtraces arrive in a signal handler, too (`tracing.rs`).
 
 use super::slot::Slot;
 use std::os::raw::c_int;
@@ -25,16 +27,16 @@ const LOOKS: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two looks: a longer one would exceed a long limit by too much.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The first and the longest pause before a script is stopped once more: it may have continued in another coroutine. The
-/// pause doubles each time. Lua walks through all open calls when a hook is armed, which takes tens of milliseconds in an
-/// endless recursion, and the script, or the C function that it is in, must end between two signals.
+/// The first and the longest pause before a script that continues after its stop, perhaps in another coroutine, is stopped
+/// again. The pause doubles each time. Arming a hook walks through all open calls, which takes tens of milliseconds in an
+/// endless recursion. So the pause must grow until the script, or the C function that it is in, can end between two signals.
 const AGAIN: Duration = Duration::from_millis(20);
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 
 /// The watching thread's record of a slot.
 #[derive(Debug)]
 struct WatchedSlot {
-    /// While this is kept, the slot stays at its address, which identifies it.
+    /// Keeps the memory of the slot allocated, so that its address identifies the slot.
     slot: Weak<Slot>,
     /// The latest run, and the time of its first look.
     run: u64,
@@ -164,7 +166,8 @@ pub(super) fn install_handler() -> std::io::Result<()> {
     installed.map_err(std::io::Error::from_raw_os_error)
 }
 
-/// Runs on the lane's thread. If that thread is in the middle of the doomed run, it stays there until this returns.
+/// Handles the signal, on the lane's thread. The thread executes nothing else until this returns, so a run that is to be
+/// stopped does not end in between.
 extern "C" fn on_alarm(_signal: c_int) {
     Slot::with_current(|slot| {
         let Some(slot) = slot else { return };

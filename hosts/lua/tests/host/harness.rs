@@ -34,7 +34,7 @@ impl Site {
         Self::with_files(&[("app.lua", script)], |directory| ScriptSource::One(directory.join("app.lua")), set)
     }
 
-    /// A site whose script is loaded by its first request, as those of a directory are.
+    /// A site whose script is loaded by its first request, as the scripts of a directory are.
     pub fn on_demand(script: &str, set: impl FnOnce(&mut LuaSettings)) -> Self {
         let source = |directory: &Path| ScriptSource::DocumentRoot { root: directory.to_owned(), index: "app.lua".to_owned() };
         Self::with_files(&[("app.lua", script)], source, set)
@@ -65,7 +65,7 @@ impl Site {
         self.directory.path().canonicalize().expect("the directory").join(name)
     }
 
-    /// The way for orders to the script that answers.
+    /// Returns the object that passes orders to the script that answers.
     pub fn interruption(&self) -> Arc<dyn Interruption> {
         self.host.borrow().interruption().expect("scripts can be interrupted")
     }
@@ -193,12 +193,12 @@ impl<'a> Call<'a> {
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ended {
-    /// It has not.
+    /// The answer has not ended.
     #[default]
     Not,
-    /// All of it has been sent.
+    /// The whole answer has been sent.
     Whole,
-    /// It was given up: a 500, or a connection that was cut.
+    /// The answer was given up: a 500, or a connection that was cut.
     GivenUp,
 }
 
@@ -225,13 +225,13 @@ impl Response {
 #[derive(Default)]
 pub struct Recorder {
     response: RefCell<Response>,
-    /// After so many pieces the client is gone.
+    /// The number of pieces after which the client is gone; `None`: it stays.
     pub patience: Cell<Option<usize>>,
-    /// Whether writing fails badly.
+    /// Whether writing a piece panics.
     pub panics: Cell<bool>,
     /// The time that each piece takes.
     pub slowness: Cell<Duration>,
-    /// The deadlines that were asked for.
+    /// The deadlines that the script has set.
     pub deadlines: RefCell<Vec<Option<Duration>>>,
 }
 
@@ -337,7 +337,7 @@ impl log::Log for Log {
 }
 
 fn prepare_log() {
-    // Another test may have done it.
+    // Another test may have set the logger already.
     if log::set_logger(&Log).is_ok() {
         log::set_max_level(log::LevelFilter::Info);
     }

@@ -1,8 +1,10 @@
-//! Memory of Lua is used only while no Lua code runs: apps that free, at every callback, the values that they have handed over.
+//! Tests that the host uses memory of Lua only while no Lua code runs, with apps that free the values that they have returned
+//! as soon as any Lua code runs.
 
 use crate::harness::{Call, Ended, Recorder, Site, take_log};
 
-/// Makes a collector that runs `work` in every collection, and so whenever Lua allocates; `churn` brings collections about.
+/// Defines two Lua functions: `at_every_collection(work)` calls `work` in every garbage collection, which Lua may start
+/// whenever it allocates; `churn()` makes garbage, so that collections happen.
 const COLLECTOR: &str = "
     local proxy = newproxy
     function at_every_collection(work)
@@ -129,7 +131,7 @@ fn a_hook_for_returns_frees_nothing_that_is_sent() {
     assert_eq!((response.field("X-Text"), &*response.body), (Some(&*made("a", 5000)), &*(made("b", 5000) + &made("c", 5000))));
 }
 
-/// Finalizers that ask for the same parts of a request while Lua copies the memory that the host lends.
+/// A finalizer may request a part of the request while Lua copies the bytes of the same part from memory of the host.
 #[test]
 fn a_finalizer_may_ask_for_what_is_being_made() {
     let path = format!("/{}", "%41b".repeat(400));

@@ -3,7 +3,7 @@
 use crate::harness::{Call, Ended, Recorder, Site, logged};
 use std::time::Duration;
 
-/// Each of these runs for ever, and resists its end.
+/// Each of these scripts runs for ever, and resists being stopped.
 const ENDLESS: &[&str] = &[
     "while true do end",
     "local x = 0 while true do x = x + 1 end",

@@ -29,14 +29,14 @@ extern "C" fn pass_on(_signal: libc::c_int) {
     }
 }
 
-/// Runs `work`, and gives the order to the calling thread again and again until `enough` or until `work` returns.
+/// Runs `work`. Meanwhile passes the order to the calling thread every 10 ms, at most `enough` times.
 fn while_ordered<T>(site: &Site, order: Order, enough: usize, work: impl FnOnce() -> T) -> T {
     // The script should be running by then; if it is not, the next signal finds it.
     let pause = || thread::sleep(Duration::from_millis(10));
     while_ordered_after(site, order, enough, pause, || (), work)
 }
 
-/// The same, with actions before each order and after it.
+/// Like [`while_ordered`], with actions before and after each order instead of the pause.
 fn while_ordered_after<T>(
     site: &Site,
     order: Order,
@@ -166,7 +166,7 @@ fn a_warning_logs_a_traceback_and_the_script_goes_on() {
     assert_eq!(crate::harness::take_log(), [""; 0]);
 }
 
-/// An outlet's write is the server's: the script is stopped when it returns.
+/// While an outlet writes, the server's code runs: the script is stopped when that returns.
 #[test]
 fn an_order_that_comes_while_the_server_writes_reaches_the_script() {
     let mark = Mark::default();

@@ -1,5 +1,5 @@
-//! Questions for a script's position. They arrive in a signal handler on the lane's thread, as from the server, and as fast as
-//! possible. The answers are tested with the whole server.
+//! Requests for a script's backtrace (questions). They arrive in a signal handler on the lane's thread, as from the server, and
+//! as fast as possible. The content of the answers is tested with the whole server.
 #![allow(unsafe_code)]
 
 use crate::harness::{Call, Recorder, Site, logged};
@@ -33,8 +33,8 @@ extern "C" fn ask(_signal: libc::c_int) {
     }
 }
 
-/// Runs `work`, and asks the calling thread again and again meanwhile, `most` times; each time it also gets `order`. Also
-/// returns how often it was asked.
+/// Runs `work`. Meanwhile asks the calling thread for its backtrace again and again, at most `most` times, each time together
+/// with `order`, if there is one. Returns the result of `work`, and the number of times that the thread was asked.
 fn while_asked<T>(site: &Site, order: Option<Order>, most: usize, work: impl FnOnce() -> T) -> (T, u32) {
     let tracing = site.runtime.tracing().expect("scripts tell where they are");
     let questions = Questions { tracing, interruption: site.interruption(), order, asked: AtomicU32::new(0) };

@@ -7,8 +7,8 @@ our $VERSION = '0.001000';
 my $UNTIL = 'the event loop of Mojolicious does not run under PSGI, so timers, promises and render_later come to nothing: '
     . 'respond before the action returns, or run the app by hypnotoad or prefork';
 
-# The error in the body of a response of Mojo::Server::PSGI, or undef. `empty`: it has returned empty lines again and again, as
-# if its content arrived later.
+# Returns the error in a response body of Mojo::Server::PSGI, or undef. `empty` is true if the body has returned empty lines
+# again and again, as it does when its content arrives later.
 sub complaint {
     my ($arguments) = @_;
     my ($body, $empty) = @{$arguments};

@@ -54,7 +54,7 @@ sub _code {
     return $hook;
 }
 
-# plackup passes the same listeners several times: as host and port, as socket, and as listen. The list is complete.
+# plackup passes the same listeners several times: as host and port, as socket, and as listen. Only `listen` has all of them.
 sub _take_listeners {
     my ($self, $options) = @_;
     my ($host, $port, $socket, $listen) = delete @{$options}{qw(host port socket listen)};
@@ -75,7 +75,7 @@ sub _take_listeners {
 }
 
 # Sets one setting by any of its names. An unknown name gets a warning, because other servers have options that Oribi does not
-# need. An invalid value is an error, and so is an option that would protect something and that Oribi does not have.
+# need. An invalid value is an error. So is an option of another server that protects something, if Oribi does not have it.
 sub set {
     my ($self, $name, $value) = @_;
     # plackup turns --enable-x and --disable-x into booleans; the oribi command says on and off.

@@ -9,7 +9,7 @@ use overload
     bool     => sub { 1 },
     fallback => 1;
 
-# Called by the server where the app is.
+# Called by the server at the position where the app is interrupted.
 sub new {
     my ($seconds) = @_;
     my ($file, $line) = (caller)[1, 2];
@@ -25,8 +25,8 @@ sub message {
     return "oribi: the request took longer than $self->{seconds} s at $self->{file} line $self->{line}.\n";
 }
 
-# The position of the app, with its calls; without the arguments of the calls, which may be secrets. The calls outside of the
-# app begin where the server is called.
+# Returns the position of the app, followed by the calls that led there, without their arguments, which may be secrets. Leaves
+# out the calls by which the program reached the server; the last two arguments name the line from which it called the server.
 sub backtrace {
     my (undef, $outer_file, $outer_line) = @_;
     my @calls;

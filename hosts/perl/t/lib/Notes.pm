@@ -25,7 +25,7 @@ sub note_down {
 
 sub noted { open my $handle, '<', $path or return q{}; local $/; return scalar readline($handle) // q{} }
 
-# The same, when it has arrived: what follows an answer may be noted a moment later.
+# Returns the notes once they match a pattern: actions after an answer may be noted a moment later than the answer arrives.
 sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
 
 sub times_noted { my ($pattern) = @_; my $text = noted(); return scalar(() = $text =~ /$pattern/mg) }

@@ -1,21 +1,21 @@
 package OverHTTP2;
 
-# Tests with ORIBI_TEST_HTTP2=on: a proxy forwards their requests, and tests whose subject is HTTP/1 itself are left
-# out.
+# The effect of ORIBI_TEST_HTTP2=on: a proxy forwards the requests of the tests by HTTP/2. Tests whose subject is HTTP/1 itself
+# are left out.
 
 use strict;
 use warnings;
 use FindBin    ();
 use Test::More ();
 
-# Subtests by their scripts, and why they are not for HTTP/2.
+# The reasons why subtests are left out with HTTP/2, by script and by pattern of the subtest's name.
 my %ABOUT_HTTP1 = (
     '02-environment.t' => { 'HTTP/1.0' => 'the version is that of the connection' },
     '07-extensions.t'  => { '.*: io' => 'a connection of HTTP/2 belongs to other requests, too: tests/apps/http2.t' },
     '08-processes.t'   => { 'titles' => 'a head comes in two parts' },
 );
 
-# The same of Plack's own tests for servers.
+# The reasons why Plack's own tests for servers are left out, by the names of the tests.
 my %OF_PLACK = (
     'SERVER_PROTOCOL is required' => 'it must begin with HTTP/1',
     'REQUEST_URI is set'          => 'the proxy decodes %73, which is a letter: tests/apps/http2.t',

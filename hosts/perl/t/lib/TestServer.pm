@@ -1,8 +1,8 @@
 package TestServer;
 
-# Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it. With ORIBI_TEST_TLS=on this goes
-# through TLS, by IO::Socket::SSL. With ORIBI_TEST_HTTP2=on tests speak HTTP/1 with a proxy, nghttpx, and this speaks HTTP/2
-# with the server, over TLS or not; tests of HTTP/1 itself are then left out (OverHTTP2).
+# Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it. With ORIBI_TEST_TLS=on,
+# requests go over TLS, by IO::Socket::SSL. With ORIBI_TEST_HTTP2=on, tests speak HTTP/1 with a proxy, nghttpx, which speaks
+# HTTP/2 with the server, with or without TLS; tests of HTTP/1 itself are then left out (OverHTTP2).
 
 use strict;
 use warnings;
@@ -97,7 +97,7 @@ sub _front {
     die "fork: $!" if !defined $pid;
     if (!$pid) {
         open STDERR, '>>', "$self->{directory}/front.log" or POSIX::_exit(99);
-        # It ends when the test does, however that ends.
+        # The proxy ends when the test ends, however the test ends.
         exec 'setpriv', '--pdeathsig', 'KILL', @command or POSIX::_exit(98);
     }
     $self->{front_pid} = $pid;
@@ -228,7 +228,7 @@ sub send {
 sub finish_sending {
     my ($self) = @_;
     my $socket = $self->{socket};
-    # Over TLS the end has a word of its own, without which a client counts as broken.
+    # Over TLS, close_notify must come before the end of the connection; without it a client counts as broken.
     Net::SSLeay::shutdown($socket->_get_ssl_object) if $socket->isa('IO::Socket::SSL');
     return shutdown $socket, Socket::SHUT_WR();
 }

@@ -1,8 +1,9 @@
-# Apps that free, change, tie, raise, fork and exit wherever the server calls them, or reads what they returned. Each is reached
-# by its name: GET /NAME. `/probe` shows the environment of a request, in which no earlier request may have left a trace.
+# Apps that free, change and tie values, die, fork and exit wherever the server calls them, or where it reads the values that
+# they have returned. GET /NAME calls the app of that name. `/probe` shows the environment of a request, in which no earlier
+# request may have left a trace.
 #
-# `do` of this file gives the app. Under the address sanitizer or valgrind, request the names in @Odd::EXPECTED, each with the
-# status (0 if the connection ends without an answer) and the body of the response, and /probe after each.
+# `do` of this file returns the app. Under the address sanitizer or valgrind, request each name in @Odd::EXPECTED, compare the
+# answer with the status (0 if the connection ends without an answer) and the body there, and request /probe after each.
 
 package Odd;
 use strict;

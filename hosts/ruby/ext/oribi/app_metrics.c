@@ -72,8 +72,8 @@ bool app_metrics_counted;
 size_t app_metrics_collections;
 static uint64_t collecting;
 
-/* In nanoseconds. The time belongs to the process, so that of a worker includes the time of the process that has loaded its
- * app. */
+/* Returns the time that Ruby has spent on garbage collection, in nanoseconds. A worker inherits the time of the process that
+ * has loaded its app, so only differences count. */
 static VALUE total_time(VALUE unused) {
     return ULL2NUM(NUM2ULL(rb_funcallv(rb_mGC, rb_intern("total_time"), 0, NULL)));
 }

@@ -67,8 +67,8 @@ static bool is_taken(Call *call) {
 
 /* ---- Files -------------------------------------------------------------------------------------------------------------- */
 
-/* Sends the file named by to_path. False if the file is not regular or cannot be read, or if its size is 0, like that of
- * files in /proc. */
+/* Sends the file that to_path has named. Returns false if the file is not regular or cannot be read, or if its size is 0, like
+ * that of files in /proc. */
 static bool send_file(Call *call, VALUE path) {
     Head *head = &call->head;
     struct stat facts;
@@ -87,8 +87,8 @@ static bool send_file(Call *call, VALUE path) {
         return false;
     }
     size = (uint64_t)facts.st_size;
-    /* The app has determined the size before: bytes that were appended since are not sent, and missing bytes are not
-     * promised.
+    /* The app has determined Content-Length earlier. If the file has grown since, only that many bytes are sent. If the file
+     * has become shorter, the app's Content-Length is replaced by the size of the file.
      */
     if (head_find_length(head) && head->length <= size)
         size = head->length;
@@ -131,13 +131,13 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         rb_raise(rb_eIOError, "the response is over: the body kept the block that takes its pieces");
     if (RB_UNLIKELY(!RB_TYPE_P(piece, T_STRING)))
         piece = rb_obj_as_string(piece);
-    /* The server itself sends the content of each chunk, and may wait for the client in between. Other threads run then, and
-     * must not change the rest of the piece. */
+    /* The server takes the content out of the chunks and sends it, and may wait for the client in between. Other threads run
+     * then, so the piece must be a string that they cannot change. */
     if (RB_UNLIKELY(call->head.chunked))
         piece = rb_str_new_frozen(piece);
     data = RSTRING_PTR(piece);
     size = (size_t)RSTRING_LEN(piece);
-    /* The response begins with the first byte: a body that fails before is answered with a 500. */
+    /* The head is sent with the first byte of content, so if the body fails before, the client gets a 500. */
     if (size == 0)
         return Qnil;
     if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !is_taken(call)) {
@@ -177,7 +177,8 @@ void body_send_none(Call *call) {
         finish(call);
 }
 
-/* The block's object: a pointer to the Call until `each` is over. The app may keep the block and call it at any time. */
+/* The data of the block that `each` gets: a pointer to the Call, which is removed when `each` is over, because the app may keep
+ * the block and call it at any time. */
 static const rb_data_type_t pieces_type = {.wrap_struct_name = "oribi pieces"};
 
 static VALUE take_pieces(VALUE holder) {
@@ -207,8 +208,8 @@ static void send_pieces(Call *call) {
         finish(call);
 }
 
-/* Returns the Array inside of Rack::BodyProxies, which middleware wraps around most bodies to learn of close; or nil. Rack
- * 2's proxies have no to_ary. */
+/* Returns the Array inside of Rack::BodyProxy objects, or nil. Middleware wraps most bodies in such objects, to be told when
+ * the body is closed. Those of Rack 2 have no to_ary. */
 static VALUE array_in_proxies(VALUE body) {
     while (RB_TYPE_P(body, T_OBJECT) && RBASIC_CLASS(body) == rb_obj_class(body)
            && strcmp(rb_obj_classname(body), "Rack::BodyProxy") == 0)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Builds the extension for the Ruby that runs this, outside of the sources, and puts it where lib/oribi.rb finds it:
-# lib/oribi/MAJOR.MINOR/oribi.so, as in a gem that is compiled for several Rubies.
+# Builds the extension for the Ruby that runs this file, outside of the sources, and puts it where lib/oribi.rb finds it:
+# lib/oribi/MAJOR.MINOR/oribi.so, as in a gem that is compiled for several versions of Ruby.
 
 require "fileutils"
 require "rbconfig"

@@ -42,7 +42,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     /* The app has hijacked the socket: the server closes its own descriptor. */
     if (RB_UNLIKELY(call.state == CALL_TAKEN))
         oribi_abandon(lane, exchange);
-    /* An app that has hijacked the socket, or streams on, may still read. */
+    /* An app that has hijacked the socket, or continues to stream, may still read the content. */
     if (call.input)
         input_detach(call.input, call.state != CALL_TAKEN && call.state != CALL_KEPT);
     if (RB_UNLIKELY(call.data != Qfalse))

@@ -1,14 +1,14 @@
-/* deadline.c - requests that take too long: they are interrupted from outside, and the app can change their deadlines.
+/* deadline.c - requests that take too long: logs their backtraces, interrupts them, and lets the app change its deadline.
  *
- * The server reports in a signal handler that the request of a thread has reached a deadline. Ruby must not be called there.
- * So the handler notes the order in the thread's context, and sends the main thread a signal for which Ruby has a trap. Ruby
- * runs the trap on its main thread, even while that thread waits. A Ruby thread may examine and interrupt others, and the
- * trap does so: it takes the backtrace of the thread that answers, and interrupts that thread by Thread#raise. So a sleep, a
- * read, a regular expression and a wait in C that Ruby can end are interrupted, and Thread.handle_interrupt is respected. C
- * code that keeps Ruby's lock, or that waits without a way to end the wait, is not interrupted: that takes --request-kill.
+ * The server reports in a signal handler that the request of a thread has reached a deadline. Ruby must not be called there. So
+ * the handler notes the order in the thread's context, and sends the main thread a signal for which Ruby has a trap. Ruby runs
+ * the trap on its main thread, even while that thread waits. Ruby code may examine and interrupt any Ruby thread: the trap logs
+ * the backtrace of the thread that answers, and interrupts that thread by Thread#raise. So a sleep, a read, a regular
+ * expression, and a wait in C that Ruby can end are interrupted, and Thread.handle_interrupt is respected. C code that keeps
+ * Ruby's lock, or that waits without a way to end the wait, is not interrupted: that is left to --request-kill.
  *
- * An exception that a thread has not received when its request ends must not hit its next request. deadline_forget() makes the
- * thread receive it, with the lock held, before the server can hand out another request.
+ * If a request ends before its thread has received the exception, the exception must not hit the next request of the thread. So
+ * deadline_forget() makes the thread receive it, with the lock held, before the server can hand out another request.
  */
 #include "ruby_host.h"
 #include <errno.h>
@@ -57,7 +57,7 @@ static VALUE report(VALUE argument) {
     VALUE text = rb_sprintf("the app has run for %g s %s", seconds, report->what);
     VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
     if (RB_TYPE_P(lines, T_ARRAY)) {
-        /* The backtrace of the calling thread begins with the trap and the method that has made it. */
+        /* The backtrace of the calling thread begins with the trap and the method `backtrace`. */
         for (long i = report->context == context_own() ? TRAP_FRAMES + 1 : 0; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
@@ -89,7 +89,8 @@ static bool has_order(const Context *context) {
            || atomic_load_explicit(&context->interruption.given, memory_order_relaxed);
 }
 
-/* The context of the calling thread comes last, because its order may raise. */
+/* Returns a context that has an order; NULL if there is none. The context of the calling thread comes last, because its order
+ * may raise. */
 static Context *next_with_order(void) {
     Context *const own = context_own();
     for (Context *context = context_first(); context; context = context->next)
@@ -110,9 +111,9 @@ static VALUE handle_all_orders(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return Qnil;
 }
 
-/* Exceptions that other threads have sent to the main thread wait until all orders are handled: Ruby checks for them whenever
- * a method ends, and one that is raised in the middle of a backtrace would be lost to the app. They are raised when
- * handle_interrupt ends. */
+/* Defers exceptions that other threads have sent to the main thread until all orders are handled. Otherwise Ruby would raise
+ * them whenever a method ends; if that happened while a backtrace is made, the app would never get the exception. Ruby raises
+ * them when handle_interrupt ends. */
 static VALUE on_message(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, handle_all_orders, Qnil);
 }

@@ -46,8 +46,8 @@ void deferred_note(Call *call) {
     count_request();
 }
 
-/* Overwrites the stack below the caller's frame. The collector treats everything on the stack as a reference, and values of
- * finished calls remain visible in the gaps between later frames. */
+/* Overwrites the stack below the caller's frame. The garbage collector treats every value on the stack as a reference, and
+ * values of finished calls remain in the gaps between the frames of later calls. */
 static __attribute__((noinline)) void wipe_stack(void) {
     volatile char left[64 << 10];
     for (size_t i = 0; i < sizeof left; i += sizeof(VALUE))
@@ -170,14 +170,15 @@ void deferred_look_for(Context *context, uint64_t stream, VALUE record) {
     RB_OBJ_WRITE(context->self, &context->stream_record, record);
 }
 
-/* Collecting only young objects takes a fraction of the time of a full collection. */
+/* Collects garbage: if `whole` is false, only young objects, which takes a fraction of the time of a full collection. */
 static VALUE collect_for_stream(VALUE whole) {
     VALUE options = rb_hash_new();
     rb_hash_aset(options, ID2SYM(rb_intern("full_mark")), whole);
     return rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &options, RB_PASS_KEYWORDS);
 }
 
-/* Checks whether anything still refers to a stream that its body has left open. If not, the response is complete now. */
+/* Checks whether anything still refers to a stream that its body has left open. If nothing does, a collection has freed the
+ * stream and so completed the response: then runs the deferred work of the response. */
 static void look_for_stream(Context *context) {
     const uint64_t stream = context->stream;
     VALUE record = context->stream_record;
@@ -199,7 +200,7 @@ uint32_t deferred_run(void *pointer) {
         look_for_stream(context);
     while (RARRAY_LEN(context->deferred) > 0)
         deferred_run_record(context, rb_ary_shift(context->deferred));
-    /* While requests wait, this is postponed until a request is answered after which none waits. */
+    /* While requests wait, work between requests is postponed until the end of a request after which no other waits. */
     if (between.due && nobody_waits(context))
         work_between(context);
     between.due = false;

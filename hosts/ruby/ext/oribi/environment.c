@@ -1,14 +1,14 @@
 /* environment.c - the Rack environment of a request: a copy of a template with the request's own values.
  *
- * A client sends the same fields with each of its requests, and most clients send the same ones as others. So there is a
- * template for each known list of variables (a shape): an environment without values. For a request the template is copied,
- * and the values are written directly into the copy's hash table, without looking up their keys.
+ * A client sends the same fields with each of its requests, and most clients send the same fields as other clients. So there is
+ * a template for each known list of variables (a shape): an environment without values. For a request the template is copied,
+ * and the values are written directly into the hash table of the copy, without looking up their keys.
  */
 #include "ruby_host.h"
 #include "table_layout.h"
 
-/* The strings of the server's keys, by number. All keys are interned, so they are the same objects as the literals in the
- * source of an app and its middleware. */
+/* The strings of the server's interned keys, by key. Ruby interns them, too, so they are the same objects as equal literals in
+ * the source of an app and of its middleware. */
 static VALUE *server_keys;
 static uint32_t server_key_count;
 
@@ -142,7 +142,8 @@ enum {
     OWN_KEYS
 };
 
-/* The values of a request. They are made before the environment, which is then filled in one step. */
+/* The values of a request. They are made before the environment, so that a copy of a template can be filled without an
+ * allocation in between. */
 typedef struct {
     VALUE of_variables[ENVIRONMENT_VARIABLES];
     VALUE own[OWN_KEYS]; /* Qundef without the variable */
@@ -256,14 +257,15 @@ static bool is_as_expected(VALUE template, size_t variables, VALUE names, const 
     return true;
 }
 
-/* Puts the request's own keys into a template without values, because a template lives on and must not keep a request alive. */
+/* Puts the keys of the entries that are not variables into a template, with nil as their values: a template lives on and must
+ * not keep a request alive. */
 static void set_own_keys(VALUE template, const VALUE *own) {
     for (int i = 0; i < OWN_KEYS; i++)
         if (own[i] != Qundef)
             rb_hash_aset(template, *own_key(i), Qnil);
 }
 
-/* Makes a shape of a request. False if the request does not allow it. */
+/* Makes a shape of a request. Returns false if the environment cannot be filled by a template. */
 static bool shape_make(Context *context, Shape *shape, const Call *call, const Values *values) {
     const oribi_request *request = call->request;
     VALUE template = rb_hash_new(), names = rb_ary_new();
@@ -303,7 +305,7 @@ static bool shape_fits(const Shape *shape, const Call *call, const Values *value
     return true;
 }
 
-/* The shape of a request, or NULL. */
+/* Returns the shape of a request. Makes a new one if it pays; NULL if the environment must be laid out key by key. */
 static const Shape *shape_of(Call *call, const Values *values) {
     Context *context = call->context;
     Shape *shape = &context->shapes[context->last_shape];
@@ -317,7 +319,8 @@ static const Shape *shape_of(Call *call, const Values *values) {
     }
     if (call->request->variable_count > ENVIRONMENT_VARIABLES || !tables_are_known)
         return NULL;
-    /* A new shape costs as much as several environments: without room, only one request in so many may replace a shape. */
+    /* A new shape costs as much as several environments. When all places are in use, only one in SHAPES requests without a
+     * shape may replace one. */
     if (context->shapes[context->next_shape].count > 0 && ++context->misses % SHAPES != 0)
         return NULL;
     shape = &context->shapes[context->next_shape];
@@ -331,8 +334,8 @@ static const Shape *shape_of(Call *call, const Values *values) {
 static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     VALUE environment = rb_hash_dup(shape->template);
     struct st_table_entry *entry = entries_of(environment);
-    /* The collector may be marking and have seen the copy already. One call makes it not rely on write barriers for the copy,
-     * which is cheaper than a barrier for each value. */
+    /* The collector may be in the middle of marking, and may have marked the copy already. This one call makes it scan the copy
+     * again, and is cheaper than a write barrier for each value. */
     RB_OBJ_WB_UNPROTECT(environment);
     for (size_t i = 0; i < shape->count; i++)
         (entry++)->record = values->of_variables[i];
@@ -342,7 +345,7 @@ static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     return environment;
 }
 
-/* The path of the target, which the web server has divided. */
+/* Returns the whole path of the target, which the web server has divided into SCRIPT_NAME and PATH_INFO. */
 static VALUE path_of_target(const Call *call) {
     const oribi_bytes *target = &call->request->variables[ORIBI_REQUEST_URI].value;
     const char *query = target->size > 0 ? memchr(target->data, '?', target->size) : NULL;
@@ -350,7 +353,8 @@ static VALUE path_of_target(const Call *call) {
     return text(&path);
 }
 
-/* The socket is a web server's: the app gets neither it nor early hints. */
+/* Adapts the environment of a request that came through a web server. The socket belongs to the web server, so the app gets
+ * neither rack.hijack nor early hints. */
 static void adapt_to_gateway(Call *call) {
     VALUE environment = call->environment;
     rb_hash_aset(environment, key_request_path, path_of_target(call));
@@ -380,7 +384,7 @@ static void add_trailers(Call *call) {
     rb_hash_aset(call->environment, key_trailers, trailers);
 }
 
-/* The connection also carries other requests: its socket cannot be hijacked. */
+/* Adapts the environment of a request whose connection also carries other requests, so that its socket cannot be hijacked. */
 static void adapt_to_shared_connection(VALUE environment) {
     rb_hash_aset(environment, key_is_hijack, Qfalse);
     rb_hash_delete(environment, key_hijack);

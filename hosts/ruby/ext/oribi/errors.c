@@ -1,7 +1,7 @@
-/* errors.c - rack.errors of a request that came through a web server: writes go to that server's error log.
+/* errors.c - rack.errors of a request that came through a web server: writes go to the error log of that web server.
  *
- * Each write is passed on separately. Writes that cannot be passed on go to $stderr, like rack.errors of other requests:
- * writes after the request has been answered, and writes from a forked process.
+ * Each write is passed on separately. Writes after the request has been answered and writes from a forked process cannot be
+ * passed on: they go to $stderr, like rack.errors of other requests.
  */
 #include "ruby_host.h"
 
@@ -78,7 +78,7 @@ static VALUE errors_is_terminal(VALUE self) {
     return Qfalse;
 }
 
-/* Loggers may call it; Rack forbids it. */
+/* Does nothing: Rack forbids apps to call this method, but loggers may. */
 static VALUE errors_close(VALUE self) {
     return Qnil;
 }

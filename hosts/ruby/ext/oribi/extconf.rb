@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Writes the Makefile of the extension. ORIBI_INCLUDE_DIR and ORIBI_LIB_DIR name the directories of oribi.h and liboribi.a; by
-# default they are looked for in the checkout that contains this file.
+# default both files are looked for in the checkout that contains this file.
 
 require "mkmf"
 
@@ -29,8 +29,9 @@ have_func("rb_internal_thread_add_event_hook", "ruby/thread.h")
 have_func("rb_postponed_job_preregister", "ruby/debug.h")
 have_func("rb_profile_thread_frames", "ruby/debug.h")
 
-# Ruby does not publish the layout of its hash table entries. The layout that environment.c expects is tested here. If the test
-# fails, or cannot run because the extension is built for another machine, environments are laid out key by key.
+# Ruby does not publish the layout of its hash table entries, so the layout that environment.c expects is tested here. If the
+# test fails, or cannot run because the extension is built for another machine, environment.c adds the entries of an environment
+# key by key.
 believed = File.read(File.join(__dir__, "table_layout.h"))
 if have_struct_member("struct st_table", "entries_start", "ruby/st.h") && try_run(<<~C)
   #include <ruby.h>

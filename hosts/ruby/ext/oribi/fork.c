@@ -30,8 +30,8 @@ static VALUE describe(VALUE error) {
     return rb_sprintf("Process.fork failed: %" PRIsVALUE, error);
 }
 
-/* Calls Ruby's own method, so that Ruby clears up the other threads in the child, and hooks of libraries (such as Active
- * Record) run. */
+/* Calls Process.fork, so that Ruby removes the other threads in the child, and hooks of libraries (such as Active Record)
+ * run. */
 int fork_by_ruby(void *data) {
     int state = 0;
     VALUE pid;

@@ -1,7 +1,8 @@
 /* head.c - the head of a response: makes the server's fields from the app's headers.
  *
- * The garbage collector may move a string when memory is allocated, and Ruby code may change it. So there are two ways:
- * headers that consist of a few strings are pointed to, and sent before anything else happens; all others are copied.
+ * The garbage collector may move a string whenever memory is allocated, and Ruby code may change the string. So there are two
+ * ways: if the headers consist of a few strings, the fields point to these, and are sent before any allocation or Ruby code;
+ * all other headers are copied.
  */
 #include "ruby_host.h"
 
@@ -23,7 +24,7 @@ void head_prepare(Head *head) {
 
 /* ---- Adding fields ------------------------------------------------------------------------------------------------------ */
 
-/* These return false if the headers must be copied and have not been copied yet. */
+/* The functions of this part return false if the headers must be copied and have not been copied yet. */
 
 static void grow(Head *head) {
     const size_t room = head->field_room * 4;
@@ -198,7 +199,7 @@ bool head_has(const Head *head, const char *name) {
     return false;
 }
 
-/* A number of digits only. False if it is too large; the server reports the error then. */
+/* Reads a number that consists of digits only. Returns false if it is too large; the server reports that error later. */
 static bool read_number(oribi_bytes text, uint64_t *number) {
     *number = 0;
     if (text.size == 0 || text.size > 18)

@@ -108,7 +108,7 @@ static VALUE note_unsent_hints(VALUE argument, VALUE error) {
 /* An app works as well without early hints, so it gets no error if they were not sent. */
 static VALUE send_hints(const Ticket *ticket, VALUE headers) {
     const Hints hints = {ticket, headers};
-    /* A hijacked connection carries another protocol now, or the app's own response. */
+    /* The hijacked connection carries another protocol by now, or a response that the app writes itself. */
     if (ticket->forks != fork_count || !threads_have_lane() || ticket->io != Qfalse)
         return Qnil;
     return rb_rescue2(inform, (VALUE)&hints, note_unsent_hints, (VALUE)&hints, response_error, (VALUE)0);
@@ -174,7 +174,7 @@ static const char *reason(int status) {
     case 200:
         return "OK";
     default:
-        /* It may be empty (RFC 9112, section 4). */
+        /* The reason phrase may be empty (RFC 9112, section 4). */
         return "";
     }
 }
@@ -230,13 +230,13 @@ static void *break_off(void *descriptor) {
     return oribi_break_off(*(int *)descriptor) == 0 ? descriptor : NULL;
 }
 
-/* Resets the connection: the content ends with the connection, so an orderly end would look like that of the content. */
+/* Resets the connection of a socket. An orderly end would mark the end of the content, because the head declares no length. */
 static VALUE reset(VALUE io) {
     int descriptor;
     if (RTEST(rb_funcall(io, rb_intern("closed?"), 0)))
         return Qnil;
     descriptor = NUM2INT(rb_funcall(io, rb_intern("fileno"), 0));
-    /* It may wait for the client to read the bytes that were written. */
+    /* break_off() may wait until the client has read the bytes that were written. */
     while (rb_thread_call_without_gvl(break_off, &descriptor, RUBY_UBF_IO, NULL) == NULL)
         rb_thread_check_ints();
     rb_io_close(io);

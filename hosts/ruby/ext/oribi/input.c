@@ -1,8 +1,9 @@
 /* input.c - rack.input: the content of a request, read from the server's memory or file; and oribi.data of a filter.
  *
- * While the app is called, content in memory belongs to the server. It is copied when the app reads it, or when the call ends
- * and the app may still have the object. Content in a file is read through a descriptor of our own and never copied. When the
- * response is over, a large file is closed: it takes its place on the disk, and a collection may be far away.
+ * While the app is called, content in memory belongs to the server. It is copied when the app reads it. It is also copied when
+ * the call ends and the app may still have the stream. Content in a file is read through a descriptor of this stream and never
+ * copied. When the response is over, the descriptor of a large file is closed: the file occupies space on the disk, and it may
+ * be long until the garbage collector frees the stream.
  */
 #include "ruby_host.h"
 #include <errno.h>
@@ -12,8 +13,9 @@
 /* The number of bytes of a file to search at once for the end of a line. */
 #define WINDOW_BYTES 16384
 
-/* The least size of a file that is reported to Ruby's garbage collector. It starts a collection after 16 to 32 MiB, with some
- * delay: with this value, apps that do not close their input leave up to 160 open files instead of 800. */
+/* The least size that is reported to Ruby's garbage collector for an open file. The collector starts a collection when 16 to 32
+ * MiB have been reported, with some delay. With this value, apps that do not close their input leave up to 160 open files
+ * instead of 800. */
 #define LEAST_WEIGHT (512 << 10)
 
 typedef struct {
@@ -21,7 +23,7 @@ typedef struct {
     VALUE string;       /* the whole content, or Qfalse */
     int file;           /* -1: none */
     bool closed;
-    bool shared; /* the empty one of many requests, which keeps no state */
+    bool shared; /* the stream of all requests without content, which keeps no state */
     uint64_t size;
     uint64_t position;
     char *window; /* bytes of the file from `window_at` on */
@@ -36,7 +38,8 @@ static void input_mark(void *pointer) {
     rb_gc_mark(((Input *)pointer)->string);
 }
 
-/* The size that is reported to the collector: a deleted file occupies its place on the disk as long as it is open. */
+/* Returns the size that is reported to the garbage collector: a deleted file occupies space on the disk as long as it is
+ * open. */
 static ssize_t weight(const Input *input) {
     return input->size > LEAST_WEIGHT ? (ssize_t)input->size : LEAST_WEIGHT;
 }
@@ -132,7 +135,7 @@ static void read_file(const Input *input, char *to, size_t size, uint64_t from) 
     }
 }
 
-/* The content in memory, the server's or the string's. */
+/* Returns the content in memory: that of the server, or that of the string. */
 static const char *bytes_of(const Input *input) {
     return input->string ? RSTRING_PTR(input->string) : input->memory;
 }
@@ -146,8 +149,8 @@ static void take(Input *input, char *to, size_t size) {
     input->position += size;
 }
 
-/* Converting arguments may run the app's methods, which may read from the stream or close it. So arguments are converted first,
- * and the stream is checked afterwards. */
+/* Converts the argument `buffer` to a String. Converting arguments may run methods of the app, which may read from the stream
+ * or close it. So all arguments are converted first, and the state of the stream is checked afterwards. */
 static VALUE buffer_of(VALUE buffer) {
     if (!NIL_P(buffer))
         StringValue(buffer);

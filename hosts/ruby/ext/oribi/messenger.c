@@ -4,7 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel's number of Ruby's main thread in the process `main_process`; written before the server can interrupt anything. */
+/* The kernel's thread ID of Ruby's main thread, and the process that it belongs to. Written before the server can interrupt
+ * anything. */
 static volatile pid_t main_thread, main_process;
 
 int messenger_signal(void) {
@@ -17,7 +18,7 @@ void messenger_begin(void) {
 }
 
 void messenger_call_main(void) {
-    /* A process that the app has forked has neither this thread nor this request. */
+    /* A process that the app has forked has inherited these values, but has no such thread and answers no request. */
     if (main_process == getpid())
         syscall(SYS_tgkill, main_process, main_thread, messenger_signal());
 }

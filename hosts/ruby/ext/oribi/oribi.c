@@ -52,8 +52,9 @@ static void read_out_of_band(VALUE options) {
         server.collect_from = NUM2UINT(option(options, "at_random_from", Qnil));
 }
 
-/* Makes the objects of the loaded app old, which takes three collections. Then workers' minor collections skip them, and their
- * memory stays shared with the workers. (Process.warmup of Ruby 3.3 also moves objects, which not every extension supports.) */
+/* Makes the objects of the loaded app old: they become old by surviving several garbage collections. Then the minor collections
+ * of workers skip these objects, and their memory stays shared with the workers. (Process.warmup of Ruby 3.3 also moves
+ * objects, which not every extension supports.) */
 static void age_what_is_loaded(void) {
     enum { SURVIVALS_UNTIL_OLD = 3 };
     for (int i = 0; i <= SURVIVALS_UNTIL_OLD; i++)

@@ -40,7 +40,7 @@ static void flush_output(void) {
 
 void process_before_fork(void *data, uint32_t worker) {
     run_hooks("before_fork", worker);
-    /* Otherwise the child would also write buffered output. */
+    /* Flushes buffered output before the fork; otherwise the child would write it again. */
     flush_output();
 }
 
@@ -75,8 +75,8 @@ void process_set_title(void *data, const char *title, size_t size) {
         failure_log("the title of the process cannot be set", Qnil, NULL);
         return;
     }
-    /* A signal, such as the TERM that ends a reload, has arrived at this moment. It is meant for the next action, so it is
-     * sent again. */
+    /* A signal, such as the TERM that ends a reload, has arrived at this moment, and Ruby has raised it here as an exception.
+     * The signal is not meant for this function, so it is sent again. */
     rb_set_errinfo(Qnil);
     VALUE number = rb_protect(signal_number, error, &state);
     if (state)
@@ -90,8 +90,8 @@ void process_worker_stopping(void *data, uint32_t worker) {
     app_metrics_report_collections();
 }
 
-/* Ends the process as a Ruby program ends: runs at_exit handlers, including those set while the app was loaded, then
- * finalizers, and flushes buffers. An exit status that the handlers set is ignored. */
+/* Ends the process as a Ruby program ends: runs at_exit handlers, including those that were set while the app was loaded, then
+ * finalizers, and flushes buffers. The exit status that the handlers set is ignored. */
 void process_end(void *data, int status) {
     if (getpid() != worker_process)
         stray_end(status);

@@ -1,5 +1,5 @@
-/* response.c - reads the app's response and passes it to the server. An error in it is raised as a ResponseError that
- * describes the value that was found instead. */
+/* response.c - reads the app's response and passes it to the server. An invalid response raises a ResponseError whose message
+ * describes the value that was found instead of a valid one. */
 #include "ruby_host.h"
 
 static uint16_t read_status(VALUE status) {

@@ -7,14 +7,14 @@
  * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c,
  * stray.c and signals.c) handles the life of the processes. shared.c has the data that all of them use.
  *
- * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
+ * The C files form no cycle: no two files use each other, not even by way of others. `cargo xtask architecture` checks this.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so
  * every function that the server calls runs Ruby code only below rb_protect. Functions of this header may raise unless stated
  * otherwise.
  *
- * Several Ruby threads of a process may be in here at once, interleaved wherever Ruby code runs. So the data of a request is
- * on the stack of the thread that answers it, where the garbage collector sees it.
+ * Several Ruby threads of a process may execute these files at once, interleaved wherever Ruby code runs. So the data of a
+ * request is on the stack of the thread that answers the request, where the garbage collector sees it.
  */
 #ifndef ORIBI_RUBY_HOST_H
 #define ORIBI_RUBY_HOST_H
@@ -33,7 +33,7 @@
 
 /* ---- shared.c -------------------------------------------------------------------------------------------------------- */
 
-/* Makes all this; once in a process, before the other files define their classes. */
+/* Makes everything in this part; once in a process, before the other files define their classes. */
 void shared_define(void);
 
 /* Names of methods. */
@@ -45,9 +45,9 @@ extern Names names;
 extern VALUE oribi_module;
 /* The error for an invalid response of the app: only its message is logged. */
 extern VALUE response_error;
-/* The exception for a request that has taken too long. Not a StandardError: a `rescue` without a class, which an app may have
- * around any call of a library, must not take it for a failure of that call and try again; Net::HTTP does so with a
- * Timeout::Error. `ensure` runs as usual, and `rescue Exception` of frameworks shows their page. */
+/* The exception for a request that has taken too long. It is no StandardError: an app may have a `rescue` without a class
+ * around any call of a library, which must not take the exception for a failure of that call and try again; Net::HTTP does so
+ * with a Timeout::Error. `ensure` runs as usual, and frameworks that `rescue Exception` show their error page. */
 extern VALUE request_timeout;
 
 static inline bool is_request_timeout(VALUE error) {
@@ -77,13 +77,13 @@ static inline bool rack_is(int major, int minor) {
 
 /* ---- signals.c ------------------------------------------------------------------------------------------------------ */
 
-/* Removes Ruby's handlers for the server's signals, and restores them. */
+/* Remove Ruby's handlers for the signals that the server handles, and restore them. */
 void signals_yield_to_server(void);
 void signals_restore(void);
 /* Call this in a worker after the server has set its handlers. */
 void signals_know_servers(void);
-/* In a child that an app has forked: restores Ruby's handlers for the signals that the server handles in the worker. May be
- * called between fork and exec. */
+/* In a child process that an app has forked: restores Ruby's handlers for the signals that the server handles in the worker.
+ * May be called between fork and exec. */
 void signals_leave_server(void);
 
 /* ---- fork.c --------------------------------------------------------------------------------------------------------- */
@@ -91,8 +91,8 @@ void signals_leave_server(void);
 /* For the table of functions: oribi_host.fork. */
 int fork_by_ruby(void *data);
 
-/* The number of forks between fork_watch() and this process. If an app returns with another number than it was called with,
- * it has forked and returned in the child, which must not act as the worker. */
+/* fork_count is the number of forks between fork_watch() and this process. If the number has changed when the app returns, the
+ * app has forked, and this is the child: it must not act as the worker. */
 void fork_watch(void);
 extern unsigned fork_count;
 
@@ -100,12 +100,13 @@ extern unsigned fork_count;
 
 /* Marks this process as the server's own, which serves or forks workers. */
 void stray_watch(void);
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+/* Ends a process that the app has forked and in which the app's code has returned to the server. Such a process must not touch
+ * the connections of its parent. */
 void stray_end(int status) __attribute__((noreturn));
 /* Whether the app has forked this process. */
 bool is_stray(void);
-/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
- * its at_exit handlers. */
+/* Ends such a process as Ruby ends a program whose code has ended with this state of rb_protect: with Ruby's message, exit
+ * status and at_exit handlers. */
 void stray_end_as_program(int state) __attribute__((noreturn));
 /* Flushes standard output and standard error. For rb_protect; ignores its argument. */
 VALUE stray_flush(VALUE unused);
@@ -118,28 +119,28 @@ extern const oribi_lock threads_lock;
 /* Whether the lane of this process can still be used: an object that refers to an exchange may outlive the lane. */
 bool threads_have_lane(void);
 
-/* Like oribi_write(), but blocks until the client has room, even if the thread is interrupted. Handles interrupts meanwhile, so
- * a jump may leave it. */
+/* Like oribi_write(), but continues to wait for room at the client after the thread was interrupted. Handles interrupts during
+ * the wait, so a jump may leave this function. */
 oribi_result threads_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
 void threads_note_killed(void);
 
-/* Handles Ruby's pending work for the calling thread, where no request is being answered. False if the thread was killed,
- * and ends after its turn. */
+/* Handles Ruby's pending interrupts of the calling thread, at a place where no request is being answered. Returns false if the
+ * thread was killed; it then ends after its turn. */
 bool threads_take_interrupts(void);
 
 /* ---- context.c ------------------------------------------------------------------------------------------------------- */
 
 /* Requests with more variables are laid out key by key. */
 #define ENVIRONMENT_VARIABLES 48
-/* The most lists of variables that are remembered: browsers send different fields, and their first requests differ from later
- * ones. */
+/* The most lists of variables that are remembered. Browsers send different fields, and the first request of a browser has other
+ * fields than its later ones. */
 #define SHAPES 16
 
 /* A list of variables of requests, and the template for it. */
 typedef struct {
-    size_t count; /* of variables; 0 without a shape */
+    size_t count; /* the number of variables; 0 if there is no shape here */
     bool has_input;
     VALUE template; /* a Hash with the variables in front, followed by the request's other entries */
     VALUE names;    /* an Array of the variables' names */
@@ -157,17 +158,17 @@ struct Call;
 /* The data of a thread that answers: the templates for environments, and deferred work. */
 typedef struct Context {
     VALUE self; /* the Ruby object that marks the values in here */
-    VALUE thread;            /* the Ruby thread that uses it */
-    uint32_t kernel_thread;  /* the kernel's number of that thread */
-    struct Context *next;    /* of another thread */
-    const struct Call *call; /* while a request is being answered */
+    VALUE thread;            /* the Ruby thread that uses this context */
+    uint32_t kernel_thread;  /* the kernel's thread ID of that thread */
+    struct Context *next;    /* the context of another thread, or NULL */
+    const struct Call *call; /* the request that is being answered, or NULL */
     Order warning, interruption;
     bool interrupted; /* an exception was raised in the thread because of this request */
     VALUE server_name, server_port, remote_address; /* of the last request */
     unsigned last_shape, next_shape, misses;
     Shape shapes[SHAPES];
     /* A stream that its body has left open, to be checked: see stream.c. */
-    uint64_t stream; /* its number, or 0 */
+    uint64_t stream; /* the number of the stream, or 0 */
     VALUE stream_record;
     VALUE deferred; /* work to be done once the responses have left: an Array, see deferred.c */
     oribi_lane *lane; /* of the last request */
@@ -196,7 +197,7 @@ typedef struct {
     bool has_length;
     bool chunked;       /* the app's body consists of chunks; the server takes their content out */
     uint64_t length;    /* the app's Content-Length, if has_length */
-    size_t length_at;   /* its place among the fields */
+    size_t length_at;   /* the index of the app's Content-Length in `fields` */
     bool copies;        /* the fields point to copies; else into the app's strings, until something is allocated */
     size_t field_count;
     size_t field_room;
@@ -228,7 +229,7 @@ typedef struct Call {
     bool bodiless;     /* the method of the request is HEAD */
     VALUE environment;
     VALUE input;       /* an Oribi::Input over this request's content, or Qfalse */
-    VALUE data;        /* the same over the data for a filter */
+    VALUE data;        /* an Oribi::Input over the data for a filter, or Qfalse */
     VALUE ticket;      /* the Oribi::Exchange of this request */
     VALUE finished;    /* the Array in rack.response_finished, or Qfalse */
     VALUE after_reply; /* the Array in rack.after_reply */
@@ -237,8 +238,8 @@ typedef struct Call {
     Head head;
 } Call;
 
-/* Returns the lane at which to answer the call. The app's code may fork anywhere and also return in the child; the child ends
- * here. */
+/* Returns the lane at which to answer the call. The app's code may fork anywhere and also return in the child process: then
+ * ends the child. */
 static inline oribi_lane *call_lane(const Call *call) {
     if (RB_UNLIKELY(call->context->forks != fork_count))
         stray_end(0);
@@ -251,7 +252,7 @@ uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, c
 
 /* Makes the key strings of all environments; once in a process. */
 void environment_define(void);
-/* Lays out the request of a call; sets those VALUEs of the call that belong to the environment. */
+/* Makes the environment of a call's request, and sets those VALUEs of the call that belong to the environment. */
 void environment_fill(Call *call);
 
 /* ---- input.c --------------------------------------------------------------------------------------------------------- */
@@ -261,8 +262,8 @@ void input_define(void);
 VALUE input_new(const oribi_content *content);
 /* The stream shared by requests without content. */
 VALUE input_empty(void);
-/* Copies the unread content of a request, which the server is about to free. `over`: the response is over, and a large file
- * is closed. Never raises. */
+/* Makes a stream independent of the server, which is about to free the content: copies unread content in memory. With `over`,
+ * the response is over, and the descriptor of a large file is closed. Never raises. */
 void input_detach(VALUE input, bool over);
 
 /* ---- errors.c -------------------------------------------------------------------------------------------------------- */
@@ -273,7 +274,8 @@ VALUE errors_new(const Call *call);
 
 /* ---- hijack.c -------------------------------------------------------------------------------------------------------- */
 
-/* The object in rack.hijack and rack.early_hints: the right to act for an exchange, wherever the app calls it. */
+/* The object in rack.hijack and rack.early_hints, by which the app hijacks the socket or sends early hints; the app may call it
+ * anywhere. */
 typedef struct {
     VALUE context; /* Context.self */
     VALUE environment;
@@ -301,13 +303,15 @@ VALUE describe_value(VALUE value);
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
 
 void head_prepare(Head *head);
-/* Reads a Hash of a few strings, without calling Ruby code and without allocating. False if it is not such a Hash; copy it. */
+/* Reads headers that are a Hash of a few strings, without calling Ruby code and without allocating. Returns false for any other
+ * headers; then call head_copy(). */
 bool head_point(Head *head, VALUE headers);
-/* Reads any headers again. */
+/* Reads headers of any kind, from the start, and copies them. */
 void head_copy(Head *head, VALUE headers);
 /* Reads the app's Content-Length, if there is one. */
 bool head_find_length(Head *head);
-/* Reads the result of the body's trailers method again. False if there is no such method, or if there are no trailers. */
+/* Calls the body's method `trailers` and reads its result into a new head. Returns false if there is no such method, or if
+ * there are no trailers. */
 bool head_of_trailers(Head *head, VALUE body);
 bool head_has(const Head *head, const char *name);
 bool field_is(const oribi_field *field, const char *name);
@@ -318,14 +322,15 @@ void head_culprit(const Head *head, char *text, size_t room);
 
 /* ---- result.c ------------------------------------------------------------------------------------------------------- */
 
-/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
+/* Handles the result of a call that sends a part of the response. Returns false if the caller must stop producing. Raises if
+ * the response is invalid. */
 bool result_accepted(Call *call, oribi_result result);
 
 /* ---- response.c ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the app's response and passes it to the server. */
 void response_send(Call *call);
-/* The app has answered on the socket itself: takes only the body from its response, to close it. */
+/* For an app that has answered on the socket itself: takes only the body from its response, to close it. */
 void response_ignore(Call *call);
 
 /* ---- body.c ---------------------------------------------------------------------------------------------------------- */
@@ -342,7 +347,7 @@ bool body_is_unwanted(const Call *call);
 void body_send_none(Call *call);
 /* Closes the body of the response. Never raises. */
 void body_close_due(Call *call);
-/* The same, unless that has been done or is not needed. */
+/* Closes the body of the response, unless that has been done or is not needed. */
 static inline void body_close(Call *call) {
     if (call->close_due)
         body_close_due(call);
@@ -360,22 +365,25 @@ void stream_send(Call *call);
 
 typedef enum {
     GUARD_FINE,
-    GUARD_FAILED, /* it was left by an exception or another jump, which has been logged */
-    GUARD_EXITED  /* it called exit */
+    GUARD_FAILED, /* an exception or another jump has left the function, and has been logged */
+    GUARD_EXITED  /* the function called exit */
 } GuardResult;
 
-/* Calls `function` protected; logs an exception after `what`. `environment` is that of the request, or nil. */
+/* Calls `function` protected. Logs an exception, with `what` before its message. `environment` is that of the request, or
+ * nil. */
 GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument);
-/* Logs an exception out of protected code without a request; `*status` is the argument of exit. */
+/* Logs the exception that has left protected code. If it was exit, sets `*status` to the argument of exit, unless `status` is
+ * NULL. */
 GuardResult failure_log(const char *what, VALUE environment, int *status);
-/* The exception that has left protected code, or nil: throw and Thread#kill leave something else, which must not be touched. */
+/* Returns and clears the exception that has left protected code. Returns nil for throw and Thread#kill: they leave another
+ * value, which must not be touched. */
 VALUE failure_take_error(void);
 /* Logs `error` after `what`, which may be NULL. If an exception's own methods fail, logs its class. */
 GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, int *status);
 /* Writes a formatted line to the error log, after the request's method and path. */
 void failure_write(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for a text of any length. May raise. */
+/* Writes a text of any length to the error log, after the request's method and path. May raise. */
 void failure_write_text(oribi_log_level level, VALUE environment, VALUE text);
 /* "GET /path: ", or nothing. May raise. */
 VALUE failure_line(VALUE environment);
@@ -388,12 +396,14 @@ VALUE deadline_define(void);
 void deadline_begin(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
-/* Takes exceptions from the calling thread that were raised because of a request that has ended meanwhile. Never raises. */
+/* Makes the calling thread receive the exceptions that were raised in it because of a request that has ended by now, and drops
+ * them. Never raises. */
 void deadline_forget(Context *context);
 
 /* ---- messenger.c ---------------------------------------------------------------------------------------------------- */
 
-/* The signal for which Ruby has the trap. The server and the Lua host use the two before it. */
+/* Returns the number of the signal for which Ruby has the trap. The server and the Lua host use the two real-time signals
+ * before it. */
 int messenger_signal(void);
 /* Prepares a worker. Called on Ruby's main thread. */
 void messenger_begin(void);
@@ -406,8 +416,8 @@ void messenger_call_main(void);
 void tracing_begin(void);
 /* Requests the backtraces of the apps. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
-/* Reports them if they were requested, with Ruby's lock held. The first `skip` frames of the calling thread are not the
- * app's. */
+/* Reports the backtraces of the apps, if they were requested. Called with Ruby's lock held. The first `skip` frames of the
+ * calling thread are not the app's. */
 void tracing_answer_pending(long skip);
 
 /* ---- app_metrics.c --------------------------------------------------------------------------------------------------- */
@@ -415,12 +425,12 @@ void tracing_answer_pending(long skip);
 void app_metrics_define(void);
 /* Prepares a worker that begins to serve. */
 void app_metrics_begin(void);
-/* Whether metrics of apps are counted, and the number of garbage collections that are counted so far. */
+/* Whether metrics of apps are counted, and the number of garbage collections that have been reported so far. */
 extern bool app_metrics_counted;
 extern size_t app_metrics_collections;
 void app_metrics_note_collections(void);
 
-/* Checks whether garbage was collected. Never raises. */
+/* Reports the garbage collections since the last report, if there were any. Never raises. */
 static inline void app_metrics_report_collections(void) {
     if (RB_UNLIKELY(app_metrics_counted) && rb_gc_count() != app_metrics_collections)
         app_metrics_note_collections();
@@ -439,10 +449,10 @@ VALUE deferred_record(const Call *call);
 void deferred_run_record(Context *context, VALUE record);
 /* Records the deferred work of a response that has been sent or given up. Never raises. */
 void deferred_note(Call *call);
-/* The next step of the server. */
+/* Returns the flags that tell the server what to do next. */
 uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
-/* Asks for a check, after the call, whether anything still refers to the stream with this number. */
+/* Requests a check, after the call, whether anything still refers to the stream with this number. */
 void deferred_look_for(Context *context, uint64_t stream, VALUE record);
 /* Records that the collector has freed the stream with this number. */
 void deferred_note_dropped(uint64_t stream);
@@ -459,8 +469,8 @@ void process_server_ready(void *data);
 
 /* ---- rescue.c ------------------------------------------------------------------------------------------------------- */
 
-/* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
- * response otherwise. Never raises. */
+/* Handles an exception or another jump out of the code that answers a call: logs it. Answers 500 if nothing has been sent;
+ * otherwise the response is cut. Never raises. */
 void rescue_answer(Call *call, int state);
 
 /* ---- settings.c ------------------------------------------------------------------------------------------------------ */

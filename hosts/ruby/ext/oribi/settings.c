@@ -4,7 +4,7 @@
 static VALUE setting_error;
 
 static void settings_free(void *pointer) {
-    /* A worker inherits the object, but its server still reads the settings after Ruby has freed it. */
+    /* A worker inherits the object, but the server in the worker still reads the settings after Ruby has freed the object. */
     if (fork_count == 0)
         oribi_config_free((oribi_config *)pointer);
 }

@@ -1,7 +1,8 @@
 /* signals.c - the server's signals, in a process whose language has handlers of its own.
  *
  * Ruby's handlers (and rackup's traps) would turn TERM and INT into exceptions. The server's handlers call the handlers that
- * they replace, so these must be removed first. Traps that an app sets later belong to it: they replace the server's handler.
+ * they have replaced, so Ruby's handlers must be removed before the server sets its own. A trap that an app sets later replaces
+ * the server's handler, and the signal is then the app's.
  */
 #include "ruby_host.h"
 #include <signal.h>

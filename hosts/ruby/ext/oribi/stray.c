@@ -1,4 +1,5 @@
-/* stray.c - a process that the app has forked and that has returned into the server: it must not act as the worker. */
+/* stray.c - a process that the app has forked, and in which the app's code has returned to the server: the process must not act
+ * as the worker. */
 #include "ruby_host.h"
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 /* stream.c - Oribi::Stream, to which a body with `call` writes.
  *
- * The app may keep the stream and write to it after the call; then the stream answers the exchange. Only the garbage
- * collector can determine whether it is kept. If a body has returned without closing its stream, and nothing else refers to
- * the stream, the response is complete. If a stream was written to after the call and is then dropped unfinished, the
- * response is cut, so that no client waits for ever and no truncated response looks complete.
+ * The app may keep the stream and write to it after the call of the body; then the stream answers the exchange. Only the
+ * garbage collector can determine whether the app has kept it. If the body has returned without closing its stream, and nothing
+ * else refers to the stream, the response is complete. If the app has written to the stream after the call and then drops it
+ * unfinished, the response is cut. So no client waits for ever, and no truncated response looks complete.
  */
 #include "ruby_host.h"
 
@@ -19,11 +19,11 @@ typedef struct {
     unsigned forks;
     enum { STREAM_OPEN, STREAM_GONE, STREAM_CLOSED } state;
     bool kept; /* the call is over */
-    bool used; /* it was written to since then */
+    bool used; /* the app has used the stream since the call was over */
 } Stream;
 
-/* So far, every stream has been closed, or its response was complete when its body returned: no app has used one later. So it
- * is worth checking at once whether one is left. */
+/* Whether no app has used a stream after the call of its body so far. If so, it is worth collecting garbage at once when a body
+ * has left its stream open, because probably nothing refers to that stream. */
 static bool nobody_goes_on = true;
 
 static VALUE stream_class;
@@ -98,8 +98,8 @@ static void accept(Stream *stream, oribi_result result) {
     rb_raise(response_error, "%s", oribi_last_error());
 }
 
-/* Sends the head unless that has been done: the response begins with its first byte, so that a body that fails before is
- * answered with a 500. */
+/* Sends the head, unless that has been done. The head is sent with the first byte of content, so if the body fails before, the
+ * client gets a 500. */
 static oribi_result begin(Stream *stream) {
     Call *call = stream->call;
     const Head *head;
@@ -155,7 +155,7 @@ static VALUE stream_flush(VALUE self) {
     return self;
 }
 
-/* Does the work at the end of a call, because the response is over, and so is the call that began it. */
+/* Runs the deferred work of the request, if the call has ended before the response. */
 static void settle(Stream *stream) {
     VALUE record = stream->record;
     stream->record = Qfalse;
@@ -168,7 +168,7 @@ static oribi_result finish(Stream *stream) {
     const VALUE body = stream->source;
     oribi_result result = ORIBI_OK;
     Head trailers = {.field_count = 0};
-    /* Its code may also close the stream. */
+    /* The method `trailers` of the body may also close the stream. */
     stream->source = Qfalse;
     if (!body || !head_of_trailers(&trailers, body)) {
         if (stream->state == STREAM_OPEN)
@@ -286,8 +286,9 @@ void stream_send(Call *call) {
             call->state = CALL_OVER;
         return;
     }
-    /* Another thread or fiber continues, or nothing refers to the stream. The body is closed now, on the thread of its
-     * request, which has the state of middleware for this request, such as locks and thread locals. */
+    /* The body has left its stream open: another thread or fiber continues, or nothing refers to the stream. The body is closed
+     * now, on the thread of the request, which has the state that middleware keeps for the request, such as locks and thread
+     * locals. */
     RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
     stream->kept = true;
     call->state = CALL_KEPT;

@@ -1,5 +1,5 @@
-/* table_layout.h - the expected layout of the tables behind Ruby's hashes, and a test of it: extconf.rb runs the test when the
- * extension is built, environment.c when it is loaded.
+/* table_layout.h - the expected layout of the tables behind Ruby's hashes, and a test of this layout. extconf.rb runs the test
+ * when the extension is built, environment.c when the extension is loaded.
  */
 #ifndef ORIBI_TABLE_LAYOUT_H
 #define ORIBI_TABLE_LAYOUT_H
@@ -20,7 +20,7 @@ _Static_assert(sizeof(st_data_t) == sizeof(VALUE), "keys and values are kept as 
 _Static_assert(sizeof(struct st_table_entry) == 3 * sizeof(st_data_t), "entries stand one behind the other");
 _Static_assert(sizeof(((st_table *)0)->entries_start) == sizeof(st_index_t), "where they begin is a number");
 
-/* Small hashes have another kind of table. */
+/* The most entries of a hash that has Ruby's other, smaller kind of table. */
 enum { LARGEST_SMALL_HASH = 8 };
 
 static inline struct st_table_entry *entries_of(VALUE hash) {

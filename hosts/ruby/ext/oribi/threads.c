@@ -1,8 +1,8 @@
-/* threads.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or runs the
- * app.
+/* threads.c - Ruby's threads, and the lock that they share. The server decides which thread waits for requests, which one
+ * rests, and which one runs the app.
  *
- * Nothing here may be left by a jump, because Rust frames are below. Interrupts (Thread#raise, Thread#kill, traps) are
- * checked only where no request is being answered, and under protection.
+ * No jump may leave the functions that the server calls, because their callers are Rust frames. Interrupts (Thread#raise,
+ * Thread#kill, traps) are checked only where no request is being answered, and under rb_protect.
  */
 #include "ruby_host.h"
 
@@ -32,9 +32,9 @@ static void *wait_without_lock(void *argument) {
     return argument;
 }
 
-/* Interrupts are handled later, by see_to_interrupts(). If the thread has a pending interrupt, even if only its time slice is
- * over, it does not wait at all. Without the second flag, Ruby would start a thread for each wait in a process with a single
- * thread. */
+/* Interrupts are not handled here, but later, by see_to_interrupts(). With RB_NOGVL_INTR_FAIL, a thread with a pending
+ * interrupt does not wait at all; the end of its time slice also counts as an interrupt. Without RB_NOGVL_UBF_ASYNC_SAFE, Ruby
+ * would start a thread for each wait in a process with a single thread. */
 static int without_lock(void *data, void (*wait)(void *), void (*interrupt)(void *), void *argument) {
     Waiting waiting = {wait, argument};
     return rb_nogvl(wait_without_lock, &waiting, interrupt, argument, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE) != NULL;
@@ -93,24 +93,24 @@ static int start_thread(void *data, oribi_crew *shared) {
     return state == 0;
 }
 
-/* Lets Ruby handle interrupts while no request is being answered. False if the thread must end. */
+/* Lets Ruby handle interrupts while no request is being answered. Returns false if the calling thread must end. */
 static bool handle_interrupts(VALUE (*interruptible)(VALUE)) {
     int state = 0;
     VALUE error, text;
     if (killed)
         return false;
     rb_protect(interruptible, Qnil, &state);
-    /* A trap has forked, and its child has also returned. */
+    /* A trap has forked, and this is the child, which has returned from the trap, too. */
     if (is_stray())
         state ? stray_end_as_program(state) : stray_end(0);
     if (!state)
         return true;
     error = rb_errinfo();
     rb_set_errinfo(Qnil);
-    /* Thread#kill is not an exception, and exit() means the same here. */
+    /* Thread#kill leaves a value that is no exception; exit, like Thread#kill, ends the thread. */
     if (!RTEST(rb_obj_is_kind_of(error, rb_eException)) || RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)))
         return false;
-    /* It was meant for a request that has just ended. */
+    /* The exception was meant for a request that has just ended. */
     if (is_request_timeout(error))
         return true;
     text = rb_sprintf("%s was raised in a thread that answers no request", rb_obj_classname(error));
@@ -124,7 +124,7 @@ static VALUE check_interrupts(VALUE unused) {
     return Qnil;
 }
 
-/* Also lets other threads run if this thread's time slice is over. */
+/* Handles interrupts, and lets other threads run if the time slice of this thread is over. */
 static int see_to_interrupts(void *data) {
     return handle_interrupts(check_interrupts);
 }
@@ -140,7 +140,8 @@ static VALUE sleep_for_ever(VALUE unused) {
     return Qnil;
 }
 
-/* Sleeps as Ruby's own threads do, because Ruby 3.1 handles a signal only in such a thread, and wakes no other. */
+/* Sleeps by a method of Ruby, because Ruby 3.1 handles a signal only in a main thread that sleeps so, and wakes no other thread
+ * for it. */
 static int rest_main(void *data) {
     return handle_interrupts(sleep_for_ever);
 }

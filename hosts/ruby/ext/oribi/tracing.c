@@ -1,26 +1,27 @@
 /* tracing.c - backtraces of apps.
  *
  * A request for backtraces arrives in a signal handler, where Ruby must not be called. The first Ruby thread that reaches a
- * safe moment reports for all of them: the main thread, in the trap of deadline.c, which Ruby runs even while that thread
- * waits; or, since Ruby 3.3, a thread that runs Ruby code, in a job that Ruby was asked to run soon. Before 3.3 a signal
- * handler cannot register such a job safely, so the main thread must wait for its turn. Afterwards Ruby resumes its wait.
+ * safe moment reports for all threads. That may be the main thread, in the trap of deadline.c, which Ruby runs even while the
+ * main thread waits. Since Ruby 3.3 it may also be a thread that runs Ruby code, in a job that the signal handler has
+ * registered. Before Ruby 3.3 a signal handler cannot register such a job safely, so the report comes when the main thread gets
+ * Ruby's lock. After the trap Ruby continues the wait of the main thread.
  */
 #include "ruby_host.h"
 #include <ruby/debug.h>
 
-/* The question of the requested backtraces; 0 without one. */
+/* The number of the request for backtraces; 0 if there is none. */
 static _Atomic uint32_t asked;
 
 /* The most frames: as many as the server keeps. */
 #define MOST_FRAMES 100
-/* The most frames that are counted. Endless recursion has more; their number is not informative. */
+/* The most frames that are counted. Endless recursion has more frames, but their number says nothing. */
 #define MOST_COUNTED 20000
 
 /* ---- At a moment that is safe ------------------------------------------------------------------------------------------- */
 
 /* Nothing in this file may check for interrupts: an exception that another thread has sent to this one would be raised here,
- * where it is not expected, and be lost to the app. Ruby checks for them whenever a method ends, one in C as well. The trap
- * defers all of them, which a job cannot do; so a job calls no method for its data. */
+ * where it is not expected, and the app would never get it. Ruby checks for interrupts whenever a method ends, even a method in
+ * C. The trap defers all interrupts, which a job cannot do; so a job calls no method to collect its data. */
 
 #ifdef HAVE_RB_PROFILE_THREAD_FRAMES
 /* "file:line:in 'method'" for some frames of a thread, the innermost first. A function in C has the position of its call. */

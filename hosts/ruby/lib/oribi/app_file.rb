@@ -3,8 +3,8 @@
 require "oribi/error"
 
 module Oribi
-  # A config.ru, or a .rb file that defines an app named after it, as for rackup. A script whose first line names Ruby may have
-  # another name; it is read like a config.ru.
+  # Loads the file of an app: a config.ru, or a .rb file that defines an app named after the file, as for rackup. A file whose
+  # first line names Ruby may have another name, and is read like a config.ru.
   module AppFile
     # Puma and Bundler load these before an app, and some apps (tDiary) use them without requiring them.
     LIBRARIES = %w[date delegate fileutils forwardable pathname set stringio tempfile time uri].freeze

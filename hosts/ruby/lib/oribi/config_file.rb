@@ -8,7 +8,7 @@ module Oribi
   # A configuration file in Ruby, with words for settings and for hooks. It understands Oribi's own words and those of Rhebok's,
   # Puma's and Unicorn's files.
   class ConfigFile
-    # Its possible places, relative to the directory of the app; the first existing one is read.
+    # The possible places of the file, relative to the directory of the app; the first existing file is read.
     PLACES = %w[config/oribi.rb oribi.rb config/puma.rb config/unicorn.rb].freeze
 
     # Finds the file for an app in a directory; nil if there is none.
@@ -16,7 +16,8 @@ module Oribi
       PLACES.map { |place| directory == "." ? place : File.join(directory, place) }.find { |path| File.file?(path) }
     end
 
-    # Reads a file into a configuration, or `text`, which was read from it before. Raises Error when it cannot be read or fails.
+    # Reads a file into a configuration. If `text` is given, uses it as the content of the file. Raises Error if the file cannot
+    # be read or fails.
     def self.read(path, configuration, text: nil)
       new(path, configuration, text).tap(&:evaluate)
     end
@@ -35,7 +36,7 @@ module Oribi
     # The path as it was given, for messages.
     attr_reader :path
 
-    # The text that was read from it before, or nil.
+    # The text that was read from the file before, or nil.
     attr_reader :text
 
     def initialize(path, configuration, text = nil)

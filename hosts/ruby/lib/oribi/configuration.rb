@@ -8,7 +8,8 @@ require "oribi/setting"
 module Oribi
   # Collects options and the configuration file with their origins, then serves.
   #
-  # Most are settings of the server, which decides about precedence. A few concern only Ruby and are handled here: see RUBY.
+  # Most options are settings of the server, which decides about their precedence. A few concern only Ruby and are handled here:
+  # see RUBY.
   class Configuration
     # The kinds of origins, with the server's names for them.
     Origin = Struct.new(:kind, :words) do
@@ -142,8 +143,9 @@ module Oribi
       said.select { |one| persona.rank(one.origin) == best }
     end
 
-    # A default is also overridden by the environment and, for settings that affect each other, by either. The server decides
-    # about the rest, except for a persona whose file has precedence.
+    # Whether a statement is not passed to the server, because another one overrides it. A default is overridden by any other
+    # statement, by the environment and, for the host and the port, by a listener. The server itself decides about the
+    # precedence of all other statements, unless the persona's configuration file has precedence.
     def gives_way?(said)
       return default_gives_way?(said) if said.origin.kind == :default
 

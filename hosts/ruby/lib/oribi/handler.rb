@@ -5,7 +5,7 @@ require "oribi"
 module Oribi
   # The common part of this server's Rack handlers: `run` and `valid_options`, as rackup calls them.
   module Handler
-    # Serves until it gets the order to stop. If that fails, exits with an error, which rackup itself would not do.
+    # Serves until the server is ordered to stop. If that fails, exits with an error, which rackup itself would not do.
     def run(app, **options)
       configuration = Options.new(options, persona: persona).configuration
       keep_pid_file(options[:pid], configuration)
@@ -16,9 +16,9 @@ module Oribi
       abort "oribi: #{e.message}"
     end
 
-    # Makes the server finish its requests and end; may be called in any of its processes. For apps that serve themselves, as
-    # Sinatra's do: they get the handler and stop it, also when it has ended long before, and in at_exit handlers. Workers
-    # inherit these, and their end is not that of the server.
+    # Makes the server finish its requests and end. May be called in any process of the server, and when the server has already
+    # ended. For apps that start the server themselves, as Sinatra's do: they call `stop` on the handler, for instance in an
+    # at_exit handler. Workers inherit at_exit handlers, but the end of a worker must not end the server.
     def stop
       Process.kill(:TERM, @server) if @server
     end
@@ -44,8 +44,8 @@ module Oribi
 
     private
 
-    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. So the handler must not
-    # find the file there.
+    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. Emptying the path in a
+    # worker keeps that handler from finding the file.
     def keep_pid_file(path, configuration)
       return if path.nil? || path.frozen?
 

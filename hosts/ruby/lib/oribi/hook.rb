@@ -3,7 +3,7 @@
 module Oribi
   # Adapts the callables of programs to those that the server calls with a worker's number.
   module Hook
-    # Calls it with a worker's index, from 0 as in other servers, if it takes an argument.
+    # Makes a callable that calls `callable` with a worker's index, from 0 as in other servers, if `callable` takes an argument.
     def self.with_index(callable)
       takes_none = count(callable).zero?
       lambda do |number = nil|
@@ -11,7 +11,7 @@ module Oribi
       end
     end
 
-    # Calls it with a server and a worker, as Unicorn does.
+    # Makes a callable that calls `callable` with a server and a worker, as Unicorn does.
     def self.with_server(callable, server)
       wanted = count(callable)
       lambda do |number = nil|
@@ -19,7 +19,7 @@ module Oribi
       end
     end
 
-    # Calls it only the first time.
+    # Makes a callable that calls `callable` only the first time.
     def self.once(callable)
       done = false
       lambda do |*arguments|
@@ -30,13 +30,14 @@ module Oribi
       end
     end
 
-    # Calls it with an error, the env and the status, or with as many of these as it takes.
+    # Makes a callable that calls `callable` with an error, the env and the status, or with as many of these as `callable`
+    # takes.
     def self.with_error(callable)
       wanted = count(callable, 3)
       ->(*arguments) { callable.call(*arguments.first(wanted)) }
     end
 
-    # The number of its parameters; `many` for a `*rest`.
+    # Returns the number of parameters of a callable; `many` if it has a `*rest`.
     def self.count(callable, many = 2)
       parameters = callable.respond_to?(:parameters) ? callable.parameters : callable.method(:call).parameters
       return many if parameters.any? { |kind,| kind == :rest }

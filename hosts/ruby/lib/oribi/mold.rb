@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A reload that is overtaken by the next one ends this process by TERM, perhaps before its libraries are there. Ruby would make
-# an exception of it, at which RubyGems complains in the middle of a `require`, so until then the signal ends the process.
+# If a reload is overtaken by the next one, the server ends this process by TERM, perhaps before its libraries are loaded. Ruby
+# would turn TERM into an exception, about which RubyGems complains in the middle of a `require`. So until the libraries are
+# loaded, the signal ends the process directly.
 Signal.trap("TERM", "SYSTEM_DEFAULT")
 
 require "cgi/escape"
@@ -57,7 +58,8 @@ module Oribi
       ENDED
     end
 
-    # Whether the signal that ends an overtaken reload is why this was raised. Libraries may have made another exception of it.
+    # Whether TERM, the signal that ends an overtaken reload, has caused this exception. A library may have turned the exception
+    # of the signal into another one.
     def self.ended_by(error)
       error = error.cause until error.nil? || error.is_a?(SignalException)
       error&.signo == Signal.list["TERM"]
@@ -78,8 +80,8 @@ module Oribi
       yield(error) || raise(error)
     end
 
-    # With `--reload` in development, an app that shows why the other one cannot be loaded, because the developer will change
-    # the file again; otherwise nil.
+    # If the app cannot be loaded with `--reload` in development, returns an app that shows the reason, because the developer
+    # will change the file again. Otherwise returns nil.
     def self.error_page(error, check, configuration, settings)
       return if check || configuration.environment != "development" || !settings.include?("reload=on")
 

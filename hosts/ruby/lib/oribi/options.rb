@@ -19,8 +19,8 @@ module Oribi
       "serverready" => :server_ready, "outofband" => :out_of_band
     }.freeze
 
-    # rackup's own defaults. Their text does not distinguish them from a user's, but these are the same String objects as in
-    # rackup's source, and those of a command line are not.
+    # rackup's own default hosts. A user may give the same text, but rackup's defaults are the String objects of rackup's
+    # source, and those of a command line are other objects.
     RACKUP_HOSTS = %w[localhost 0.0.0.0].freeze
     RACKUP_PORT = 9292
 

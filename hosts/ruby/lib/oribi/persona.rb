@@ -21,7 +21,7 @@ module Oribi
       (@file_wins ? %i[default caller file] : %i[default file caller]).index(origin.kind)
     end
 
-    # An origin in the server's words, which determine its rank there.
+    # An origin in the words of the server, which derives the rank of a statement from them.
     def words(origin)
       origin.kind == :file && !@file_wins ? "file #{origin.words}" : origin.words
     end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An app that forks wherever the server calls it, and whose children end in many ways: GET /PLACE/DEED. It notes their
-# ends.
+# An app that forks wherever the server calls it, and whose child processes end in many ways: GET /PLACE/DEED. It notes how the
+# child processes have ended.
 
 require "uri"
 

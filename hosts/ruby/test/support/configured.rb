@@ -27,7 +27,7 @@ module Configured
     name
   end
 
-  # The server's options: NAME=VALUE, in order. The server itself must accept them all.
+  # The options that are passed to the server: NAME=VALUE, in order. The server must accept all of them.
   def told(configuration)
     configuration.settings
     configuration.to_pass.map { |said| "#{said.name}=#{configuration.text_of(said)}" }

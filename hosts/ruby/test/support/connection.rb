@@ -24,7 +24,7 @@ class Connection
   # The server closed or reset the connection before a response was there.
   class Ended < StandardError; end
 
-  # It did so over TLS without the word for the end, as those do that are killed or cut a response.
+  # The server closed or reset the connection over TLS without close_notify, as a server does that is killed or cuts a response.
   class Cut < Ended; end
 
   attr_reader :socket
@@ -117,7 +117,7 @@ class Connection
     @buffer.empty?
   end
 
-  # Over TLS the end has a word of its own, without which a client counts as broken.
+  # Over TLS, close_notify must come before the end of the connection; without it a client counts as broken.
   def finish_sending
     @socket.__send__(:stop) if encrypted?
     @socket.to_io.close_write

@@ -106,7 +106,7 @@ module Ends
     "exit" => ->(env) { [200, {}, Ends.pieces(env, "one") { exit(3) }] },
     "late-first" => ->(env) { [200, {}, Ends.pieces(env) { Ends.sleep_too_long(env) }] },
     "late" => ->(env) { [200, {}, Ends.pieces(env, "one") { Ends.sleep_too_long(env) }] },
-    # Its client reads the beginning and goes.
+    # The client of this request reads the beginning of the response and goes.
     "gone" => ->(env) { [200, {}, Ends.pieces(env) { |take| loop { take.call("x" * 65_536) } }] },
     "gone-from-call" => ->(env) { [200, {}, Ends.body(env, call: ->(stream) { loop { stream.write("x" * 65_536) } })] },
     # The app takes the socket.

@@ -64,8 +64,8 @@ class LeakCheck
     Dir.children("/proc/#{@worker}/fd").size
   end
 
-  # Returns when no more than so many descriptors are open, as soon as the server has seen that its clients have gone. Each
-  # thread may have one more: its stack hides the file of its last request from the garbage collector.
+  # Returns when the worker has no more than `most` open descriptors, and one more for each thread: the stack of a thread hides
+  # the file of its last request from the garbage collector. That takes until the server has seen that its clients have gone.
   def wait_for_descriptors(most)
     Waiting.wait_until(-> { "no more than #{most} descriptors, there are #{descriptors}" }) do
       descriptors <= most + @threads

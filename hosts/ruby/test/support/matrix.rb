@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "test_server"
 
-# Runs the tests of a module in each way in which a server may run an app: processes and threads, TCP and Unix socket, which
-# knows no TLS.
+# Runs the tests of a module in each way in which a server may run an app: with processes or threads, over TCP or a Unix socket,
+# for which there is no TLS.
 module Matrix
   MODES = {
     "OneWorker" => { workers: 1 },

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An app that does something odd wherever the server calls it or asks for a string: GET /PLACE/DEED. Any other path is answered
-# with the number of the process.
+# An app that does something odd (a deed) wherever the server calls it or asks for a string: GET /PLACE/DEED. Any other path is
+# answered with the process ID.
 
 module OddApps
   TEXT = { "content-type" => "text/plain" }.freeze
@@ -47,8 +47,8 @@ module OddApps
     end
   end
 
-  # The place of the action: a response that leads the server there. `act` returns nil, or the value to return in place of a
-  # proper one.
+  # The places at which a deed is done: each is an app whose response makes the server call `act`. `act` returns nil, or the
+  # value to return in place of a proper one.
   PLACES = {
     "call" => lambda { |_env, act|
       act.call([]) || [200, TEXT.dup, ["fine"]]

@@ -6,7 +6,7 @@ require_relative "waiting"
 # The effect of ORIBI_TEST_HTTP2=on: tests speak HTTP/1 with a proxy, nghttpx, which speaks HTTP/2 with the server, with or
 # without TLS. Tests whose subject is HTTP/1 itself are then left out.
 module OverHTTP2
-  # By the names of tests, why they are not for HTTP/2.
+  # The reasons why tests are left out with HTTP/2, by the names of the tests.
   ABOUT_HTTP1 = {
     "test_a_client_of_the_old_protocol_gets_no_chunks" => "the version is that of the connection",
     "test_a_client_that_sends_no_more" => "the proxy forgets clients that end their side",
@@ -36,7 +36,7 @@ module OverHTTP2
       tls = ";tls;sni=localhost" if certificate
       command = ["nghttpx", *OPTIONS, "--frontend=127.0.0.1,#{@port};no-tls", "--backend=#{backend};;proto=h2#{tls}"]
       command << "--cacert=#{certificate}" if certificate
-      # It ends when the tests do, however these end.
+      # The proxy ends when the tests end, however they end.
       @pid = Process.spawn("setpriv", "--pdeathsig", "KILL", *command, err: File::NULL)
       Waiting.wait_until("nghttpx") do
         TCPSocket.new("127.0.0.1", @port).close || true

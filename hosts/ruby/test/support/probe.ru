@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An app with a path for each thing that Rack promises to apps or allows them. Rack::Lint watches it, apart from the paths below
-# /bare, which do what Lint forbids and servers have to live with.
+# An app with a path for each thing that Rack promises or allows to apps. Rack::Lint checks all paths except those below /bare,
+# which do what Lint forbids and what servers must be able to handle.
 
 require "rack/lint"
 require_relative "probe/probe"

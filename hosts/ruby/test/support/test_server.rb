@@ -41,8 +41,9 @@ class TestServer
 
   attr_reader :pid, :port, :path, :directory, :status
 
-  # app: the path of a config.ru, or its text. by: :script (Oribi.serve in a script), :rackup or :oribi. settings: those of the
-  # server, for :script. arguments: of the command, for the others. extras: what else Oribi.serve takes, as plain data.
+  # app: the path of a config.ru, or its text. by: how the server is started, :script (Oribi.serve in a script), :rackup or
+  # :oribi. settings: the settings of the server, for :script. arguments: the command-line arguments, for :rackup and :oribi.
+  # extras: other options of Oribi.serve, as plain data.
   def initialize(app: PROBE, by: :script, unix: false, settings: {}, arguments: [], extras: {}, env: {}, ruby: [], wait: true,
                  files: {}, keep: {})
     @directory = Dir.mktmpdir("oribi")
@@ -163,8 +164,8 @@ class TestServer
 
   # ---- Processes -----------------------------------------------------------------------------------------------------
 
-  # The children of the server's process that exist now, except the edge. It begins with the title of its parent, so nothing
-  # is counted before it has its own.
+  # The child processes of the server that exist now, except the edge. A new edge still has the title of its parent, so this
+  # list is empty until the edge has its own title.
   def workers
     workers = children.reject { |pid| edge?(pid) }
     EDGE && workers.size == children.size ? [] : workers

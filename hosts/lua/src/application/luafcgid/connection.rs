@@ -24,7 +24,8 @@ const CHANGED: c_int = 3;
 /// The most bytes that `gets` returns at once unless the configuration (`maxpost`) says otherwise.
 const GETS_BYTES: f64 = 1_048_576.0;
 
-/// The content of a `con`: the number of its request, by which a `con` of an earlier request is recognized.
+/// The value in a `con`: the number of the request that the `con` belongs to. So a `con` that a script has kept from an earlier
+/// request is recognized.
 type Handle = u64;
 
 /// Pushes the metatable of `con`.
@@ -75,12 +76,13 @@ pub(super) unsafe fn push(l: *mut lua_State, context: &StateContext, metatable: 
     }
 }
 
-/// The state's context, and the exchange of the `con` on which a method was called.
+/// Returns the state's context, and the exchange of the `con` on which a method was called. Raises an error if the method was
+/// called on anything else, or on the `con` of an earlier request.
 ///
 /// # Safety
-/// `l` runs a method, below a fence; the caller's frame holds nothing to be dropped.
+/// `l` runs a method of `con`, below a fence; the caller's frame holds nothing to be dropped.
 unsafe fn of<'a>(l: *mut lua_State) -> (&'a StateContext, &'a Exchange<'a>) {
-    // SAFETY: only `push` makes userdata with this metatable.
+    // SAFETY: as promised by the caller. Only `push` makes userdata with this metatable, so the block holds a `Handle`.
     unsafe {
         let context: &'a StateContext = StateContext::of_running(l);
         let is_con = ffi::lua_type(l, 1) == ffi::LUA_TUSERDATA
@@ -115,10 +117,11 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int) -> &'q [u8] {
     quiet.string(index).unwrap_or_default()
 }
 
-/// Adds to the script's answer, unless that would exceed the memory limit of a state.
+/// Calls `add` to extend the script's answer by `more` bytes. Raises an error instead if the answer would exceed the memory
+/// limit of a state.
 ///
 /// # Safety
-/// As for [`of`], and nothing else borrows the answer: nothing of Lua runs in `add`.
+/// As for [`of`]. Nothing else borrows the answer, and `add` calls no Lua function.
 unsafe fn add<R: Copy>(
     l: *mut lua_State,
     context: &StateContext,
@@ -137,7 +140,7 @@ unsafe fn add<R: Copy>(
     }
 }
 
-/// Continues after `contain`: `None` means that there was a panic.
+/// Returns the result of `contain`; raises an error if it is `None`, which means that there was a panic.
 ///
 /// # Safety
 /// As for [`of`].
@@ -148,8 +151,8 @@ unsafe fn unless_panicked<R: Copy>(l: *mut lua_State, result: Option<R>) -> R {
 
 /// `con:puts(text)`: adds to the body, which is sent at the end or by `flush`, or at once without buffering.
 unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The answer is borrowed by one function at
-    // a time.
+    // SAFETY: Lua calls this below a fence, on a method of `con`, and this frame holds nothing to be dropped. Only one method
+    // runs at a time, so nothing else borrows the answer.
     unsafe {
         let (context, exchange) = of(l);
         if ffi::lua_gettop(l) < 2 {
@@ -177,7 +180,8 @@ unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:data()`: the same for the data that a web server asks to be filtered; `nil` at its end, and in any other role.
+/// `con:data()`: like `gets`, for the data that the script shall filter for a web server; `nil` at its end, and in any other
+/// role.
 unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -186,12 +190,13 @@ unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes the next part of content that has been read up to `taken`.
+/// Pushes the part of `content` that follows the first `taken` bytes, and adds its length to `taken`. Pushes `nil` at the end.
 ///
 /// # Safety
 /// As for [`of`].
 unsafe fn push_next(l: *mut lua_State, exchange: &Exchange<'_>, content: &Content<'_>, taken: &Cell<u64>) -> c_int {
-    // SAFETY: as promised by the caller; an io::Error of these kinds holds no heap.
+    // SAFETY: as promised by the caller. When `raise` leaves this frame, the `io::Error` need not be dropped: errors of
+    // `Excerpt::open` own no memory.
     unsafe {
         let most = match configured(exchange, b"maxpost") {
             Some(ConfigValue::Integer(bytes)) => *bytes as f64,
@@ -269,7 +274,7 @@ unsafe extern "C-unwind" fn content_type(l: *mut lua_State) -> c_int {
     }
 }
 
-/// A change of the head after it has been sent is an error; ignoring it would hide the mistake.
+/// Raises an error if the head has been sent already: ignoring a later change of it would hide the mistake.
 unsafe fn refuse_late(l: *mut lua_State, exchange: &Exchange<'_>, what: &str) {
     if exchange.progress() != Progress::Nothing {
         // SAFETY: as for `of`.
@@ -310,7 +315,7 @@ unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:log(text)`: writes to the log, unchanged.
+/// `con:log(text)`: writes the text to the log.
 unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -325,8 +330,8 @@ unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:config(name)`: a value of the configuration; `con:config(name, value)`: changes it for this script's state. `buffering`
-/// takes effect at once, for the current request.
+/// `con:config(name)` returns a value of the configuration. `con:config(name, value)` changes it for the state of this script;
+/// a change of `buffering` takes effect for the current request.
 unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {

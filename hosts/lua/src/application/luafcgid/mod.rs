@@ -21,7 +21,7 @@ const MUST_RETURN: c_int = 5;
 /// The version of the interface for scripts, LUAFCGID_VERSION.
 const INTERFACE: ffi::lua_Integer = 1;
 
-/// Replaces the function on top of the stack by the one that serves requests with it.
+/// Replaces the script's function on top of the stack by the function that answers requests by calling it.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -36,8 +36,8 @@ pub(super) unsafe fn push_server(l: *mut lua_State, context: &StateContext, styl
 }
 
 unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The
-    // answer is borrowed by one function at a time.
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`, and this frame holds nothing to be dropped.
+    // Each borrow of the answer ends before Lua runs again.
     unsafe {
         let context = StateContext::of_running(l);
         let Some(exchange) = context.exchange() else { return 0 };
@@ -49,7 +49,8 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_rawset(l, -3);
         connection::push(l, context, ffi::lua_upvalueindex(METATABLE));
         ffi::lua_call(l, 2, 1);
-        // In the first generation, the function returned the body. If it has used `puts`, its return value is ignored.
+        // In the first generation of luafcgid, `handler` returned the body. If the script has used `puts`, the return value is
+        // ignored.
         let must_return = ffi::lua_toboolean(l, ffi::lua_upvalueindex(MUST_RETURN)) != 0;
         let silent = exchange.progress() == Progress::Nothing && (*context.luafcgid_answer.get()).body.is_empty();
         if silent && ffi::lua_type(l, -1) == ffi::LUA_TSTRING {
@@ -70,7 +71,7 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
 
 /// Sends the unflushed answer, and ends the answer.
 pub(crate) fn finish(context: &StateContext, exchange: &Exchange<'_>) {
-    // SAFETY: the script has returned, or does not return.
+    // SAFETY: nothing else borrows the answer: the script has returned, or was stopped and does not continue.
     let answer = unsafe { &mut *context.luafcgid_answer.get() };
     if exchange.progress() == Progress::Nothing {
         answer.with_head(|head, body| exchange.respond(head, &[body]));

@@ -96,7 +96,7 @@ fn no_state_is_kept_for_a_request_that_loads_one_itself() {
     let lease = pool.take(&mut cache, &path("a")).unwrap_or_else(|_| panic!("no state"));
     *maker.gate.lock().expect("the gate") = Some((begun_sender, leave_receiver));
     thread::scope(|scope| {
-        // It looks for an idle state once, finds none, and then loads another one.
+        // The request looks for an idle state once, finds none, and then loads another one.
         let clone = scope.spawn(|| visit(&pool, &mut LaneCache::default(), &path("a")));
         begun.recv().expect("a load has begun");
         pool.give_back(lease, Verdict::Keep, &[]);

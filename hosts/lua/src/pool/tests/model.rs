@@ -69,7 +69,7 @@ fn random_operations_keep_what_the_pool_promises() {
 /// Two hundred scripts whose popularity follows Zipf's law.
 struct Crowd {
     scripts: Vec<Arc<Path>>,
-    /// The popularity of each script and of all before it, added.
+    /// For each script, the sum of its popularity and that of all scripts before it.
     sums: Vec<f64>,
 }
 

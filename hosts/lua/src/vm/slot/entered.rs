@@ -10,7 +10,7 @@ use std::thread;
 const MOST: usize = 2048;
 
 static SLOTS: [AtomicPtr<Slot>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
-/// The places below this number have been used.
+/// The number of places at the start of `SLOTS` that have ever been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// The number of handlers that are reading the slots.
 static READERS: AtomicUsize = AtomicUsize::new(0);
@@ -27,7 +27,7 @@ pub(super) fn enter(slot: &Slot) {
 pub(super) fn leave(slot: &Slot) {
     for place in SLOTS.iter().take(USED.load(SeqCst)) {
         if place.compare_exchange(from_ref(slot).cast_mut(), null_mut(), SeqCst, SeqCst).is_ok() {
-            // A handler on this thread has returned; one on another thread does so soon.
+            // A handler on this thread has returned by now; a handler on another thread returns soon.
             while READERS.load(SeqCst) > 0 {
                 thread::yield_now();
             }

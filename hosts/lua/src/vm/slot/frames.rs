@@ -22,7 +22,7 @@ impl Frames {
     /// Adds the frames of a coroutine.
     ///
     /// # Safety
-    /// `l` is a live state of the calling thread, which runs in it, or in a coroutine that it has resumed.
+    /// `l` is a live state of the calling thread. The thread runs in `l`, or in a coroutine that was resumed from `l`.
     pub(super) unsafe fn add(&mut self, l: *mut lua_State) {
         let mut level = 0;
         // SAFETY: as promised by the caller.
@@ -51,8 +51,8 @@ unsafe fn frame(l: *mut lua_State, level: c_int) -> Option<lua_Debug> {
     unsafe { (ffi::lua_getstack(l, level, frame.as_mut_ptr()) != 0).then(|| frame.assume_init()) }
 }
 
-/// The number of frames, at least `known` of which exist. Each look walks from the innermost frame to the requested one, so
-/// this takes as few looks as possible.
+/// Returns the number of frames of `l`, at least `known` of which exist. Each look walks from the innermost frame to the
+/// requested one, so this function doubles its guess and then halves the interval, to take few looks.
 ///
 /// # Safety
 /// As for [`Frames::add`].
@@ -70,7 +70,7 @@ unsafe fn depth(l: *mut lua_State, known: c_int) -> usize {
     above as usize
 }
 
-/// "file:line in function"; nothing for a frame of the server.
+/// Returns the frame as "file:line in function"; `None` for a frame of this host's own code.
 ///
 /// # Safety
 /// Lua has just filled the frame.
@@ -104,7 +104,7 @@ unsafe fn text(frame: &lua_Debug) -> Option<Vec<u8>> {
 }
 
 /// # Safety
-/// A text that ends with a zero, or null.
+/// `text` is null, or points to a text that ends with a zero.
 unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
     if text.is_null() {
         return b"";

@@ -1,8 +1,8 @@
-//! A script's own hook, kept while it is replaced by one of this host.
+//! A script's own hook, kept while a hook of this host replaces it.
 //!
-//! A signal handler replaces the hook at any moment, also while a module written in C is changing it. So hook, mask and count
-//! need not match. A value that differs, when the hook is restored, from the value that was set here has been set by the
-//! script meanwhile.
+//! A signal handler replaces the hook at any moment, even while a module written in C is changing it. So the kept hook, mask
+//! and count need not belong together. Restoring compares each value with the value that was set here: if they differ, the
+//! script has changed the value meanwhile, and its value stays.
 
 use mlua::ffi::{self, lua_Hook, lua_State};
 use std::os::raw::c_int;
@@ -10,19 +10,19 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicPtr};
 
-/// The hook of a coroutine, or of a whole state if coroutines have no hooks of their own. Only one thread uses it, and signal
-/// handlers on this thread.
+/// The hook of a coroutine, or of a whole state if its coroutines share one hook. Only one thread and the signal handlers on
+/// this thread use it.
 #[derive(Debug, Default)]
 pub(super) struct KeptHook {
-    /// The coroutine whose hook has been replaced; null: there is none.
+    /// The coroutine whose hook has been replaced; null if none has been.
     owner: AtomicPtr<lua_State>,
     hook: AtomicPtr<()>,
     mask: AtomicI32,
     count: AtomicI32,
 }
 
-/// The mask and the count of a hook that is called before every instruction, in addition to the events of a script's own
-/// hook.
+/// The mask and the count by which Lua calls this host's hook before every instruction. The events of the script's own hook are
+/// added to the mask.
 const MASK: c_int = ffi::LUA_MASKCOUNT;
 const COUNT: c_int = 1;
 
@@ -30,7 +30,8 @@ impl KeptHook {
     /// Makes Lua call `own` before every instruction of `l`.
     ///
     /// # Safety
-    /// `l` is a live state of the calling thread, and so is the one whose hook has been replaced and not been put back.
+    /// `l` is a live state of the calling thread. So is the coroutine whose hook this value has replaced before and not
+    /// restored.
     pub(super) unsafe fn replace(&self, l: *mut lua_State, own: lua_Hook) {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -50,15 +51,15 @@ impl KeptHook {
             }
             self.owner.store(l, Relaxed);
             if is_own {
-                // LuaJIT may have been changing its tables of instructions when the hook was set, and has left them without
-                // it then.
+                // LuaJIT may have been changing its tables of instructions when the hook was set, and then it has not put the
+                // hook into them. Setting the hook anew does that.
                 ffi::lua_sethook(l, None, 0, 0);
             }
             ffi::lua_sethook(l, Some(own), self.mask.load(Relaxed) | MASK, COUNT);
         }
     }
 
-    /// Restores the hook that was replaced by `own`, if there is one.
+    /// Restores the script's hook, if `own` has replaced one.
     ///
     /// # Safety
     /// As for [`KeptHook::replace`].
@@ -70,7 +71,8 @@ impl KeptHook {
         }
     }
 
-    /// Restores it in a coroutine that the owner has made meanwhile, and that has therefore inherited `own`.
+    /// Restores the script's hook in `l`, if `l` has the hook `own`. Needed for a coroutine that the owner has made since the
+    /// replacement, because it has inherited `own`.
     ///
     /// # Safety
     /// As for [`KeptHook::replace`].
@@ -89,7 +91,7 @@ impl KeptHook {
         }
     }
 
-    /// Whether the replaced hook is that of this coroutine.
+    /// Whether the hook of this coroutine has been replaced.
     pub(super) fn belongs_to(&self, l: *mut lua_State) -> bool {
         self.owner.load(Relaxed) == l
     }
@@ -99,9 +101,9 @@ impl KeptHook {
         self.hook().is_none()
     }
 
-    /// The script's hook, if it is also for this event.
+    /// Returns the script's hook if the script wants it to be called for this event.
     pub(super) fn hook_for(&self, event: c_int) -> Option<lua_Hook> {
-        // A counting event is the host's, unless the script counts every instruction.
+        // A count event is caused by the host's hook, unless the script's own hook also counts every instruction.
         let wanted = event != ffi::LUA_HOOKCOUNT || self.mask.load(Relaxed) & MASK != 0 && self.count.load(Relaxed) == COUNT;
         self.hook().filter(|_| wanted)
     }

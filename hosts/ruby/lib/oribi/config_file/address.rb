@@ -12,10 +12,10 @@ module Oribi
         [["listen", path.to_s.include?("?mode=") || !persona.file_wins? ? "unix:#{path}" : "unix:#{path}?mode=777"]]
       end
 
-      # Options of Puma's addresses for TLS that ask for speed, or for less safety than there always is: nothing is lost without
-      # them.
+      # Options of Puma's addresses for TLS that can be ignored: they ask for more speed, or for less safety than Oribi always
+      # provides.
       NEEDLESS = %w[low_latency optimize_for_latency reuse reuse_port].freeze
-      # Holds a whole certificate, but none that Puma has a word for.
+      # The option for the text of a certificate for which Puma has no option.
       AUTHORITIES = "ca_pem"
 
       # Puma's `ssl_bind`. Yields notes about parts that are not honoured.

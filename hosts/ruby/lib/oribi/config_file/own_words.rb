@@ -24,8 +24,8 @@ module Oribi
         end
       end
 
-      # An address for TLS, with `cert` and `key`, or with their texts in `cert_pem` and `key_pem`. An option that is not known
-      # ends the start, because it may protect something.
+      # An address for TLS, with `cert` and `key`, or with their texts in `cert_pem` and `key_pem`. An unknown option is an
+      # error, so that the server does not start: the option may protect something.
       def ssl_bind(host, port, options = {})
         sheet.address { |note| Address.tls(host, port, options, &note) }
       end
@@ -134,8 +134,8 @@ module Oribi
         sheet.hook(moment, Hook.with_index(sheet.callable(word, callable, block)))
       end
 
-      # Unicorn's fork hooks get a server and a worker. A hook with two parameters gets both; one with one parameter gets the
-      # server only in a unicorn.rb.
+      # Unicorn's fork hooks get a server and a worker. A hook with two parameters gets both of them. A hook with one parameter
+      # gets the server in a unicorn.rb, and the index of the worker in any other file.
       def fork_hook(callable)
         wanted = Hook.count(callable)
         return Hook.with_index(callable) unless wanted > 1 || (wanted == 1 && dialect_is?(:unicorn))

@@ -9,7 +9,7 @@ module Oribi
     # Reports a configuration file's settings to the `oribi` command before the app is loaded, because the command opens the
     # listeners. The process that loads the app reads the file again, for its hooks.
     #
-    # Each statement is a row of texts, `set NAME VALUE PLACE` or `note TEXT`; a NUL ends each text, and another one ends each
+    # Each statement is a row of texts: `set NAME VALUE PLACE` or `note TEXT`. A NUL ends each text, and a second NUL ends each
     # row.
     module Report
       # Returns the exit status.

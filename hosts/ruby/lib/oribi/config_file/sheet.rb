@@ -5,8 +5,8 @@ require "oribi/hook"
 
 module Oribi
   class ConfigFile
-    # The state behind a file's words: it knows which line is being evaluated. The words themselves have no other state, because
-    # files may set instance variables of their own.
+    # The state of a configuration file that is being evaluated, such as the current line. The object in which the file is
+    # evaluated has no other state, because the file may set instance variables of its own there.
     class Sheet
       Port = Struct.new(:number, :host, :place)
 

@@ -23,8 +23,8 @@ module Oribi
       !name.start_with?("to_")
     end
 
-    # Changes to another user, as in Unicorn. An exception in a hook would only be logged, but a worker that cannot give up
-    # root's privileges must not continue: it ends.
+    # Changes the user of the worker, as in Unicorn. An exception of a hook is only logged. But a worker that cannot give up
+    # root's privileges must not continue, so this method ends the process then.
     def user(name, group = nil)
       entry = Etc.getpwnam(name)
       number = group ? Etc.getgrnam(group).gid : entry.gid

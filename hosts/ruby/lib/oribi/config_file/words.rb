@@ -48,8 +48,8 @@ module Oribi
         @oribi_sheet = sheet
       end
 
-      # Another server's word, a typing error, or something new. With a value it is passed to the server, which suggests a
-      # similar name.
+      # An unknown word: a word of another server, a typing error, or a new setting. If it has one value, it is passed to the
+      # server, which suggests a similar name.
       def method_missing(word, *arguments, **options, &block)
         return sheet.set(word, arguments.first) if arguments.one? && options.empty? && block.nil?
 
