@@ -110,7 +110,7 @@ impl Connection {
         match received {
             Ok(count) => {
                 self.bytes.extend_from_slice(&buffer[..count]);
-                count > 0 && self.bytes.is_empty()
+                false
             }
             Err(error) => error.kind() == ErrorKind::WouldBlock && self.bytes.is_empty(),
         }

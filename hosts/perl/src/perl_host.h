@@ -160,8 +160,8 @@ typedef struct Context {
     volatile uint32_t question;  /* the number of a request for a backtrace; 0 without one; see tracing.c */
     oribi_waker *volatile waker; /* of the context's lane; or NULL */
     volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
-    bool locating;            /* Perl code of Oribi runs that determines the position of the app */
-    bool position_logged;               /* the position at which the app was interrupted is in the log */
+    bool locating;           /* Perl code of Oribi runs that determines the position of the app */
+    bool position_logged;    /* the position at which the app was interrupted is in the log */
     bool left_destructor;    /* the exception was raised in a destructor, and must be raised again */
     PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
     HV *present;             /* the environment of the request that is being answered */

@@ -20,12 +20,16 @@ fn content(way: &str) -> Vec<u8> {
     }
 }
 
-/// Answers in the way that the target names.
+/// Answers in the way that the target names. A postponed answer is sent before that to the next request of any client.
 fn answer_in_its_way() -> impl FnMut(&Request<'_>, Reply<'_>) {
+    let mut postponed = Vec::new();
     move |request, reply| {
         let way = String::from_utf8_lossy(&request.head.target()[1..]).into_owned();
         let content = content(&way);
         let (outlet, exchange) = reply.detach();
+        for exchange in postponed.drain(..) {
+            outlet.respond(exchange, ok(), &[b"later"]).expect("the client is there");
+        }
         let half = content.len() / 2;
         let outcome = match way.as_str() {
             "small" | "large" => outlet.respond(exchange, ok(), &[&content]),
@@ -47,7 +51,10 @@ fn answer_in_its_way() -> impl FnMut(&Request<'_>, Reply<'_>) {
                 .start(exchange, ok())
                 .and_then(|()| content.chunks(30_000).try_for_each(|piece| outlet.write(exchange, piece)))
                 .and_then(|()| outlet.finish(exchange)),
-            _ => outlet.respond(exchange, ok(), &[&content]),
+            _ => {
+                postponed.push(exchange);
+                Ok(())
+            }
         };
         outcome.expect("the client is there");
     }
@@ -86,9 +93,13 @@ fn ask(ways: &[&str], together: bool) {
     let requests: Vec<Vec<u8>> = ways.iter().map(|way| get(&format!("/{way}"))).collect();
     client.set_window(0);
     let packets = if together { vec![requests.concat()] } else { requests };
-    for packet in &packets {
+    // After the last packet, requests of the other client end what is postponed.
+    let nothing = vec![Vec::new(); ways.len()];
+    for packet in packets.iter().chain(&nothing) {
         other.send(&get("/small"));
-        client.send(packet);
+        if !packet.is_empty() {
+            client.send(packet);
+        }
         // Whenever there is no work, the socket gets some room: after this many times, it has had enough for all bytes.
         let mut idle = 0;
         while idle < 40 {
