@@ -259,7 +259,7 @@ module Oribi
           "Memory of an edge, or of a worker without edges, for all responses that wait for slow clients; beyond that even small responses go to files, and at the limit of files (--output-spool-total), apps wait"),
       new("max-connections", %w[worker-connections], %w[], nil, "NUMBER",
           "16384",
-          "Connections of a worker; beyond that, the oldest idle one is closed for a new one"),
+          "Connections of an edge, or of a worker without edges; beyond that, a new one closes the one that has been idle longest, and waits if none is idle"),
       new("max-keepalive-requests", %w[max-keepalive-reqs max-connection-reqs max-keep-alive], %w[], nil, "NUMBER",
           "off",
           "Close a connection after this many requests; 1 is no keep-alive, 0 no limit"),
