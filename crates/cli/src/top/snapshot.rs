@@ -250,7 +250,7 @@ pub fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oribi_control_api::{CounterValue, Failure};
+    use oribi_control_api::CounterValue;
 
     fn traffic(requests: &Answer<Requests>) -> Traffic {
         Snapshot::of(&Status::default(), &Processes::default(), requests).traffic
