@@ -122,7 +122,9 @@ fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
     match () {
         () if !found.is_dir() => Err(failed(folder, "it is not a folder".to_owned())),
         () if found.uid() != own => Err(failed(folder, format!("it belongs to user {}, and this is user {own}", found.uid()))),
-        () if found.mode() & 0o077 != 0 => Err(failed(folder, "others may enter it, and it has keys; chmod 700 it".to_owned())),
+        () if found.mode() & 0o077 != 0 => {
+            Err(failed(folder, "other users can enter it, and it contains keys; run chmod 700 on it".to_owned()))
+        }
         () => Ok(()),
     }
 }

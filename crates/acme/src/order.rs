@@ -34,7 +34,7 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     let url = session.new_order();
     let mut order = session.ask(&url, &wanted, "an order")?;
     if link(&Value::from(order.url.as_str())).is_none() || order.url == url {
-        return Err(nonsense(&url, "it does not say where the order is"));
+        return Err(nonsense(&url, "its answer has no URL of the order"));
     }
     let authorizations = order.value["authorizations"].as_array().cloned().unwrap_or_default();
     if authorizations.len() > names.all().len() {
@@ -81,7 +81,7 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
         };
         if kind == Challenge::TlsAlpn {
             let Some(name) = names.all().iter().find(|ordered| **ordered == name) else {
-                return Err(nonsense(url, "it wants proof for a name that was not ordered"));
+                return Err(nonsense(url, "it asks for proof of a name that was not ordered"));
             };
             let certificate = proof(name, &format!("{token}.{}", session.thumbprint())).map_err(Trouble::Unreachable)?;
             shown = Some(ProofFile::new(session.settings(), name, &certificate).map_err(Trouble::Unreachable)?);

@@ -456,8 +456,8 @@ static TABLE: &[Setting] = &[
         "open-files",
         Section::Files,
         "NUMBER",
-        "Files that each event loop keeps open, or in memory if they are small, and checks again after a second; 0: none, each \
-         request checks",
+        "Most files of each directory that an event loop keeps open, or in memory if they are small; a file that was checked \
+         more than a second ago is checked for changes again; 0: keep none",
     )
     .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.options.open_files = number))
     .show(|settings| settings.files.options.open_files.to_string()),

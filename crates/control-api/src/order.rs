@@ -56,7 +56,7 @@ impl Order {
             ("backtrace", None) => Self::Backtrace { worker: None },
             ("backtrace", Some(worker)) => {
                 let worker = worker.parse().ok().filter(|worker| *worker > 0);
-                Self::Backtrace { worker: Some(worker.ok_or("backtrace: expected the number of a worker, or its process")?) }
+                Self::Backtrace { worker: Some(worker.ok_or("backtrace: expected the number or the process id of a worker")?) }
             }
             ("reload", None) => Self::Reload,
             ("upgrade", None) => Self::Upgrade,

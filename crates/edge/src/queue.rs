@@ -329,7 +329,7 @@ fn fit_with_files(
 }
 
 fn cannot_keep(error: &io::Error) -> u16 {
-    log::error!("cannot keep the content of a request: {error}");
+    log::error!("cannot store the content of a request in a temporary file: {error}");
     oribi_engine::shortage::refusal(error).status()
 }
 

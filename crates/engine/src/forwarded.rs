@@ -121,9 +121,9 @@ impl ForwardedInfo {
         info
     }
 
-    /// Notes the client that a trusted proxy names. Returns whether that client is itself a trusted proxy, whose client the
-    /// next value names. A name that is not an address, such as `unknown`, is `None` and ignored: the proxy counts as the
-    /// client.
+    /// Records the client that a trusted proxy names. Returns whether the caller must go on to the next value, because that
+    /// client is itself a trusted proxy. `client` is `None` for a name that is not an address, such as `unknown`: then the
+    /// proxy counts as the client.
     fn goes_on_behind(&mut self, client: Option<Node>, proxies: &Proxies) -> bool {
         let Some(client) = client else { return false };
         self.client = Some(client);

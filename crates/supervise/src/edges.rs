@@ -466,7 +466,7 @@ impl<'a> Edges<'a> {
             NextStep::ForkOneMore(command) => match self.start(0, command, fork) {
                 Ok(forked) => (Drained::NotYet, forked),
                 Err(error) => {
-                    log::error!("cannot start an edge for the last connections: {error}");
+                    log::error!("cannot start an edge for clients that are connected and not accepted yet: {error}");
                     (done, None)
                 }
             },

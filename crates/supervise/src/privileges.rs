@@ -172,7 +172,7 @@ fn identity(user: (&str, Option<&str>), group: (&str, Option<&str>)) -> Result<O
     }
     if !rustix::process::geteuid().is_root() {
         let present = rustix::process::geteuid();
-        return Err(format!("{wanted}: only root may become another user, and this is user number {present}"));
+        return Err(format!("{wanted}: only root may become another user, and this process runs as user id {present}"));
     }
     Ok(Some(identity))
 }

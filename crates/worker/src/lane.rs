@@ -145,7 +145,8 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
     setup.settings.io.model().open(Restricted::No, LaneVisitor { setup, supply })?
 }
 
-/// Runs a lane behind edges, which answers the requests of `pools`: one place in the pool of each edge.
+/// Runs a lane that has no connections of its own, and answers the requests of edges. `pools` are the worker's sides of all
+/// their pools.
 ///
 /// # Errors
 /// The same as for [`run`].

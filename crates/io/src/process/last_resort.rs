@@ -34,8 +34,8 @@ impl LastResort {
             if libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, timer.as_mut_ptr()) != 0 {
                 let error = io::Error::last_os_error();
                 let why = format!(
-                    "no timer: {error} (raise the limit of pending signals by ulimit -i in a shell, or LimitSIGPENDING= in \
-                     systemd)"
+                    "cannot create a timer: {error} (raise the limit of pending signals by ulimit -i in a shell, or \
+                     LimitSIGPENDING= in systemd)"
                 );
                 return Err(io::Error::new(error.kind(), why));
             }

@@ -49,10 +49,12 @@ pub fn shared_file(name: &str, count: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Maps the lines in a file that another process has made by [`shared_file`]. The mapping lasts as long as this process.
+/// Maps a [`shared_file`] that another process has made, as `count` cache lines that both processes read and write. The mapping
+/// lasts as long as this process.
 ///
 /// # Errors
-/// The file has not exactly the size of `count` lines, it could be shrunk, `count` is 0, or the system refuses.
+/// The size of the file is not exactly that of `count` cache lines, the file is not sealed against shrinking, `count` is 0, or
+/// the system refuses.
 pub fn lines_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [SharedLine]> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
     let found = fstat(&file)?.st_size;

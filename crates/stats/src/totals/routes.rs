@@ -51,8 +51,8 @@ impl RouteAccount {
     }
 }
 
-/// The counters of all routes, by the number of the route, of one process, or of several processes one after the other. Empty
-/// by default.
+/// The counters of each route; the index is the number of the route. They belong to one process at a time, and keep their
+/// values when a later process takes them over. By default there are no routes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoutesAccount(&'static [[SharedLine; ROUTE_LINES]]);
 

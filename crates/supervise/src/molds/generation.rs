@@ -103,7 +103,7 @@ impl Generation {
             mold.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
+        let pid = pid.ok_or_else(|| io::Error::other("the system returned no process id"))?;
         let (link, started_at) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, termination_requested) = (false, false, false, false, false, false);
         let (failure, end_by, scaled) = (None, None, 0);

@@ -101,7 +101,7 @@ impl Successor {
             command.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
+        let pid = pid.ok_or_else(|| io::Error::other("the system returned no process id"))?;
         Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + limit })
     }
 

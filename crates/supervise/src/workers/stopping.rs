@@ -175,7 +175,7 @@ impl Workers<'_> {
         match self.start_worker(server, command, Shard::ONLY) {
             Ok(()) => false,
             Err(error) => {
-                log::error!("cannot start a worker for the last connections: {error}");
+                log::error!("cannot start a worker for clients that are connected and not accepted yet: {error}");
                 true
             }
         }

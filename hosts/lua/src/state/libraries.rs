@@ -203,10 +203,10 @@ unsafe extern "C-unwind" fn deadline(l: *mut lua_State) -> c_int {
         };
         let context = StateContext::of_running(l);
         let Some(exchange) = context.exchange() else {
-            raise(l, format_args!("there is no request whose deadline could be moved"))
+            raise(l, format_args!("there is no request, so there is no deadline to change"))
         };
         if context.contain(|| exchange.extend_deadline(time)).is_none() {
-            raise(l, format_args!("the deadline cannot be moved"));
+            raise(l, format_args!("the deadline cannot be changed"));
         }
         0
     }

@@ -118,7 +118,7 @@ GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, 
     if (!what)
         what = "";
     if (NIL_P(error)) {
-        failure_write(ORIBI_LOG_ERROR, environment, "%s%sa throw or the end of a thread came through", what, separator);
+        failure_write(ORIBI_LOG_ERROR, environment, "%s%sthe code was left by throw or by Thread#kill", what, separator);
         return GUARD_FAILED;
     }
     if (rb_obj_is_kind_of(error, rb_eSystemExit)) {
