@@ -343,7 +343,7 @@ module Oribi
           "The Cache-Control field of files, such as \"public, max-age=3600\""),
       new("open-files", %w[], %w[], nil, "NUMBER",
           "1024",
-          "Files that each event loop keeps open, or in memory if they are small, and checks again after a second; 0: none, each request checks"),
+          "Most files of each directory that an event loop keeps open, or in memory if they are small; a file that was checked more than a second ago is checked for changes again; 0: keep none"),
       new("precompressed", %w[], %w[], nil, "",
           "on",
           "Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it, if it exists and is not older"),
