@@ -79,7 +79,7 @@ pub struct Cell {
     pub name: &'static str,
     /// Its name in the table and the plots.
     pub title: &'static str,
-    /// What nginx does in this cell, as the yardstick of the ratios.
+    /// The result of nginx in this cell, to which the ratios refer.
     pub yardstick: &'static str,
     /// Connections open at once.
     pub connections: usize,

@@ -13,7 +13,7 @@ pub struct Kind {
     visit: fn(&Visit<'_>) -> Result<(), Loss>,
 }
 
-/// What a client needs to visit the server.
+/// The data that a client needs to visit the server.
 pub struct Visit<'a> {
     pub peer: &'a Peer,
     pub findings: &'a Findings,

@@ -46,7 +46,7 @@ pub struct Row {
     command: &'static str,
     /// A command that prints the version, and succeeds if the program is installed and can do what the row needs.
     probe: &'static str,
-    /// What to do if the probe fails.
+    /// The remedy if the probe fails.
     remedy: &'static str,
     /// A template in `bench/study/servers` that is filled in and put into the server's directory.
     pub template: Option<&'static str>,

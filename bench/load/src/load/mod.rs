@@ -32,7 +32,7 @@ const LOOK: u64 = 250_000_000;
 const AWAKE: u64 = 100_000;
 const STDIN: u64 = u64::MAX;
 
-/// What a connection does next when its requests are answered.
+/// The next step of a connection when its requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Nothing: each connection sends one request when it is opened.
