@@ -1,6 +1,7 @@
 //! Writes JSON (RFC 8259) that is harmless in a terminal: characters that control it, or that change the direction of text,
 //! are escaped as well.
 
+use oribi_message::is_plain;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
@@ -47,16 +48,6 @@ impl Formatter for Harmless {
             CharEscape::FormFeed => CompactFormatter.write_char_escape(writer, CharEscape::AsciiControl(12)),
             other => CompactFormatter.write_char_escape(writer, other),
         }
-    }
-}
-
-/// Whether a character is neither a control character, nor the end of a line, nor a character that changes the direction of
-/// text (Unicode Standard Annex 9).
-fn is_plain(character: char) -> bool {
-    match character {
-        ' '..='~' => true,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        _ => !character.is_control(),
     }
 }
 
