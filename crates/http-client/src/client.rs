@@ -10,9 +10,6 @@ use ureq::http::HeaderMap;
 use ureq::tls::{Certificate, TlsConfig, TlsProvider};
 use ureq::{Agent, Proxy, ResponseExt as _};
 
-/// The usual time of a request. ureq keeps its settings of TLS only for requests without a time of their own.
-const USUAL_TIME: Duration = Duration::from_secs(30);
-
 /// A client with its connections. It uses the proxy that the environment names (`HTTPS_PROXY` and the like). It follows no
 /// redirects, because a signature is for one URL, and credentials are for one server.
 #[derive(Debug)]
@@ -27,8 +24,9 @@ pub struct Request<'a> {
     pub content: Option<Content<'a>>,
     /// More fields, by name and value.
     pub fields: &'a [(String, String)],
-    /// The longest time from the resolution of the name to the last byte of the response.
-    pub time: Duration,
+    /// The longest time of this request; `None` for that of the client. For a request with a time of its own, ureq builds its
+    /// settings of TLS anew.
+    pub time: Option<Duration>,
     /// The largest content of a response, in bytes.
     pub largest: u64,
 }
@@ -55,23 +53,24 @@ pub struct Response {
 impl Client {
     /// Makes a client that sends nothing in clear text. It accepts only servers with a certificate of the authorities in
     /// `file`, or in the system's file if that is `None`. `option` is the option by which users name another file, for
-    /// messages.
+    /// messages. `time` is the longest time of a request, from the resolution of the name to the last byte of the response.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.
-    pub fn https(file: Option<&Path>, option: &str) -> Result<Self, String> {
+    pub fn https(file: Option<&Path>, option: &str, time: Duration) -> Result<Self, String> {
         let trusted = authorities(file, option)?;
         let trusted = trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-        Ok(Self::new(true, trusted, Proxy::try_from_env()))
+        Ok(Self::new(true, trusted, Proxy::try_from_env(), time))
     }
 
-    /// Makes a client for servers without TLS. It accepts no certificate, not even of a proxy.
+    /// Makes a client for servers without TLS. It accepts no certificate, not even of a proxy. `time` is the
+    /// longest time of a request.
     #[must_use]
-    pub fn plain() -> Self {
-        Self::new(false, Vec::new(), Proxy::try_from_env())
+    pub fn plain(time: Duration) -> Self {
+        Self::new(false, Vec::new(), Proxy::try_from_env(), time)
     }
 
-    fn new(https_only: bool, trusted: Vec<Certificate<'static>>, proxy: Option<Proxy>) -> Self {
+    fn new(https_only: bool, trusted: Vec<Certificate<'static>>, proxy: Option<Proxy>, time: Duration) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
@@ -80,7 +79,7 @@ impl Client {
         let config = Agent::config_builder()
             .tls_config(tls)
             .proxy(proxy)
-            .timeout_global(Some(USUAL_TIME))
+            .timeout_global(Some(time))
             .https_only(https_only)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -95,21 +94,20 @@ impl Client {
     /// # Errors
     /// Says why there is no response.
     pub fn send(&self, request: &Request<'_>) -> Result<Response, Failure> {
-        let own_time = Some(request.time).filter(|time| *time != USUAL_TIME);
         let fields = || request.fields.iter();
         let sent = match request.content {
             Some(content) => {
                 let post = self.0.post(request.url).header("Content-Type", content.media_type);
                 let post = fields().fold(post, |post, (name, value)| post.header(name, value));
-                match own_time {
-                    Some(_) => post.config().timeout_global(own_time).build().send(content.bytes),
+                match request.time {
+                    Some(_) => post.config().timeout_global(request.time).build().send(content.bytes),
                     None => post.send(content.bytes),
                 }
             }
             None => {
                 let get = fields().fold(self.0.get(request.url), |get, (name, value)| get.header(name, value));
-                match own_time {
-                    Some(_) => get.config().timeout_global(own_time).build().call(),
+                match request.time {
+                    Some(_) => get.config().timeout_global(request.time).build().call(),
                     None => get.call(),
                 }
             }

@@ -5,6 +5,9 @@ use crate::settings::{Settings, headers};
 use oribi_http_client::{Client, Content, Failure, Request, printable};
 use std::time::{Duration, SystemTime};
 
+/// The limit for one request.
+pub(crate) const TIME: Duration = Duration::from_secs(10);
+
 /// The largest response of a collector, in bytes.
 const LARGEST: u64 = 64 << 10;
 
@@ -36,9 +39,9 @@ impl Collector {
     pub fn new(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let url = settings.endpoint.as_deref().ok_or("there is no collector")?;
         let client = if url.starts_with("https:") {
-            Client::https(settings.authorities.as_deref(), "--trace-export-ca")?
+            Client::https(settings.authorities.as_deref(), "--trace-export-ca", TIME)?
         } else {
-            Client::plain()
+            Client::plain(TIME)
         };
         let (headers, wrong) = headers(variable);
         if !wrong.is_empty() {
@@ -47,8 +50,8 @@ impl Collector {
         Ok(Self { client, url: url.to_owned(), headers })
     }
 
-    /// Sends a message and reads the response, within `time`.
-    pub(crate) fn send(&self, message: &[u8], time: Duration) -> Outcome {
+    /// Sends a message and reads the response, within `time`, or [`TIME`] if that is `None`.
+    pub(crate) fn send(&self, message: &[u8], time: Option<Duration>) -> Outcome {
         let content = Some(Content { media_type: "application/x-protobuf", bytes: message });
         let request = Request { url: &self.url, content, fields: &self.headers, time, largest: LARGEST };
         match self.client.send(&request) {

@@ -1,7 +1,7 @@
 //! Queues records and delivers them to the collector on a thread of its own, so that callers never wait for the collector.
 
 use crate::account::Account;
-use crate::collector::{Collector, Outcome};
+use crate::collector::{Collector, Outcome, TIME};
 use crate::message::Message;
 use crate::patience::pause;
 use crate::queue::Queue;
@@ -10,9 +10,6 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// The limit for one request.
-const TIME: Duration = Duration::from_secs(10);
 
 /// The time after which a message is no longer sent again.
 const GIVE_UP: Duration = Duration::from_secs(300);
@@ -151,7 +148,7 @@ impl Courier {
         let (begun, mut tries) = (Instant::now(), 0);
         loop {
             let ends = self.shared.lock().end_by;
-            let time = ends.map_or(TIME, |end_by| end_by.saturating_duration_since(Instant::now()).clamp(SHORTEST, TIME));
+            let time = ends.map(|end_by| end_by.saturating_duration_since(Instant::now()).clamp(SHORTEST, TIME));
             let outcome = self.collector.send(&message, time);
             let mut state = self.shared.lock();
             let (asked, why) = match outcome {

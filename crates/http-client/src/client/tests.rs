@@ -30,13 +30,15 @@ fn server(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     (url, thread)
 }
 
+const TIME: Duration = Duration::from_secs(30);
+
 /// A client that uses no proxy, whatever the environment of the tests names.
 fn direct() -> Client {
-    Client::new(false, Vec::new(), None)
+    Client::new(false, Vec::new(), None, TIME)
 }
 
 fn request(url: &str) -> Request<'_> {
-    Request { url, content: None, fields: &[], time: USUAL_TIME, largest: 10 }
+    Request { url, content: None, fields: &[], time: None, largest: 10 }
 }
 
 #[test]
@@ -96,13 +98,15 @@ fn content_that_is_too_large_or_cut_off_leaves_the_head() {
 fn a_server_that_does_not_answer_is_left_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
-    let request = Request { time: Duration::from_millis(50), ..request(&url) };
-    assert_eq!(direct().send(&request).err(), Some(Failure::Timeout));
+    let short = Duration::from_millis(50);
+    let impatient = Client::new(false, Vec::new(), None, short);
+    assert_eq!(impatient.send(&request(&url)).err(), Some(Failure::Timeout));
+    assert_eq!(direct().send(&Request { time: Some(short), ..request(&url) }).err(), Some(Failure::Timeout));
 }
 
 #[test]
 fn a_client_of_https_sends_nothing_in_clear_text() {
-    let client = Client::new(true, Vec::new(), None);
+    let client = Client::new(true, Vec::new(), None, TIME);
     let failure = client.send(&request("http://127.0.0.1:1/dir")).expect_err("it is not encrypted");
     assert_eq!(failure, Failure::ClearText);
 }
@@ -124,7 +128,7 @@ fn files_of_authorities_that_are_none_are_named() {
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "nothing").expect("it is ours");
     for (file, why) in [(&empty, "there is no certificate in it"), (&folder.path().join("none"), "No such file")] {
-        let message = Client::https(Some(file), "--ca").expect_err("it cannot be used");
+        let message = Client::https(Some(file), "--ca", TIME).expect_err("it cannot be used");
         assert!(message.contains(&file.display().to_string()) && message.contains(why), "{message}");
     }
 }
