@@ -1,12 +1,11 @@
 //! Exports the Lua API from the program, so that modules written in C can be loaded into the built-in Lua.
 #![forbid(unsafe_code)]
 
-include!("../../hosts/lua/lua_api.rs");
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=../../hosts/lua/lua_api.rs");
-    for argument in export_arguments() {
+    // From the build script of oribi-lua.
+    let arguments = std::env::var("DEP_ORIBI_LUA_EXPORT").unwrap_or_default();
+    for argument in arguments.split_whitespace() {
         println!("cargo::rustc-link-arg-bins={argument}");
     }
 }
