@@ -4,7 +4,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 # The perl whose modules the Debian packages of the set-up are.
 PERL    ?= /usr/bin/perl
-# The ruby for which the Ruby host is built; the tests run in a second one, see setup/debian13.sh.
+# The ruby for which the Ruby host is built; the tests run in a second one, see setup/debian-root.sh.
 RUBY    ?= /usr/bin/ruby
 # Where `make serve` listens.
 PORT    ?= 5000
@@ -41,7 +41,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem packages uninstall clean setup-build setup-check setup-test setup-packages setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -72,7 +72,7 @@ test-fast: setup-test build ## the same, and what needs no whole application, in
 
 test: BUILT = debug
 test: setup-test build ## build, then run every test and every linter (50 minutes)
-	@setup/debian13-run.sh ruby hosts/ruby/ext/oribi/build.rb
+	@setup/debian-root-run.sh 13 ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
 
 hunt: BUILT = debug
@@ -139,6 +139,10 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
+packages: setup-packages build ## build the packages for Debian 12 and 13 into dist/ (ten minutes)
+	@packages/debian/build 12
+	@packages/debian/build 13
+
 uninstall: ## remove what `make install`, `make install-perl` and `make install-gem` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/bin/ahttpd" \
 		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
@@ -146,7 +150,7 @@ uninstall: ## remove what `make install`, `make install-perl` and `make install-
 	@if command -v $(RUBY) >/dev/null; then $(RUBY) setup/uninstall_gem.rb $(DESTDIR); fi
 
 clean: ## remove everything that was built
-	@for folder in target/debian13 target/kubernetes; do \
+	@for folder in target/debian1[23]* target/kubernetes; do \
 		[ ! -d $$folder ] || [ -w $$folder ] || sudo rm -rf --one-file-system $$folder || exit 1; done
 	cargo clean
 	@if [ -f hosts/perl/Makefile ]; then $(MAKE) -C hosts/perl realclean; fi
@@ -161,12 +165,17 @@ setup-check: setup-build
 setup-test:
 	@setup/toolchain.sh lint
 	@setup/debian.sh build test
-	@setup/debian13.sh
+	@setup/debian-root.sh 13
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@setup/h2spec/build
 	@setup/collector/build
 	@setup/sslyze/install
 	@cargo fetch --quiet --locked
+
+setup-packages: setup-build
+	@setup/debian.sh packages
+	@setup/debian-root.sh 12
+	@setup/debian-root.sh 13
 
 setup-bench:
 	@setup/debian.sh build bench

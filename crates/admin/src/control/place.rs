@@ -78,14 +78,36 @@ pub(super) fn path_of(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}{SUFFIX}"))
 }
 
-/// Returns the running servers of this user, sorted by process id.
+/// Returns the running servers of this user, sorted by process id; for root, also those of other users that are services.
 #[must_use]
 pub fn find() -> Vec<Found> {
-    let directories = candidates().into_iter().filter(|path| is_private(path).is_ok());
-    let mut found: Vec<Found> = directories.flat_map(|directory| sockets(&directory)).collect();
+    let own = candidates().into_iter().filter(|path| is_private(path).is_ok());
+    let services = if rustix::process::geteuid().is_root() { of_services(Path::new("/run")) } else { Vec::new() };
+    let mut directories: Vec<PathBuf> = own.chain(services).collect();
+    directories.sort();
+    directories.dedup();
+    let mut found: Vec<Found> = directories.iter().flat_map(|directory| sockets(directory)).collect();
     found.retain(|server| answers(&server.path));
     found.sort_by_key(|server| server.pid);
     found
+}
+
+/// Returns the directories that servers have in the runtime directories of their services, such as `/run/shop/oribi` and
+/// `/run/oribi/shop/oribi`. Only root can create directories in `/run`.
+fn of_services(run: &Path) -> Vec<PathBuf> {
+    let services = directories_in(run);
+    let nested: Vec<PathBuf> = services.iter().flat_map(|service| directories_in(service)).collect();
+    services.into_iter().chain(nested).map(|service| service.join("oribi")).filter(|path| is_directory(path)).collect()
+}
+
+fn directories_in(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = directory.read_dir() else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_directory(path)).collect()
+}
+
+/// Whether it is a directory, and not a link to one.
+fn is_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
 /// Returns the control sockets in a directory.
@@ -122,6 +144,19 @@ mod tests {
         left.sort();
         assert_eq!(left, ["7.sock", "app.sock"]);
         drop(alive);
+    }
+
+    #[test]
+    fn root_finds_the_servers_of_services() {
+        let run = tempfile::tempdir().expect("a directory");
+        for service in ["shop/oribi", "oribi/blog/oribi", "nginx", "user/1000/app/oribi"] {
+            std::fs::create_dir_all(run.path().join(service)).expect("it is writable");
+        }
+        std::os::unix::fs::symlink(run.path().join("shop"), run.path().join("link")).expect("it is writable");
+        let mut found = of_services(run.path());
+        found.sort();
+        // `run/oribi` is a directory of sockets for root itself.
+        assert_eq!(found, ["oribi/blog/oribi", "shop/oribi"].map(|service| run.path().join(service)));
     }
 
     #[test]

@@ -1,22 +1,23 @@
 #!/bin/sh
-# setup/debian13-run.sh COMMAND...: runs a command in the Debian 13 that setup/debian13.sh made. This checkout is there at its
-# own path, read-write, and the command runs as its owner; the current folder stays the same if it is within the checkout. The
-# command's processes have a PID namespace of their own and end with it; its mounts and its /tmp exist for it alone, so
+# setup/debian-root-run.sh RELEASE COMMAND...: runs a command in the Debian that setup/debian-root.sh RELEASE made. This checkout
+# is there at its own path, read-write, and the command runs as its owner; the current folder stays the same if it is within the
+# checkout. The command's processes have a PID namespace of their own and end with it; its mounts and its /tmp exist for it alone, so
 # nothing outside can be deleted through a mount that was left behind. The network and its ports are the machine's.
 #
-# Of the environment only CI, TERM and names that begin with ORIBI_ go in: for others say `setup/debian13-run.sh env NAME=VALUE ...`.
+# Of the environment only CI, TERM and names that begin with ORIBI_ go in: for others say `setup/debian-root-run.sh 13 env NAME=VALUE ...`.
 set -eu
 here=$PWD
 checkout=$(cd "$(dirname "$0")/.." && pwd -P)
-chroot=$(realpath -m "${ORIBI_DEBIAN13:-$checkout/target/debian13}")
 
 give_up() {
-	echo "setup/debian13-run.sh: $1" >&2
+	echo "setup/debian-root-run.sh: $1" >&2
 	exit 1
 }
 
-[ $# -gt 0 ] || give_up "which command?"
-[ -d "$chroot" ] || give_up "$chroot is missing: setup/debian13.sh makes it."
+[ $# -gt 1 ] || give_up "usage: setup/debian-root-run.sh RELEASE COMMAND..."
+release=$1
+chroot=$(realpath -m "${ORIBI_DEBIAN_ROOTS:-$checkout/target}/debian$release")
+[ -d "$chroot" ] || give_up "$chroot is missing: setup/debian-root.sh $release makes it."
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || give_up "only root can enter $chroot, and sudo is missing."
 	kept=$(env | sed -n 's/^\(ORIBI_[A-Z0-9_]*\|CI\|TERM\)=.*/\1/p' | paste -sd , -)
@@ -28,6 +29,7 @@ case "$here/" in
 "$checkout"/*) ;;
 *) here=$checkout ;;
 esac
+shift
 
 owner=$(stat -c %u:%g "$checkout")
 export checkout here chroot owner

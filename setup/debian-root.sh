@@ -1,17 +1,26 @@
 #!/bin/sh
-# setup/debian13.sh: makes target/debian13, a Debian 13 with the packages of setup/packages.debian13, for the tests of a second
-# generation of Ruby; it installs missing packages there and leaves the rest alone. ORIBI_DEBIAN13 names another folder, for
-# instance one that several checkouts share. With nothing missing it needs neither a network nor root.
+# setup/debian-root.sh RELEASE: makes target/debianRELEASE (12 or 13), a Debian with the packages of setup/packages.debianRELEASE,
+# in which packages are built and a second generation of Ruby is tested, and target/debianRELEASE.base, the same Debian without
+# these packages, for the tests that install something. It installs missing packages there and leaves the rest alone.
+# ORIBI_DEBIAN_ROOTS names another folder than target, for instance one that several checkouts share. With nothing missing it
+# needs neither a network nor root.
 set -eu
 cd "$(dirname "$0")"
-chroot=$(realpath -m "${ORIBI_DEBIAN13:-../target/debian13}")
 
 give_up() {
-	echo "setup/debian13.sh: $1" >&2
+	echo "setup/debian-root.sh: $1" >&2
 	exit 1
 }
 
-wanted=$(sed 's/#.*//' packages.debian13 | tr -s ' \n' '\n' | sort -u)
+release=${1-}
+case "$release" in
+12) name=bookworm ;;
+13) name=trixie ;;
+*) give_up "which Debian: 12 or 13?" ;;
+esac
+chroot=$(realpath -m "${ORIBI_DEBIAN_ROOTS:-../target}/debian$release")
+
+wanted=$(sed 's/#.*//' "packages.debian$release" | tr -s ' \n' '\n' | sort -u)
 # Sets `missing` to those of the wanted packages that the chroot does not have.
 find_missing() {
 	# dpkg-query fails when it does not know one of the packages; it names the others all the same.
@@ -28,14 +37,14 @@ find_missing() {
 if ! command -v dpkg-query >/dev/null || ! command -v debootstrap >/dev/null; then
 	give_up "dpkg or debootstrap is missing. On Debian: apt-get install debootstrap"
 fi
-# It gets its name when it is complete, so a folder with that name is complete.
-if [ -d "$chroot" ]; then
+# They get their names when they are complete, so a folder with such a name is complete.
+if [ -d "$chroot" ] && [ -d "$chroot.base" ]; then
 	find_missing
 	[ -n "$missing" ] || exit 0
 fi
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || give_up "only root can make or complete $chroot; run this once as root, then go on as you are."
-	exec sudo --preserve-env=ORIBI_DEBIAN13,http_proxy,https_proxy "$PWD/debian13.sh"
+	exec sudo --preserve-env=ORIBI_DEBIAN_ROOTS,http_proxy,https_proxy "$PWD/debian-root.sh" "$release"
 fi
 
 # Two runs at a time would install into the same folder.
@@ -78,25 +87,34 @@ install_missing() { # into FOLDER
 }
 : >"$log"
 
-if [ ! -d "$chroot" ]; then
-	echo "Making a Debian 13 in $chroot: once, one or two minutes"
+if [ ! -d "$chroot.base" ]; then
+	echo "Making a Debian $release in $chroot.base: once, a minute"
 	# The mirror is the one from which this machine has its own Debian.
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Origin: Debian' 'Label: Debian' 'Component: main' \
 		2>/dev/null | head -n 1) || mirror=
 	half=$chroot.half
 	rm -rf --one-file-system "$half"
 	# debootstrap mounts /proc there, and leaves it after when it is interrupted.
-	logged debootstrap unshare --mount debootstrap --variant=minbase trixie "$half" "${mirror:-http://deb.debian.org/debian}"
+	logged debootstrap unshare --mount debootstrap --variant=minbase $name "$half" "${mirror:-http://deb.debian.org/debian}"
 	# No service starts in there: Debian asks policy-rc.d before it starts one.
 	printf '#!/bin/sh\nexit 101\n' >"$half/usr/sbin/policy-rc.d"
 	chmod 755 "$half/usr/sbin/policy-rc.d"
 	printf '127.0.0.1 localhost\n::1 localhost\n' >"$half/etc/hosts"
-	# It can be made again at any time: its files need not be safe on the disk before dpkg continues, and manuals are not read.
+	# It can be made again at any time: its files need not be safe on the disk before dpkg continues.
 	echo force-unsafe-io >"$half/etc/dpkg/dpkg.cfg.d/chroot"
-	printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >>"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	echo 'Acquire::Languages "none";' >"$half/etc/apt/apt.conf.d/90chroot"
 	# Mirrors that are kept as of a day are old by now; the settings of this machine accept that or not.
 	apt-config dump | grep -E '^Acquire::Check-(Valid-Until|Date) ' >>"$half/etc/apt/apt.conf.d/90chroot" || true
+	logged "apt-get clean" in_chroot "$half" apt-get clean
+	mv "$half" "$chroot.base"
+fi
+if [ ! -d "$chroot" ]; then
+	echo "Installing into $chroot what setup/packages.debian$release lists: once, a minute or two"
+	half=$chroot.half
+	rm -rf --one-file-system "$half"
+	cp -a --reflink=auto "$chroot.base" "$half"
+	# Manuals are not read.
+	printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >>"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	missing=$wanted
 	install_missing "$half"
 	mv "$half" "$chroot"
