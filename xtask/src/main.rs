@@ -1,26 +1,37 @@
-//! `cargo xtask`: checks of this repository that no other tool makes.
+//! `cargo xtask`: checks of this repository, and steps of its releases, that no other tool makes.
 #![forbid(unsafe_code)]
 
 mod architecture;
 mod documents;
 mod modules;
+mod release;
 mod sources;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask architecture
+       cargo xtask version [VERSION]
+       cargo xtask core FOLDER PACKAGE...
 
   architecture   compare the workspace with the picture in ARCHITECTURE.md: who may depend on whom,
                  where unsafe code may stand, that modules next to one another form no cycle,
                  nor the C files of a host, how long files may be and how they may not be called,
-                 that the files exist which documents about the code name";
+                 that the files exist which documents about the code name
+  version        print the version of the product, or set it everywhere
+  core           write the source of packages of this workspace into a new folder, with all that cargo needs to
+                 build them without a network (needs cargo-vendor-filterer: make setup-packages)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["architecture"] => report(&check_architecture()),
+        ["version"] => end(release::version_of(&root()).map(|version| println!("{version}"))),
+        ["version", version] => end(release::set_version(&root(), version)),
+        ["core", folder, ref packages @ ..] if !packages.is_empty() => {
+            end(release::write_core(&root(), Path::new(folder), packages))
+        }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -28,6 +39,16 @@ fn main() -> ExitCode {
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
+        }
+    }
+}
+
+fn end(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask: {error}");
+            ExitCode::FAILURE
         }
     }
 }
@@ -51,7 +72,10 @@ fn check_architecture() -> Vec<String> {
         breaches.extend(modules::check_hosts(&root, &files));
         breaches
     });
-    [packages, files].into_iter().flat_map(|result| result.unwrap_or_else(|error| vec![error])).collect()
+    [packages, files, Ok(release::check_version(&root))]
+        .into_iter()
+        .flat_map(|result| result.unwrap_or_else(|error| vec![error]))
+        .collect()
 }
 
 fn report(breaches: &[String]) -> ExitCode {

@@ -2,7 +2,7 @@ package Cacilheiro;
 use strict;
 use warnings;
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 1;
 

@@ -2,7 +2,7 @@ package Oribi;
 use strict;
 use warnings;
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 use IO::Handle       ();
 use IO::File         ();

@@ -5,6 +5,7 @@ use warnings;
 use ExtUtils::Manifest ();
 use File::Find         ();
 use Pod::Checker       ();
+use Oribi;
 use Test::More;
 
 {
@@ -23,7 +24,7 @@ for my $file (sort @modules) {
     is $checker->num_errors, 0, "$file: documentation" or diag $complaints;
     next if $file =~ m{Oribi/(?:Options|Mold)[.]pm\z};
     open my $handle, '<', $file or die $!;
-    like join(q{}, readline $handle), qr/^our \$VERSION = '0[.]001000';$/m, "$file: version";
+    like join(q{}, readline $handle), qr/^our \$VERSION = '\Q$Oribi::VERSION\E';$/m, "$file: version";
 }
 
 for my $file (sort glob 'src/*.[ch]') {

@@ -2,7 +2,7 @@ package Oribi::Mojolicious;
 use strict;
 use warnings;
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 my $UNTIL = 'the event loop of Mojolicious does not run under PSGI, so timers, promises and render_later come to nothing: '
     . 'respond before the action returns, or run the app by hypnotoad or prefork';

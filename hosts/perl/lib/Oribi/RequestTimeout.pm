@@ -2,7 +2,7 @@ package Oribi::RequestTimeout;
 use strict;
 use warnings;
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 use overload
     q{""}    => 'message',

@@ -3,7 +3,7 @@ use strict;
 use warnings;
 use parent 'Plack::Handler::EVHTP';
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 1;
 

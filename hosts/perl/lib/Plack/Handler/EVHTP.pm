@@ -3,7 +3,7 @@ use strict;
 use warnings;
 use parent 'Plack::Handler::Oribi';
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 # One process with threads, as in the original handler.
 sub options {

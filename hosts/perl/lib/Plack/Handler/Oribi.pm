@@ -3,7 +3,7 @@ use strict;
 use warnings;
 use Oribi ();
 
-our $VERSION = '0.001000';
+our $VERSION = '0.1.0';
 
 sub new {
     my ($class, %options) = @_;
