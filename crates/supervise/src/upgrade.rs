@@ -14,7 +14,9 @@
 //!    the old process that it serves, and names a socket for connections for each edge (see [`predecessor`]).
 //! 4. The old edges stop accepting, hand over each connection as soon as it is between two requests, and end. Then the old
 //!    workers end.
-//! 5. If a service manager follows the id of the main process, the old process also ends. Otherwise other programs may know the
+//! 5. If a service manager follows the id of the main process, the old process also ends. The new process is its sibling, because
+//!    systemd waits only for the end of main processes that are its children: others it kills as soon as it has sent them TERM.
+//!    Otherwise other programs may know the
 //!    server by the id of its first process, which may be process 1. So the very first process stays as the guardian: it passes
 //!    signals on, and ends with the status of the last server, when all servers have ended (see [`guardian`]). Each later first
 //!    process is the child of the previous one. When its parent ends, it becomes the child of the guardian, even if a server
@@ -22,6 +24,7 @@
 
 mod guardian;
 mod predecessor;
+mod process_handle;
 mod program;
 mod succession;
 mod successor;

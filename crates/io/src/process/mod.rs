@@ -21,7 +21,7 @@ mod title;
 pub use adopt::{adopt, claim, has_hung_up, peer, tell};
 pub use children::{has_forked, note_forks};
 pub use file_size::LiftedFileSize;
-pub use fork::{Fork, exit_now, fork};
+pub use fork::{Fork, exit_now, fork, spawn_sibling};
 pub use heap::give_back_freed_memory;
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;

@@ -57,7 +57,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if server.succession.is_possible() && condition != Condition::Serves {
             return Err("not upgraded: the server is starting or stopping".to_owned());
         }
-        let (has_manager, limit) = (Notifier::is_wanted(), server.settings.life.upgrade_timeout);
+        // The end of process 1 would be the end of all others.
+        let has_manager = Notifier::is_wanted() && std::process::id() != 1;
+        let limit = server.settings.life.upgrade_timeout;
         let (scaled, metrics) = (Scaled::of(server.settings, wanted), server.metrics.as_ref());
         let totals = &server.totals;
         let pid = server.succession.start_successor(&server.listeners, totals, metrics, has_manager, limit, scaled)?;
@@ -111,6 +113,11 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         match successor.progress(now) {
             SuccessorProgress::Loading => {}
+            SuccessorProgress::Ended => {
+                if let Some(pid) = server.succession.forget_successor() {
+                    self.note_failed_upgrade(pid, "ended");
+                }
+            }
             SuccessorProgress::Serves(edges) => self.yield_to(&edges),
             SuccessorProgress::Late => {
                 let (pid, limit) = (successor.pid, server.settings.life.upgrade_timeout.as_secs_f64());
@@ -222,14 +229,20 @@ impl<W: Workforce> FirstProcess<'_, W> {
             EndedProcess::Stranger => false,
             EndedProcess::Other => true,
             EndedProcess::Successor => {
-                let why = format!("the new server (pid {pid}) {}, so this one keeps serving", describe_end(status));
-                log::error!("{why}");
-                server.succession.outcome = control::Progress::Failed(why);
-                server.totals.count(Counter::UpgradesFailed);
-                server.notifier.reloaded("the program could not be upgraded; serving with the one before");
+                self.note_failed_upgrade(pid, &describe_end(status));
                 true
             }
         }
+    }
+
+    /// Records that the new server has ended before it has taken over.
+    fn note_failed_upgrade(&mut self, pid: Pid, end: &str) {
+        let server = &mut self.server;
+        let why = format!("the new server (pid {pid}) {end}, so this one keeps serving");
+        log::error!("{why}");
+        server.succession.outcome = control::Progress::Failed(why);
+        server.totals.count(Counter::UpgradesFailed);
+        server.notifier.reloaded("the program could not be upgraded; serving with the one before");
     }
 
     /// Returns the exit status for the process, when everything of this server has ended. A guardian waits until the last

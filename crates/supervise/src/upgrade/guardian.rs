@@ -2,10 +2,9 @@
 //! it passes signals on to the current master, and ends with the exit status of the last master.
 
 use super::super::signals;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use super::process_handle::ProcessHandle;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -61,36 +60,11 @@ impl GuardianLink {
     }
 }
 
-/// A master that has reported to the guardian.
-#[derive(Debug)]
-struct Master {
-    pid: Pid,
-    /// A pidfd, readable when the master has ended. `None` on systems without pidfds, or if the master had ended before.
-    process: Option<OwnedFd>,
-}
-
-impl Master {
-    fn of(pid: Pid) -> Self {
-        Self { pid, process: pidfd_open(pid, PidfdFlags::empty()).ok() }
-    }
-
-    /// Whether the master has ended, even if another process has collected its exit status.
-    fn has_ended(&self) -> bool {
-        match &self.process {
-            Some(process) => {
-                let mut polled = [PollFd::new(process, PollFlags::IN)];
-                poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-            }
-            None => test_kill_process(self.pid) == Err(Errno::SRCH),
-        }
-    }
-}
-
 /// The masters that a guardian watches: the current one, and previous ones that still finish.
 #[derive(Debug)]
 pub(in super::super) struct WatchedMasters {
-    present: Master,
-    finishing: Vec<Master>,
+    present: ProcessHandle,
+    finishing: Vec<ProcessHandle>,
     /// The socket on which each later master sends its process id.
     reports: OwnedFd,
     /// The exit status of the current master, if that has ended.
@@ -108,7 +82,7 @@ pub(in super::super) fn socket() -> io::Result<(OwnedFd, GuardianLink)> {
 
 impl WatchedMasters {
     pub(in super::super) fn new(pid: Pid, reports: OwnedFd) -> Self {
-        Self { present: Master::of(pid), finishing: Vec::new(), reports, status: None }
+        Self { present: ProcessHandle::of(pid), finishing: Vec::new(), reports, status: None }
     }
 
     /// Reads the reports of new masters, and updates the current master.
@@ -117,7 +91,7 @@ impl WatchedMasters {
         while matches!(recv(&self.reports, &mut bytes, RecvFlags::DONTWAIT), Ok((4, _))) {
             let next = i32::try_from(u32::from_ne_bytes(bytes)).ok().and_then(Pid::from_raw);
             if let Some(next) = next.filter(|next| *next != self.present.pid) {
-                let before = std::mem::replace(&mut self.present, Master::of(next));
+                let before = std::mem::replace(&mut self.present, ProcessHandle::of(next));
                 self.finishing.push(before);
                 self.status = None;
             }
@@ -136,7 +110,7 @@ impl WatchedMasters {
             // The process was the parent of the current master, has waited for it, and has ended with the same exit status.
             self.status = self.status.or(Some(status));
         }
-        self.status.filter(|_| present_ended && self.finishing.iter().all(Master::has_ended))
+        self.status.filter(|_| present_ended && self.finishing.iter().all(ProcessHandle::has_ended))
     }
 
     /// Passes on the signals that have arrived: to the current master, or to the previous ones if it has ended. Returns whether

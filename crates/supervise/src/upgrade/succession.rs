@@ -5,7 +5,7 @@ use super::super::server_totals::{ADDS_EVERY, ServerTotals};
 use super::guardian::{self, GuardianLink, WatchedMasters};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
-use super::successor::{Dismissed, Successor};
+use super::successor::{Dismissed, Kinship, Successor};
 use oribi_admin::control::Progress;
 use oribi_admin::metrics::Metrics;
 use oribi_listen::Listener;
@@ -107,7 +107,8 @@ impl Succession {
     /// Returns the descriptors to watch.
     pub(in super::super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let before = self.before.as_ref().filter(|before| !before.serves()).map(Predecessor::descriptor);
-        before.into_iter().chain(self.successor.as_ref().map(Successor::descriptor))
+        let end = self.successor.as_ref().and_then(Successor::end_descriptor);
+        before.into_iter().chain(self.successor.as_ref().map(Successor::descriptor)).chain(end)
     }
 
     /// Returns the longest time that this process may sleep. `None` without a deadline. `served`: whether the app has served.
@@ -139,12 +140,13 @@ impl Succession {
             return Err(format!("an upgrade is under way already (pid {})", successor.pid));
         }
         // No guardian is needed if a service manager follows the id of the main process.
+        let kinship = if self.guardian.is_none() && has_manager { Kinship::Sibling } else { Kinship::Child };
         let own = if self.guardian.is_none() && !has_manager { guardian::socket().map(Some) } else { Ok(None) };
         let started = own.and_then(|own| {
             // Later servers become children of the guardian when the server that has started them has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
-            let successor = Successor::start(program, listeners, link, totals, metrics, (limit, scaled))?;
+            let successor = Successor::start(program, listeners, link, totals, metrics, (limit, scaled, kinship))?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start {}: {error}", program.file().display()))?;
@@ -163,6 +165,7 @@ impl Succession {
 
     /// Kills given-up servers that have not ended in time.
     pub(in super::super) fn end_dismissed(&mut self, now: Instant) {
+        self.dismissed.retain(|dismissed| !dismissed.has_ended());
         self.dismissed.iter_mut().for_each(|dismissed| dismissed.end_if_late(now));
     }
 
@@ -171,6 +174,11 @@ impl Succession {
         for dismissed in std::mem::take(&mut self.dismissed) {
             dismissed.wait();
         }
+    }
+
+    /// Forgets the new server, which has ended and was no child of this process; returns its process id.
+    pub(in super::super) fn forget_successor(&mut self) -> Option<Pid> {
+        self.successor.take().map(|successor| successor.pid)
     }
 
     /// Records that the new server serves; returns its process id. `None` if there is no new server.
@@ -212,7 +220,7 @@ impl Succession {
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         match (&mut self.watched_masters, &self.after) {
             // The other server has ended.
-            _ if self.ended.is_some() => return false,
+            _ if self.ended.is_some() || self.after.as_ref().is_some_and(Successor::has_ended) => return false,
             (Some(watched_masters), _) => _ = watched_masters.pass_signals_on(),
             (None, Some(after)) => _ = guardian::pass_signals_on(&[after.pid]),
             (None, None) => return false,

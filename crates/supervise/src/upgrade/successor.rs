@@ -7,9 +7,11 @@ use super::super::inheritance::{
 use super::super::scaled::Scaled;
 use super::super::server_totals::ServerTotals;
 use super::guardian::GuardianLink;
+use super::process_handle::ProcessHandle;
 use super::program::Program;
 use super::{Received, receive};
 use oribi_admin::metrics::Metrics;
+use oribi_io::process::spawn_sibling;
 use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, Vault};
 use oribi_stats::app_metrics::AppMetricTotals;
@@ -23,10 +25,21 @@ use std::time::{Duration, Instant};
 /// The interval at which this process, before it ends, checks for the end of a given-up server.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The relation of a new server's process to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Kinship {
+    /// A child of this process.
+    Child,
+    /// A child of this process's parent, which is the service manager.
+    Sibling,
+}
+
 /// A new server that does not serve yet.
 #[derive(Debug)]
 pub(in super::super) struct Successor {
     pub(in super::super) pid: Pid,
+    /// If the new server is a sibling of this process: a handle, because the system does not report its end.
+    sibling: Option<ProcessHandle>,
     link: OwnedFd,
     /// The destinations of connections that the new server has named so far.
     edges: Vec<Sender>,
@@ -42,11 +55,13 @@ pub(in super::super) enum SuccessorProgress {
     Serves(Vec<Sender>),
     /// The new server takes too long.
     Late,
+    /// The new server has ended, and is no child of this process, whose end the system reports.
+    Ended,
 }
 
 impl Successor {
     /// Starts `program`, which inherits the listeners, the counters, and the number of workers that was set. The new server has
-    /// the time `limit` to load its app and to serve.
+    /// the time `limit` to load its app and to serve. `kinship`: whose child it becomes.
     ///
     /// # Errors
     /// The system refuses, or the program does not exist.
@@ -56,7 +71,7 @@ impl Successor {
         guardian: Option<&GuardianLink>,
         totals: &ServerTotals,
         metrics: Option<&Metrics>,
-        (limit, scaled): (Duration, Option<Scaled>),
+        (limit, scaled, kinship): (Duration, Option<Scaled>, Kinship),
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = program.command();
@@ -88,7 +103,7 @@ impl Successor {
         if let Some(file) = history {
             command.env(HISTORY, file.as_raw_fd().to_string());
         }
-        let spawned = {
+        let pid = {
             let of_metrics = left.iter().flat_map(|(_, listeners)| *listeners);
             let sockets = listeners.iter().chain(of_metrics).flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
             let _inherited = Inheritable::new(
@@ -98,11 +113,16 @@ impl Successor {
                     .chain(history)
                     .chain(vault.as_ref().map(AsFd::as_fd)),
             )?;
-            command.spawn()?
+            match kinship {
+                Kinship::Sibling => spawn_sibling(&mut command)?,
+                Kinship::Child => {
+                    let pid = i32::try_from(command.spawn()?.id()).ok().and_then(Pid::from_raw);
+                    pid.ok_or_else(|| io::Error::other("the system returned no process id"))?
+                }
+            }
         };
-        let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("the system returned no process id"))?;
-        Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + limit })
+        let sibling = (kinship == Kinship::Sibling).then(|| ProcessHandle::of(pid));
+        Ok(Self { pid, sibling, link, edges: Vec::new(), late_at: Instant::now() + limit })
     }
 
     /// Returns the progress of the start, after the messages since the last call.
@@ -112,11 +132,22 @@ impl Successor {
                 Received::Edge(edge) => self.edges.push(edge),
                 Received::Ready => return SuccessorProgress::Serves(std::mem::take(&mut self.edges)),
                 Received::Unknown => {}
+                Received::Nothing | Received::End if self.has_ended() => return SuccessorProgress::Ended,
                 // If the new process has ended, the system reports that.
                 Received::Nothing | Received::End if now >= self.late_at => return SuccessorProgress::Late,
                 Received::Nothing | Received::End => return SuccessorProgress::Loading,
             }
         }
+    }
+
+    /// Whether the new server has ended, if it is no child of this process. The end of a child is reported by the system.
+    pub(super) fn has_ended(&self) -> bool {
+        self.sibling.as_ref().is_some_and(ProcessHandle::has_ended)
+    }
+
+    /// Returns the descriptor that is readable when a sibling of this process has ended.
+    pub(super) fn end_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.sibling.as_ref().and_then(ProcessHandle::descriptor)
     }
 
     /// Returns the time from which the start of the new server takes too long.
@@ -132,8 +163,10 @@ impl Successor {
     /// Sends the new server TERM. It is killed if it has not ended after `patience`.
     pub(super) fn dismiss(self, patience: Duration) -> Dismissed {
         // If the new server has just begun to serve, it finishes its requests.
-        let _ = kill_process(self.pid, Signal::TERM);
-        Dismissed { pid: self.pid, end_at: Instant::now() + patience, ended: false }
+        if !self.has_ended() {
+            let _ = kill_process(self.pid, Signal::TERM);
+        }
+        Dismissed { pid: self.pid, sibling: self.sibling, end_at: Instant::now() + patience, ended: false }
     }
 }
 
@@ -141,6 +174,7 @@ impl Successor {
 #[derive(Debug)]
 pub(in super::super) struct Dismissed {
     pub(super) pid: Pid,
+    sibling: Option<ProcessHandle>,
     end_at: Instant,
     ended: bool,
 }
@@ -153,16 +187,25 @@ impl Dismissed {
 
     /// Kills the server if it has not ended in time.
     pub(super) fn end_if_late(&mut self, now: Instant) {
-        if now >= self.end_at && !std::mem::replace(&mut self.ended, true) {
+        if now >= self.end_at && !self.has_ended() && !std::mem::replace(&mut self.ended, true) {
             log::warn!("the server that was given up (pid {}) has not ended and is killed", self.pid);
-            // The server has not been waited for, so its process id cannot belong to another process.
+            // A child has not been waited for, and a sibling lives, so its process id cannot belong to another process.
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
 
+    /// Whether the server has ended, if it is no child of this process.
+    pub(super) fn has_ended(&self) -> bool {
+        self.sibling.as_ref().is_some_and(ProcessHandle::has_ended)
+    }
+
     /// Waits for the end of the server, and kills it if that takes too long.
     pub(super) fn wait(mut self) {
-        while matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None) | Err(Errno::INTR)) {
+        let is_left = |server: &Self| match &server.sibling {
+            Some(sibling) => !sibling.has_ended(),
+            None => matches!(waitpid(Some(server.pid), WaitOptions::NOHANG), Ok(None) | Err(Errno::INTR)),
+        };
+        while is_left(&self) {
             self.end_if_late(Instant::now());
             std::thread::sleep(LOOK);
         }

@@ -1,0 +1,51 @@
+# Where systemd runs: serves an app by the units of the package, and upgrades the packages under load. The new ones are in /next.
+. /mnt/taps.sh
+
+wait_for() { for _ in $(seq 300); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done; "$@"; }
+
+cat >/etc/oribi/shop.conf <<'END'
+APP=/srv/shop/app.psgi
+OPTIONS="--listen 127.0.0.1:5001 --workers 2 --access-log /var/log/oribi/shop.log"
+END
+mkdir /srv/shop
+echo 'sub { [200, ["Content-Type" => "text/plain"], ["first"]] }' >/srv/shop/app.psgi
+succeeds 'the example is started' systemctl start oribi@example
+is "$(answer http://127.0.0.1:5000/)" 'Hello from Oribi, 127.0.0.1' 'and answers'
+succeeds 'an app has a file of its own' systemctl enable --now oribi@shop
+is "$(answer http://127.0.0.1:5001/)" first 'and answers'
+is "$(stat -c %U /proc/"$(systemctl show --property=MainPID --value oribi@shop)")" oribi 'its user'
+is "$(oribi ctl | wc -l)" 2 'oribi ctl of root finds both'
+is "$(systemd-analyze security --no-pager oribi@shop | sed -n 's/.*level for [^:]*: \([0-9]\)\..*/\1/p' | tail -n 1)" 1 'little is exposed'
+
+echo 'sub { [200, ["Content-Type" => "text/plain"], ["second"]] }' >/srv/shop/app.psgi
+succeeds 'a reload' systemctl reload oribi@shop
+is "$(answer http://127.0.0.1:5001/)" second 'brings new code before it returns'
+echo 'syntax error (' >/srv/shop/app.psgi
+! systemctl reload oribi@shop >/tmp/said 2>&1
+result $? 'a reload of a broken app fails'
+is "$(answer http://127.0.0.1:5001/)" second 'and the old code serves'
+echo 'sub { [200, ["Content-Type" => "text/plain"], ["second"]] }' >/srv/shop/app.psgi
+
+mv /var/log/oribi/shop.log /var/log/oribi/shop.log.1
+systemctl kill --kill-who=main --signal=USR1 'oribi@*.service'
+answer http://127.0.0.1:5001/ >/dev/null
+succeeds 'logs that were rotated are opened again' wait_for test -s /var/log/oribi/shop.log
+
+before=$(systemctl show --property=MainPID --value oribi@shop)
+perl /mnt/kept.pl 5001 /tmp/enough >/tmp/kept 2>&1 &
+succeeds 'an upgrade under load' apt-get install -y -qq --no-install-recommends /next/*.deb
+replaced() { [ "$(systemctl show --property=MainPID --value oribi@shop)" != "$before" ] && systemctl is-active oribi@shop && ! [ -d "/proc/$before" ]; }
+succeeds 'the new program has taken over' wait_for replaced
+touch /tmp/enough
+wait $!
+is "$(sed 's/^[1-9][0-9]* requests/many requests/' /tmp/kept)" 'many requests, 0 failed, 0 closed' 'no request was lost, no connection closed'
+is "$(answer http://127.0.0.1:5001/)" second 'the new program answers'
+is "$(cat /etc/oribi/shop.conf | head -n 1)" APP=/srv/shop/app.psgi 'configuration is kept'
+
+systemctl status --no-pager oribi@shop | sed 's/^/# /'
+succeeds 'a stop' systemctl stop oribi@shop oribi@example
+is "$(systemctl is-failed oribi@shop oribi@example | tr '\n' ' ')" 'inactive inactive ' 'in good order'
+systemctl status --no-pager oribi@shop | sed 's/^/# /'; journalctl --no-pager -n 30 | sed 's/^/# /'
+succeeds 'a socket can open before its service' systemctl start oribi@example.socket
+is "$(curl --silent --unix-socket /run/oribi-example.sock http://localhost/)" 'Hello from Oribi, 127.0.0.1' 'and start it'
+done_testing
