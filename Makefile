@@ -18,6 +18,7 @@ TIME    ?= 600
 # The tools that are built when they are needed. A newer version is a line changed here.
 CARGO_DENY = 0.20.2
 CARGO_FUZZ = 0.13.2
+MDBOOK     = 0.5.4
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL RUBY
@@ -41,7 +42,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes setup-book
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -112,6 +113,10 @@ fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust
 docs: setup-build ## write docs/options.md, and the table of the Ruby host, anew from the tables of settings
 	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-cli --test options_manual
 
+book: setup-book ## make a book of docs/, with a search, in target/book
+	@setup/book/build
+	@echo "The book begins at target/book/index.html."
+
 pictures: setup-test build ## draw the pictures of the dashboard and of oribi top in docs/ anew (six minutes)
 	$(PERL) tests/clients/programs/dashboard_pictures.pl
 	ORIBI_WRITE_DOCS=1 $(PERL) -S prove tests/clients/top.t
@@ -158,7 +163,7 @@ setup-build:
 setup-check: setup-build
 	@setup/toolchain.sh lint
 
-setup-test:
+setup-test: setup-book
 	@setup/toolchain.sh lint
 	@setup/debian.sh build test
 	@setup/debian13.sh
@@ -167,6 +172,10 @@ setup-test:
 	@setup/collector/build
 	@setup/sslyze/install
 	@cargo fetch --quiet --locked
+
+setup-book:
+	@setup/toolchain.sh
+	@setup/cargo-tool.sh mdbook $(MDBOOK) search
 
 setup-bench:
 	@setup/debian.sh build bench
