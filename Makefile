@@ -17,7 +17,9 @@ TIME    ?= 600
 
 # The tools that are built when they are needed. A newer version is a line changed here.
 CARGO_DENY = 0.20.2
+CARGO_VENDOR_FILTERER = 0.5.18
 CARGO_FUZZ = 0.13.2
+MDBOOK     = 0.5.4
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL RUBY
@@ -41,7 +43,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem packages uninstall clean setup-build setup-check setup-test setup-packages setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan uninstall clean setup-build setup-check setup-test setup-packages setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -112,6 +114,10 @@ fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust
 docs: setup-build ## write docs/options.md, and the table of the Ruby host, anew from the tables of settings
 	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-cli --test options_manual
 
+book: setup-book ## make a book of docs/, with a search, in target/book
+	@setup/book/build
+	@echo "The book begins at target/book/index.html."
+
 pictures: setup-test build ## draw the pictures of the dashboard and of oribi top in docs/ anew (six minutes)
 	$(PERL) tests/clients/programs/dashboard_pictures.pl
 	ORIBI_WRITE_DOCS=1 $(PERL) -S prove tests/clients/top.t
@@ -139,6 +145,9 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
+cpan: setup-packages ## build the distribution for CPAN into dist/, with the source of the core
+	@packages/cpan/build
+
 packages: setup-packages build ## build the packages for Debian 12 and 13 into dist/ (ten minutes)
 	@packages/debian/build 12
 	@packages/debian/build 13
@@ -162,20 +171,24 @@ setup-build:
 setup-check: setup-build
 	@setup/toolchain.sh lint
 
-setup-test:
+setup-test: setup-packages
 	@setup/toolchain.sh lint
 	@setup/debian.sh build test
-	@setup/debian-root.sh 13
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@setup/h2spec/build
 	@setup/collector/build
 	@setup/sslyze/install
 	@cargo fetch --quiet --locked
 
-setup-packages: setup-build
+setup-packages: setup-build setup-book
 	@setup/debian.sh packages
 	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
+	@setup/cargo-tool.sh cargo-vendor-filterer $(CARGO_VENDOR_FILTERER) sha-rs
+
+setup-book:
+	@setup/toolchain.sh
+	@setup/cargo-tool.sh mdbook $(MDBOOK) search
 
 setup-bench:
 	@setup/debian.sh build bench

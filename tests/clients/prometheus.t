@@ -190,6 +190,14 @@ is_deeply([sort map { $_->{name} } @rules], [sort @alerts], 'Prometheus has all 
 is_deeply([grep { $_->{health} ne 'ok' } @rules], [], 'and evaluates them');
 is_deeply([map { complaint($_->{query}) } @rules], [], 'they ask for what there is');
 
+# The rules of prometheus-adapter, whose placeholders are for a pod and its namespace.
+my %placeholders = (GroupBy => 'instance', LabelMatchers => 'job="oribi"');
+my @adapted = content_of("$deploy/prometheus/adapter.yml") =~ /^ +metricsQuery: (?:'([^']+)'|>-\n((?: {6}.+\n)+))/mg;
+@adapted = map {s/<<[.](\w+)>>/$placeholders{$1}/gr} grep {defined} @adapted;
+is(scalar @adapted, 2, 'an autoscaler has two metrics');
+is_deeply([map { complaint($_) } @adapted], [], 'which ask for what there is');
+is_deeply([map { scalar(() = $prometheus->query($_)) } @adapted], [1, 1], 'and have a value for each server');
+
 # Each names its severity and a remedy, and links to a section of the documents.
 for my $rule (@rules) {
     my ($name, $labels, $notes) = @$rule{qw(name labels annotations)};
