@@ -7,7 +7,7 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use File::Temp ();
+use Test::FreshDebian qw(folder passes);
 use Test::More;
 use Test::Oribi;
 
@@ -18,23 +18,8 @@ for my $release (split q( ), $ENV{ORIBI_TEST_DEBIAN} // '12') {
     # Symbols for debuggers take as long as all else.
     local $ENV{ORIBI_PACKAGE_OPTIONS} = 'noautodbgsym';
     is system("packages/debian/build $release >&2"), 0, "packages for Debian $release are built, without errors by lintian";
-    my $folder = File::Temp->newdir;
-    is system('cp', glob("dist/debian$release/*.deb"), glob('tests/packages/programs/*'), "$folder"), 0, 'nothing else is needed';
+    my $folder = folder(glob "dist/debian$release/*.deb");
     subtest "Debian $release" => sub { passes($release, $folder, 'debian-install.sh') };
     subtest "Debian $release with systemd" => sub { passes($release, $folder, 'debian-systemd.sh') };
 }
 done_testing;
-
-# Runs a script that prints its results, in a bare Debian.
-sub passes ($release, $folder, $script) {
-    open my $output, '-|', 'setup/fresh-debian-run.sh', $release, $folder, 'sh', "/mnt/$script" or die "fresh-debian-run.sh: $!";
-    my $planned;
-    while (my $line = readline $output) {
-        if    ($line =~ /\A(not )?ok \d+ - (.*)/) { ok !$1, $2 }
-        elsif ($line =~ /\A1[.][.]\d+/)           { $planned = 1 }
-        else                                      { diag $line =~ s/\A# //r =~ s/\n\z//r }
-    }
-    close $output or diag "it ended with status $?";
-    ok $planned, 'the script came to its end';
-    return;
-}

@@ -37,6 +37,7 @@ for my $name (sort keys %app) {
 }
 
 subtest 'write_chunk of Mojolicious' => sub {
+    plan skip_all => 'Mojolicious is not installed' if !eval { require Mojolicious };
     my $load = sub {
         require Mojolicious::Lite;
         my $app = eval <<'APP' or die $@;    ## no critic (ProhibitStringyEval) -- the module is a language of its own

@@ -44,6 +44,6 @@ is "$(getent passwd oribi | cut -d: -f6,7)" /var/lib/oribi:/usr/sbin/nologin 'th
 succeeds 'a removal' apt-get remove -y -qq oribi liboribi-perl ruby-oribi liboribi-dev
 is "$(ours | grep -v '^/var/lib/dpkg/')" '/etc/logrotate.d/oribi
 /etc/oribi' 'after removal only configuration is left'
-succeeds 'a purge' apt-get purge -y -qq oribi liboribi-perl ruby-oribi liboribi-dev
+succeeds 'a purge' apt-get purge -y -qq oribi
 is "$(ours)" '' 'after a purge nothing is left'
 done_testing

@@ -42,10 +42,8 @@ is "$(sed 's/^[1-9][0-9]* requests/many requests/' /tmp/kept)" 'many requests, 0
 is "$(answer http://127.0.0.1:5001/)" second 'the new program answers'
 is "$(cat /etc/oribi/shop.conf | head -n 1)" APP=/srv/shop/app.psgi 'configuration is kept'
 
-systemctl status --no-pager oribi@shop | sed 's/^/# /'
 succeeds 'a stop' systemctl stop oribi@shop oribi@example
 is "$(systemctl is-failed oribi@shop oribi@example | tr '\n' ' ')" 'inactive inactive ' 'in good order'
-systemctl status --no-pager oribi@shop | sed 's/^/# /'; journalctl --no-pager -n 30 | sed 's/^/# /'
 succeeds 'a socket can open before its service' systemctl start oribi@example.socket
 is "$(curl --silent --unix-socket /run/oribi-example.sock http://localhost/)" 'Hello from Oribi, 127.0.0.1' 'and start it'
 done_testing
