@@ -75,7 +75,13 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     if worded {
         arguments.remove(1);
     }
-    let matches = command().try_get_matches_from(arguments).map_err(|mut error| {
+    let mut grammar = command();
+    if arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h") {
+        // Otherwise clap would print the same text for -h and --help.
+        let summary = help::summary(&grammar);
+        grammar = grammar.override_help(summary);
+    }
+    let matches = grammar.try_get_matches_from(arguments).map_err(|mut error| {
         advice::improve(&mut error, &command());
         error
     })?;
@@ -284,7 +290,7 @@ fn general_flags() -> Vec<Arg> {
         Arg::new("daemonize").short('D').long("daemonize").alias("daemon").action(ArgAction::SetTrue).help(help::wrap(
             "Serve in the background. The command returns when the server serves, with status 0, or when it has failed, with status 1",
         )),
-        Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help"),
+        Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help; -h prints the most important options only"),
         Arg::new("version")
             .short('v')
             .short_alias('V')
