@@ -146,6 +146,8 @@ fn mistakes_are_explained() {
         ),
         (&["app.psgi", "--listen", ":80", "--port", "81"], &["bad value `81` for port: it would have no effect beside"]),
         (&["app.psgi", "--min-reqs-per-child", "5"], &["min-requests: it needs --max-requests"]),
+        (&["app.psgi", "--changed"], &["--changed is an option of `oribi check`"]),
+        (&["serve", "host", "--json"], &["--json is an option of `oribi check`"]),
         (&["app.psgi", "more"], &["unexpected argument 'more'"]),
         (&["--chroot", "/srv"], &["unexpected argument '--chroot'", "RootDirectory="]),
         (&["--workers", "-1"], &["bad value `-1` for workers: expected a whole number"]),
