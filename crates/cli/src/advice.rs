@@ -15,7 +15,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "the app is always loaded before the workers are forked",
     ),
     (
-        &["--ini", "--xml", "--yaml", "--yml", "--json", "--emperor"],
+        &["--ini", "--xml", "--yaml", "--yml", "--emperor"],
         "Oribi does not read uWSGI's files; `oribi --help` lists its options",
     ),
     (&["--http-socket", "--http", "--fastcgi-socket", "--uwsgi-socket"], "use --listen ADDRESS"),

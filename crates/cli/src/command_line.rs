@@ -3,7 +3,9 @@
 use crate::advice;
 use crate::help;
 use crate::options::{LuaOptions, Mode, Options};
+use crate::plan::PlanForm;
 use clap::builder::OsStringValueParser;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use oribi_lua::LuaSetting;
 use oribi_server::config::{Config, Origin, Setting, SettingError, table};
@@ -12,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// The heading of the flags that are not settings of the server.
 const APP: &str = "The app";
+/// The heading of the flags of `oribi check`.
+const CHECK: &str = "Output of `oribi check`";
 /// The name of the command that replaces luafcgid, as the first argument or as the program's name.
 const LUAFCGID: &str = "luafcgid";
 
@@ -53,16 +57,12 @@ pub enum Content {
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default();
-    let mode = match verb {
-        "serve" => Some(Mode::Serve),
-        "check" => Some(Mode::Check),
-        _ => None,
-    };
+    let checks = verb == "check";
     // `oribi check serve DIR` takes the same arguments as `oribi serve DIR`.
-    let mut serve = mode == Some(Mode::Serve);
-    if mode.is_some() {
+    let mut serve = verb == "serve";
+    if checks || serve {
         arguments.remove(1);
-        if !serve && arguments.get(1).is_some_and(|word| word == "serve") {
+        if checks && arguments.get(1).is_some_and(|word| word == "serve") {
             serve = true;
             arguments.remove(1);
         }
@@ -75,15 +75,27 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     if worded {
         arguments.remove(1);
     }
-    let matches = command().try_get_matches_from(arguments).map_err(|mut error| {
+    let mut grammar = command();
+    if arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h") {
+        // Otherwise clap would print the same text for -h and --help.
+        let summary = help::summary(&grammar);
+        grammar = grammar.override_help(summary);
+    }
+    let matches = grammar.try_get_matches_from(arguments).map_err(|mut error| {
         advice::improve(&mut error, &command());
         error
     })?;
-    let mode = match mode {
+    let form = PlanForm { changed: matches.get_flag("changed"), json: matches.get_flag("json") };
+    if form != PlanForm::default() && !checks {
+        let name = if form.json { "json" } else { "changed" };
+        let why = format!("--{name} is an option of `oribi check`, which prints the settings");
+        return Err(command().error(ErrorKind::ArgumentConflict, why));
+    }
+    let mode = match checks {
         _ if matches.get_flag("version") => Mode::Version,
-        Some(Mode::Check) => Mode::Check,
-        _ if matches.get_flag("daemonize") => Mode::Daemonize,
-        _ => Mode::Serve,
+        true => Mode::Check(form),
+        false if matches.get_flag("daemonize") => Mode::Daemonize,
+        false => Mode::Serve,
     };
     let path = matches.get_one::<OsString>("APP").map(PathBuf::from);
     let language = matches.get_one::<String>("language").cloned();
@@ -174,6 +186,9 @@ pub fn command() -> Command {
         for form in forms(setting) {
             command = command.arg(flag(setting, form));
         }
+    }
+    for arg in check_flags() {
+        command = command.arg(arg.help_heading(CHECK));
     }
     for arg in general_flags() {
         command = command.arg(arg.help_heading("General"));
@@ -279,12 +294,20 @@ fn lua_flag(setting: &'static LuaSetting) -> Arg {
     valued(arg, setting.placeholder)
 }
 
+fn check_flags() -> Vec<Arg> {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    vec![
+        flag("changed").help("Print only settings whose value is not the default"),
+        flag("json").help("Print the plan for programs, as one line of JSON"),
+    ]
+}
+
 fn general_flags() -> Vec<Arg> {
     vec![
         Arg::new("daemonize").short('D').long("daemonize").alias("daemon").action(ArgAction::SetTrue).help(help::wrap(
             "Serve in the background. The command returns when the server serves, with status 0, or when it has failed, with status 1",
         )),
-        Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help"),
+        Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help; -h prints the most important options only"),
         Arg::new("version")
             .short('v')
             .short_alias('V')

@@ -1,21 +1,22 @@
 //! `oribi ctl`: queries a running server and sends it orders.
 //!
 //! It writes one line to the server's control socket and reads one line of JSON. The exit status is 0 if the server has carried
-//! out the order. It is 1 if the order has failed or the server cannot be reached, and 2 if the command line is invalid or does
+//! out the order. It is 1 if the order has failed, the server cannot be reached or is not ready (`health`), and 2 if the command line is invalid or does
 //! not say which of several servers is meant.
 
+mod asking;
 pub mod backtraces;
+mod health;
 mod tables;
+
+pub use asking::ask;
 
 use crate::trouble::{Trouble, explain};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use oribi_control_api::{Answer, Done, NotJson, Order, Server, Stopped, servers_to_json};
 use oribi_server::control::{Found, find};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The name of this command, as the first argument.
 const CTL: &str = "ctl";
@@ -26,14 +27,8 @@ const AFTER: &str = "\
 Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user.
 
 Exit status:
-  0  done; 1  failed, or the server cannot be reached; 2  invalid command line, or several servers are running";
-
-/// The time that a server may take for a response that needs no work. The server reads its control socket between two waits for
-/// events, and may be busy with a fork before that.
-const PROMPT: Duration = Duration::from_secs(10);
-
-/// The longest response that is read, in bytes: a server with thousands of workers needs less.
-const ANSWER: u64 = 16 << 20;
+  0  done, or ready (health); 1  failed, not ready, or the server cannot be reached;
+  2  invalid command line, or several servers are running";
 
 /// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
 /// command.
@@ -62,6 +57,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     };
     let order = Order::parse(line.as_bytes()).map_err(Trouble::usage)?;
     let path = socket(arguments)?;
+    if order == Order::Health {
+        return health::run(&path, arguments);
+    }
     show(order, &ask(&path, order)?, arguments.get_flag("json"))
 }
 
@@ -115,38 +113,6 @@ pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     }
 }
 
-/// Sends an order and reads the response.
-pub fn ask(path: &Path, order: Order) -> Result<String, Trouble> {
-    let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
-    let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
-    let limits = [
-        stream.set_write_timeout(Some(PROMPT)),
-        stream.set_read_timeout((!order.waits()).then_some(PROMPT)),
-        stream.write_all(format!("{order}\n").as_bytes()),
-    ];
-    for limit in limits {
-        // A server that refuses a client may already have closed the connection; the reason can still be read.
-        if let Err(error) = limit
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
-            return Err(failed("cannot send the order to the server", &error));
-        }
-    }
-    let mut answer = String::new();
-    let mut reader = BufReader::new(stream.take(ANSWER));
-    match reader.read_line(&mut answer) {
-        Ok(_) if answer.ends_with('\n') => {}
-        Ok(_) => return Err(Trouble::failure(format!("{}: the server has ended without an answer", path.display()))),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            return Err(Trouble::failure(format!("{}: the server has not answered within {PROMPT:?}", path.display())));
-        }
-        Err(error) => return Err(failed("no answer arrived", &error)),
-    }
-    // When a server stops, its connection ends with its process.
-    let _ = reader.read_to_end(&mut Vec::new());
-    Ok(answer)
-}
-
 /// Prints the response to an order.
 fn show(order: Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     if as_json {
@@ -160,6 +126,7 @@ fn show(order: Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     let mut status = 0;
     let text = match order {
         Order::Status => tables::status(&done(Answer::parse(answer))?),
+        Order::Health => tables::health(&done(Answer::parse(answer))?),
         Order::Workers => tables::processes(&done(Answer::parse(answer))?),
         Order::Requests => tables::requests(&done(Answer::parse(answer))?),
         Order::Backtrace { .. } => backtraces::of(&done(Answer::parse(answer))?),
@@ -203,6 +170,7 @@ fn command() -> Command {
             .after_help(AFTER)
             .disable_help_subcommand(true)
             .subcommand(order("status", "The state of the server"))
+            .subcommand(health::options(order("health", "Whether the server is ready to serve: exit status 0, otherwise 1")))
             .subcommand(order("workers", "The state of each worker and each edge"))
             .subcommand(order("requests", "The requests in the server, the oldest first"))
             .subcommand(

@@ -21,10 +21,11 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
     let absolute = oribi_server::directory::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let runtime = FileRuntime::new(absolute, resolved.settings.files.options.clone())
         .map_err(|error| Trouble::failure(error.to_string()))?;
-    if mode == Mode::Check {
+    if let Mode::Check(form) = mode {
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         let app = format!("the files below {shown}");
-        return print(&Plan { app, language: "none (files)".to_owned(), resolved });
+        let plan = Plan { app, language: "none (files)".to_owned(), resolved };
+        return print(&form.text(&plan, &[]));
     }
     let mut settings = resolved.settings.clone();
     begin(mode, &mut settings)?;

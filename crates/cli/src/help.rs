@@ -1,4 +1,8 @@
-//! The texts of `--help` and `--version`.
+//! The texts of `--help`, `-h` and `--version`.
+
+mod summary;
+
+pub use summary::summary;
 
 use crate::languages::LANGUAGES;
 use oribi_server::config::Setting;

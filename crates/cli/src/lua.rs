@@ -116,16 +116,14 @@ impl Service {
         let in_file = |name: &str| self.seed.as_ref().is_some_and(|seed| seed.given.iter().any(|given| given == name));
         let said = |name: &str| in_file(name) || options.lua.given.iter().any(|(given, _)| *given == name);
         notes.extend(self.settings.settle(resolved.settings.threads, said));
-        if mode != Mode::Check {
-            return self.serve(mode, &mut resolved.settings, &notes);
-        }
+        let Mode::Check(form) = mode else { return self.serve(mode, &mut resolved.settings, &notes) };
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         for note in notes {
             // If standard error is closed, the message is lost.
             let _ = writeln!(io::stderr(), "oribi: {note}");
         }
         let runtime = self.runtime()?;
-        print(&LuaPlan {
+        let plan = LuaPlan {
             app: &self.app,
             style: self.load(&runtime)?,
             settings: &self.settings,
@@ -135,7 +133,8 @@ impl Service {
             options: &options.lua,
             file: self.seed.as_ref().map(|seed| seed.file.as_path()),
             resolved: &resolved,
-        })
+        };
+        print(&form.text(&plan.of_server(), &plan.settings()))
     }
 
     /// Creates the runtime. The runtime takes the hooks, and closes their Lua state when the process ends.

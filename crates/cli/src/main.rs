@@ -19,6 +19,7 @@ mod lua;
 mod options;
 mod perl;
 mod place;
+mod plan;
 mod ruby;
 mod top;
 mod trouble;
@@ -151,9 +152,10 @@ fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Troub
             (format!("the {} bytes of {}", bytes.len(), path.display()), bytes)
         }
     };
-    if mode == Mode::Check {
+    if let Mode::Check(form) = mode {
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
-        return print(&Plan { app, language: "none (native)".to_owned(), resolved });
+        let plan = Plan { app, language: "none (native)".to_owned(), resolved };
+        return print(&form.text(&plan, &[]));
     }
     let mut settings = resolved.settings.clone();
     begin(mode, &mut settings)?;
@@ -169,9 +171,9 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     };
     let mut resolved = resolve(&config, Served::App)?;
     place::watch(&mut resolved.settings, &app.path);
-    let mut mold = runner.mold(app, mode == Mode::Check);
+    let mut mold = runner.mold(app, matches!(mode, Mode::Check(_)));
     mold.args(resolved.arguments());
-    if mode == Mode::Check {
+    if let Mode::Check(form) = mode {
         let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {}: {error}", runner.program())))?;
         for note in &notes {
             // If standard error is closed, the message is lost.
@@ -182,7 +184,8 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
         }
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         let language = format!("{}, run by {}", app.language.title, runner.program());
-        return print(&Plan { app: app.path.display().to_string(), language, resolved: &resolved });
+        let plan = Plan { app: app.path.display().to_string(), language, resolved: &resolved };
+        return print(&form.text(&plan, &[]));
     }
     begin(mode, &mut resolved.settings)?;
     if let Some(configuration) = &configuration {

@@ -1,5 +1,6 @@
 //! The options that concern the app: the mode, and the way to run it.
 
+use crate::plan::PlanForm;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -9,7 +10,8 @@ pub enum Mode {
     Serve,
     /// Run the server in the background.
     Daemonize,
-    Check,
+    /// Print the plan, and serve nothing.
+    Check(PlanForm),
     Version,
 }
 

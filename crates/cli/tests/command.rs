@@ -71,7 +71,7 @@ impl Drop for TestDirectory {
 #[test]
 fn help_names_every_setting_with_its_default() {
     let place = TestDirectory::new();
-    for arguments in [&["--help"][..], &["-h"], &["help"], &["serve", "--help"], &["check", "--help"]] {
+    for arguments in [&["--help"][..], &["help"], &["serve", "--help"], &["check", "--help"]] {
         let help = place.run(arguments);
         assert_eq!((help.status, help.err.as_str()), (Some(0), ""), "{arguments:?}");
         let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -92,6 +92,30 @@ fn help_names_every_setting_with_its_default() {
             assert!(alias && variable && section, "{}", setting.name);
         }
     }
+}
+
+#[test]
+fn the_short_help_fits_on_a_screen_and_names_options_that_exist() {
+    let place = TestDirectory::new();
+    let all = place.run(&["--help"]).out;
+    for arguments in [&["-h"][..], &["serve", "-h"], &["check", "app.psgi", "-h"], &["--workers", "2", "-h", "--help"]] {
+        let help = place.run(arguments);
+        assert_eq!((help.status, help.err.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(help.out.lines().count() <= 24, "{}", help.out);
+        assert!(help.out.lines().all(|line| line.chars().count() <= 80), "{}", help.out);
+        let last = help.out.lines().last().expect("it has lines");
+        assert!(["`oribi --help`", "oribi(1)", "`oribi check`"].iter().all(|part| last.contains(part)), "{last}");
+        let lines = help.out.lines().filter(|line| line.starts_with("  "));
+        let flags = lines.filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("--")));
+        let flags: Vec<&str> = flags.collect();
+        assert!(flags.len() >= 12, "{flags:?}");
+        for flag in flags {
+            let is_one = |line: &str| line.contains(&format!("--{flag} ")) || line.ends_with(&format!("--{flag}"));
+            assert!(all.lines().any(|line| is_one(line) || line.contains(&format!("--{flag}["))), "there is no --{flag}");
+        }
+    }
+    // After `--`, -h is the name of an app.
+    place.run(&["--", "-h"]).fails(2, &["cannot find the app -h"]);
 }
 
 #[test]
@@ -122,6 +146,8 @@ fn mistakes_are_explained() {
         ),
         (&["app.psgi", "--listen", ":80", "--port", "81"], &["bad value `81` for port: it would have no effect beside"]),
         (&["app.psgi", "--min-reqs-per-child", "5"], &["min-requests: it needs --max-requests"]),
+        (&["app.psgi", "--changed"], &["--changed is an option of `oribi check`"]),
+        (&["serve", "host", "--json"], &["--json is an option of `oribi check`"]),
         (&["app.psgi", "more"], &["unexpected argument 'more'"]),
         (&["--chroot", "/srv"], &["unexpected argument '--chroot'", "RootDirectory="]),
         (&["--workers", "-1"], &["bad value `-1` for workers: expected a whole number"]),

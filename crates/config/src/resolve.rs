@@ -33,11 +33,21 @@ pub struct Explained<'a> {
     /// The name of the setting.
     pub name: &'static str,
     /// Its value, in a form that can be set again; empty if there is none.
-    pub(crate) value: String,
+    pub value: String,
     /// The origin of the value.
     pub origin: &'a Origin,
     /// The description of the setting.
     pub(crate) help: &'static str,
+    /// Its default; `None` if that depends on the machine or on other settings.
+    default: Option<String>,
+}
+
+impl Explained<'_> {
+    /// Whether the setting was set, to a value that is not its default.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        *self.origin != Origin::Default && self.default.as_ref() != Some(&self.value)
+    }
 }
 
 impl Resolved {
@@ -80,7 +90,8 @@ impl Resolved {
     pub fn explain(&self) -> impl Iterator<Item = (&'static Setting, Explained<'_>)> {
         table().iter().zip(&self.origins).filter_map(|(setting, origin)| {
             let value = setting.show_in(&self.settings)?;
-            Some((setting, Explained { name: setting.name, value, origin, help: setting.help }))
+            let default = if setting.default_words.is_some() { None } else { setting.show_in(&Settings::default()) };
+            Some((setting, Explained { name: setting.name, value, origin, help: setting.help, default }))
         })
     }
 

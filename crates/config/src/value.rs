@@ -129,7 +129,7 @@ pub(crate) fn size_limit(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a duration of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number is seconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds";
     const YEAR: u128 = 365 * 24 * 3600 * 1000;
     let text = text.trim();

@@ -7,6 +7,8 @@ use std::fmt::{self, Display, Formatter};
 pub enum Order {
     /// Return the state of the server.
     Status,
+    /// Return whether the server is ready to serve.
+    Health,
     /// Return the state of each worker and each edge.
     Workers,
     /// Return the requests in the server.
@@ -35,7 +37,8 @@ pub enum Order {
 }
 
 /// The orders, for the message about an unknown one.
-const KNOWN: &str = "status, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
+const KNOWN: &str =
+    "status, health, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
 
 impl Order {
     /// Parses a line without its end.
@@ -51,6 +54,7 @@ impl Order {
         }
         let order = match (name, argument) {
             ("status", None) => Self::Status,
+            ("health", None) => Self::Health,
             ("workers", None) => Self::Workers,
             ("requests", None) => Self::Requests,
             ("backtrace", None) => Self::Backtrace { worker: None },
@@ -73,7 +77,7 @@ impl Order {
                 Self::Scale { workers, waits }
             }
             ("scale", None) => return Err("scale: expected a number of workers".to_owned()),
-            ("status" | "workers" | "requests" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
+            ("status" | "health" | "workers" | "requests" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
                 return Err(format!("{name}: nothing may follow"));
             }
             _ => return Err(format!("unknown order; the orders are: {KNOWN}")),
@@ -93,6 +97,7 @@ impl Display for Order {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Status => "status",
+            Self::Health => "health",
             Self::Workers => "workers",
             Self::Requests => "requests",
             Self::Backtrace { worker: None } => "backtrace",
@@ -116,6 +121,7 @@ mod tests {
     fn orders_are_words_and_anything_else_is_refused() {
         for (line, order) in [
             ("status", Order::Status),
+            ("health", Order::Health),
             ("workers", Order::Workers),
             ("requests", Order::Requests),
             ("backtrace", Order::Backtrace { worker: None }),
@@ -144,6 +150,7 @@ mod tests {
             "backtrace all",
             "backtrace 1 2",
             "stop now",
+            "health now",
             "status\0",
             "GET / HTTP/1.1",
         ] {

@@ -203,6 +203,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             return Ok(false);
         }
         self.watch_new_workers();
+        self.answer_readiness_question();
         self.run_expired_timers();
         self.hand_over();
         self.wait()?;

@@ -3,6 +3,7 @@
 use super::EdgeLoop;
 use oribi_engine::Exchange;
 use oribi_io::Backend;
+use oribi_stats::scoreboard::Readiness;
 use oribi_worker::lane::{ProbePage, is_probe};
 use std::time::Duration;
 
@@ -10,22 +11,11 @@ use std::time::Duration;
 /// apps take longer, a probe cannot know whether the server is healthy, even if the queue is short.
 const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
-/// The answer to a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
-    Ready,
-    /// The edge serves, but workers make no progress.
-    Alive,
-    Draining,
-}
-
-impl Condition {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Alive => "alive",
-            Self::Draining => "draining",
-        }
+const fn name(readiness: Readiness) -> &'static str {
+    match readiness {
+        Readiness::Ready => "ready",
+        Readiness::Alive => "alive",
+        Readiness::Draining => "draining",
     }
 }
 
@@ -41,28 +31,33 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     fn probe_page(&mut self) -> ProbePage {
-        let condition = self.condition();
+        let readiness = self.readiness();
         let (depth, worker_counts) = (self.waiting_requests(), self.pool.worker_counts());
         let oldest = self.oldest_wait().unwrap_or_default();
         let content = format!(
             "{{\"state\":\"{}\",\"queue\":{depth},\"oldest_wait\":{:.3},\"workers\":{},\"waiting_workers\":{}}}\n",
-            condition.name(),
+            name(readiness),
             oldest.as_secs_f64(),
             worker_counts.attached,
             worker_counts.waiting,
         );
-        ProbePage { status: if condition == Condition::Ready { 200 } else { 503 }, content }
+        ProbePage { status: if readiness == Readiness::Ready { 200 } else { 503 }, content }
     }
 
-    fn condition(&self) -> Condition {
+    /// Answers the first process, which asks on behalf of `oribi ctl health`.
+    pub(super) fn answer_readiness_question(&self) {
+        self.slot.readiness.answer_by(|| self.readiness());
+    }
+
+    fn readiness(&self) -> Readiness {
         let worker_counts = self.pool.worker_counts();
         let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
         if self.lane.is_draining() {
-            Condition::Draining
+            Readiness::Draining
         } else if worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves) {
-            Condition::Ready
+            Readiness::Ready
         } else {
-            Condition::Alive
+            Readiness::Alive
         }
     }
 }

@@ -7,6 +7,7 @@
 mod child;
 mod liveness;
 pub(super) mod pools;
+mod readiness;
 
 pub(super) use child::ForkedEdge;
 use liveness::LoopMonitor;
@@ -54,6 +55,8 @@ pub(super) struct Edges<'a> {
     succeeds: bool,
     /// Whether any edge has begun to serve, as far as the ends of edges have shown.
     has_served: bool,
+    /// The number of the last question for the readiness of the edges; 0 before the first one.
+    question: u32,
 }
 
 /// The place of one edge.
@@ -141,6 +144,7 @@ impl<'a> Edges<'a> {
             phase: EdgesPhase::Serving,
             succeeds: false,
             has_served: false,
+            question: 0,
         }))
     }
 

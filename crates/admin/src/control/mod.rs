@@ -8,6 +8,7 @@ mod backtraces;
 mod clients;
 mod liveness;
 mod place;
+mod readiness;
 mod report;
 mod requests;
 mod socket;
@@ -18,6 +19,7 @@ mod tests;
 pub use place::{Found, find};
 
 pub(crate) use clients::Caller;
+pub use readiness::ReadinessProgress;
 pub(crate) use report::counters;
 pub use report::{ProcessReport, Report};
 pub use requests::{About, MOST as MOST_REQUESTS};
@@ -95,6 +97,8 @@ impl Control {
     /// Returns the longest time that this process may wait; `None` without a limit.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
         let of_clients = self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now));
-        of_clients.into_iter().chain(self.backtraces.patience()).min()
+        let asks_edges = self.waiting.iter().any(|(_, awaited)| matches!(awaited, steering::Awaited::Readiness { .. }));
+        let of_edges = asks_edges.then_some(readiness::LOOKS);
+        of_clients.into_iter().chain(self.backtraces.patience()).chain(of_edges).min()
     }
 }

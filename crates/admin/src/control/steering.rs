@@ -2,6 +2,7 @@
 
 use super::Control;
 use super::clients::Caller;
+use super::readiness::{self, ReadinessProgress};
 use super::report::{ProcessReport, Report};
 use oribi_control_api::{Answer, Changed, Done, Order, Processes, Requests, Scaled, Stopped};
 use std::time::Instant;
@@ -13,6 +14,12 @@ pub trait Steered {
 
     /// Returns the state of the server.
     fn report(&self) -> Report;
+
+    /// Asks all edges whether they are ready, if there are any.
+    fn ask_readiness(&mut self);
+
+    /// Returns whether the server is ready, as soon as all edges have answered the last question.
+    fn readiness(&self) -> ReadinessProgress;
 
     /// Returns the state of each worker and edge.
     fn processes(&self) -> Vec<ProcessReport>;
@@ -81,7 +88,15 @@ pub enum Progress {
 pub(super) enum Awaited {
     Reload(u64),
     Upgrade,
-    Workers { number: u64, workers: usize, before: usize },
+    /// The answers of the edges, until this time.
+    Readiness {
+        until: Instant,
+    },
+    Workers {
+        number: u64,
+        workers: usize,
+        before: usize,
+    },
     End,
 }
 
@@ -112,6 +127,10 @@ pub fn steer(server: &mut impl Steered) -> bool {
 fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited> {
     match order {
         Order::Status => Ok(Answer::Done(server.report().status()).to_json()),
+        Order::Health => {
+            server.ask_readiness();
+            Err(Awaited::Readiness { until: Instant::now() + readiness::PATIENCE })
+        }
         Order::Workers => {
             let processes = server.processes().iter().map(ProcessReport::process).collect();
             Ok(Answer::Done(Processes { processes }).to_json())
@@ -175,6 +194,13 @@ fn answer_those_who_wait(server: &mut impl Steered) {
     let mut waiting = std::mem::take(&mut control.waiting);
     waiting.retain(|(caller, awaited)| {
         let progress = match awaited {
+            Awaited::Readiness { until } => {
+                let Some(answer) = readiness::answer(server.readiness(), *until) else { return true };
+                if let Some(control) = server.control() {
+                    control.clients.answer(*caller, answer);
+                }
+                return false;
+            }
             Awaited::Reload(number) => server.reload_progress(*number),
             Awaited::Upgrade => server.upgrade_progress(),
             Awaited::Workers { number, .. } => server.scale_progress(*number),
@@ -203,7 +229,9 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
             Awaited::End => Answer::Done(Stopped { status }).to_json(),
-            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Workers { .. } => failed("the server has stopped"),
+            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Readiness { .. } | Awaited::Workers { .. } => {
+                failed("the server has stopped")
+            }
         };
         control.clients.answer_finally(caller, answer);
     }

@@ -1,7 +1,7 @@
 //! Every answer, byte by byte, as clients of other versions and scripts expect it.
 
 use super::*;
-use oribi_control_api::{Generation, Request, Requests, to_json};
+use oribi_control_api::{Generation, Health, Request, Requests, to_json};
 use oribi_log::append_json;
 use oribi_stats::scoreboard::{Connections, Row};
 use oribi_stats::totals::{Account, COUNTER_ROWS, Counter, RequestPhase, Tally};
@@ -27,6 +27,9 @@ struct Fixed {
     path: PathBuf,
     requests: Result<Requests, String>,
     progress: Progress,
+    readiness: ReadinessProgress,
+    /// The number of questions for the readiness.
+    asked: u32,
     _directory: TempDir,
 }
 
@@ -36,7 +39,8 @@ impl Fixed {
         let path = directory.path().join("control.sock");
         let settings = Settings { control: ControlChoice::At(path.clone()), ..Settings::default() };
         let control = Control::open(&settings, false).expect("the directory is writable");
-        Self { control, path, requests, progress, _directory: directory }
+        let readiness = ReadinessProgress::Known(Health::READY);
+        Self { control, path, requests, progress, readiness, asked: 0, _directory: directory }
     }
 
     /// Sends a line; returns the answer, if the server has one.
@@ -92,6 +96,15 @@ impl Steered for Fixed {
             certificates: vec![(HOSTILE.to_owned(), u64::MAX)],
             counted: (account.read(), SECOND * 60),
         }
+    }
+
+    fn ask_readiness(&mut self) {
+        self.asked += 1;
+    }
+
+    fn readiness(&self) -> ReadinessProgress {
+        assert!(self.asked > 0, "edges answer when they are asked");
+        self.readiness.clone()
     }
 
     fn processes(&self) -> Vec<ProcessReport> {
@@ -214,6 +227,20 @@ fn the_answer_to_status() {
 }
 
 #[test]
+fn the_answer_to_health() {
+    let mut server = fixed();
+    assert_eq!(server.answer("health", None), "{\"ok\":true,\"ready\":true,\"state\":\"ready\"}\n");
+    server.readiness = ReadinessProgress::Known(Health::not_ready("loading", HOSTILE));
+    let answer = format!("{{\"ok\":true,\"ready\":false,\"state\":\"loading\",\"note\":\"{ESCAPED}\"}}\n");
+    assert_eq!(server.answer("health", None), answer);
+    server.readiness = ReadinessProgress::Pending("edge 1 (pid 7)".to_owned());
+    let answer = server.answer("health", None);
+    let expected = "{\"ok\":true,\"ready\":false,\"state\":\"hung\",\"note\":\"edge 1 (pid 7) has not answered within 1s\"}\n";
+    assert_eq!(answer, expected);
+    assert_eq!(server.answer("health", Some(0)), "{\"ok\":false,\"error\":\"the server has stopped\"}\n");
+}
+
+#[test]
 fn the_answer_to_workers() {
     assert_eq!(
         fixed().answer("workers", None),
@@ -272,7 +299,7 @@ fn the_answers_to_orders_that_fail() {
     assert_eq!(fixed().answer("status now", None), "{\"ok\":false,\"error\":\"status: nothing may follow\"}\n");
     assert_eq!(
         fixed().answer("\u{1b}", None),
-        "{\"ok\":false,\"error\":\"unknown order; the orders are: status, workers, requests, backtrace [WORKER], reload, \
+        "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], reload, \
          upgrade, stop, scale NUMBER [no-wait], reopen-logs\"}\n"
     );
 }

@@ -1,8 +1,8 @@
 //! Formats responses as readable text.
 
 use oribi_control_api::{
-    Certificate, Changed, Connections, Counters, Generation, Process, Processes, Request, Requests, Scaled, Seconds, Status,
-    Stopped,
+    Certificate, Changed, Connections, Counters, Generation, Health, Process, Processes, Request, Requests, Scaled, Seconds,
+    Status, Stopped,
 };
 use oribi_server::log::is_plain;
 use oribi_server::{COUNTER_ROWS, CounterRow};
@@ -41,6 +41,16 @@ pub fn status(answer: &Status) -> String {
         }
     }
     lines
+}
+
+/// The text for the readiness of a server.
+pub fn health(answer: &Health) -> String {
+    let Health { ready, state, note } = answer;
+    match (ready, note.is_empty()) {
+        (true, _) => "ready\n".to_owned(),
+        (false, true) => format!("not ready ({})\n", harmless(state)),
+        (false, false) => format!("not ready ({}): {}\n", harmless(state), harmless(note)),
+    }
 }
 
 /// The open connections by state; empty without connections.
@@ -177,6 +187,13 @@ mod tests {
         let lines = status(&Status { state: "serving\u{7}".into(), addresses, pid: 7, version, ..Status::default() });
         assert!(lines.starts_with("server      serving\u{fffd}, pid 7, oribi 0.1.0\u{fffd}\n"), "{lines}");
         assert!(lines.contains("listening   http://127.0.0.1:5000\nlistening   \u{fffd}\n"), "{lines}");
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_is_described_by_its_state_and_the_reason() {
+        assert_eq!(health(&Health::READY), "ready\n");
+        assert_eq!(health(&Health::not_ready("alive\u{7}", "a\nb")), "not ready (alive\u{fffd}): a\u{fffd}b\n");
+        assert_eq!(health(&Health::not_ready("hung", "")), "not ready (hung)\n");
     }
 
     #[test]

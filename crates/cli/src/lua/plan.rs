@@ -1,13 +1,13 @@
-//! The output of `oribi check` for a Lua app: the server's plan, and below it a table of the Lua host's settings.
+//! The plan of `oribi check` for a Lua app: the server's plan, and the settings of the Lua host.
 
 use crate::options::LuaOptions;
+use crate::plan::PlannedSetting;
 use oribi_lua::script_path::ScriptSource;
-use oribi_lua::{LuaSettings, Style, built_in, table};
+use oribi_lua::{LuaSetting, LuaSettings, Style, built_in, table};
 use oribi_server::config::{Plan, Resolved};
-use std::fmt;
 use std::path::Path;
 
-/// The plan for Lua scripts. Its `Display` is a text of several lines for users.
+/// The plan for Lua scripts.
 pub struct LuaPlan<'a> {
     pub app: &'a Path,
     /// The style of the script, if there is only one.
@@ -25,23 +25,24 @@ pub struct LuaPlan<'a> {
     pub resolved: &'a Resolved,
 }
 
-impl fmt::Display for LuaPlan<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl LuaPlan<'_> {
+    /// The server's plan.
+    pub fn of_server(&self) -> Plan<'_> {
         let app = match &self.settings.source {
             ScriptSource::One(_) => self.app.display().to_string(),
             ScriptSource::DocumentRoot { .. } => format!("the scripts below {}", self.app.display()),
             ScriptSource::Gateway { .. } => "the scripts that the web server names by SCRIPT_FILENAME".to_owned(),
         };
         let style = self.style.map_or_else(String::new, |style| format!(", in the style of {}", spelled(style)));
-        Plan { app, language: format!("Lua: {}{style}", built_in()), resolved: self.resolved }.fmt(formatter)?;
-        writeln!(formatter, "\nLua:")?;
+        Plan { app, language: format!("Lua: {}{style}", built_in()), resolved: self.resolved }
+    }
+
+    /// The settings of the Lua host.
+    pub fn settings(&self) -> Vec<PlannedSetting> {
         let defaults = LuaSettings::new(self.settings.source.clone());
-        let width = table().iter().map(|setting| setting.name.len()).max().unwrap_or(0);
-        let values: Vec<String> = table().iter().map(|setting| setting.show(self.settings)).collect();
-        let width_of_values = values.iter().map(|value| value.chars().count()).max().unwrap_or(0);
-        for (setting, value) in table().iter().zip(values) {
-            let name = setting.name;
-            let grown = self.settings.states > self.before_threads.states || self.settings.clones > self.before_threads.clones;
+        let grown = self.settings.states > self.before_threads.states || self.settings.clones > self.before_threads.clones;
+        let planned = |setting: &LuaSetting| {
+            let (name, value) = (setting.name, setting.show(self.settings));
             let origin = if self.options.given.iter().any(|(given, _)| *given == name) {
                 "command line".to_owned()
             } else if value != setting.show(self.before_threads) {
@@ -57,9 +58,11 @@ impl fmt::Display for LuaPlan<'_> {
                     _ => "default".to_owned(),
                 }
             };
-            writeln!(formatter, "  {name:<width$}  {value:<width_of_values$}  {origin}")?;
-        }
-        Ok(())
+            let is_changed = origin != "default" && (setting.default_words.is_some() || value != setting.show(&defaults));
+            let (value, default) = (Some(value), Some(setting.default_text()));
+            PlannedSetting { section: "Lua", name, value, origin, default, is_changed }
+        };
+        table().iter().map(planned).collect()
     }
 }
 

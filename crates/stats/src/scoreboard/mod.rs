@@ -3,6 +3,7 @@
 mod doorbell;
 mod drain_state;
 mod gauges;
+mod readiness;
 mod rows;
 pub mod running;
 mod running_requests;
@@ -10,6 +11,7 @@ mod running_requests;
 pub use doorbell::SharedDoorbell;
 pub use drain_state::DrainState;
 pub use gauges::{ConnectionGauges, Connections, GAUGE_COUNT, GaugeValues};
+pub use readiness::{Readiness, ReadinessQuestion};
 pub use rows::{Board, Row};
 pub use running_requests::RunningRequest;
 
@@ -85,6 +87,8 @@ pub struct WorkerSlot {
     pub idle: &'static AtomicU32,
     /// The number of iterations of an edge's event loop: see [`WorkerSlot::count_iteration`].
     iterations: &'static AtomicU32,
+    /// The question for the readiness of an edge, and its answer.
+    pub readiness: ReadinessQuestion,
     /// The presence of all workers, for lanes that share listeners with lanes of other workers.
     pub workers: &'static [Presence],
     /// The doorbell that lanes ring when they leave a connection to another lane; `None` without other lanes.
@@ -128,7 +132,7 @@ impl WorkerSlot {
         common: Common,
     ) -> Self {
         let Common { line: common, parent_account } = common;
-        let [pid, state, command, connections, idle, iterations, ..] = &line.halves;
+        let [pid, state, command, connections, idle, iterations, question, answer] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, drain_state, ..] = &common.halves;
         let (workers, doorbell): (&[Presence], _) = (&[], None);
@@ -141,6 +145,7 @@ impl WorkerSlot {
             all_connections,
             idle,
             iterations,
+            readiness: ReadinessQuestion::new(question, answer),
             workers,
             doorbell,
             log_opening,

@@ -5,9 +5,9 @@ use super::super::server::Phase;
 use super::super::workforce::Workforce;
 use super::super::{memory_use, requests};
 use super::FirstProcess;
-use oribi_admin::control::{Control, ProcessReport, Progress, Report, Steered};
+use oribi_admin::control::{Control, ProcessReport, Progress, ReadinessProgress, Report, Steered};
 use oribi_admin::metrics::{Measured, Metrics, Traffic};
-use oribi_control_api::Requests;
+use oribi_control_api::{Health, Requests};
 use oribi_listen::expiries;
 use oribi_stats::app_metrics::AppMetrics;
 use oribi_stats::scoreboard::{Connections, Row};
@@ -65,6 +65,24 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
             connections: self.connections(),
             certificates: expiries(&server.listeners),
             counted: server.totals.read(),
+        }
+    }
+
+    fn ask_readiness(&mut self) {
+        self.server.edges.iter_mut().for_each(Edges::ask_readiness);
+    }
+
+    fn readiness(&self) -> ReadinessProgress {
+        let not_ready = |state, note: &'static str| ReadinessProgress::Known(Health::not_ready(state, note));
+        match (self.state(), &self.server.edges) {
+            (state @ "loading", _) => not_ready(state, "the app is being loaded"),
+            (state @ "draining", _) => not_ready(state, "the server is about to stop"),
+            ("serving", Some(edges)) => edges.readiness(),
+            ("serving", None) if self.processes().iter().any(|process| matches!(process.row.state, "ready" | "retiring")) => {
+                ReadinessProgress::Known(Health::READY)
+            }
+            ("serving", None) => not_ready("alive", "no worker accepts requests"),
+            (state, _) => not_ready(state, "the server is stopping"),
         }
     }
 
