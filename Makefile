@@ -18,6 +18,7 @@ TIME    ?= 600
 # The tools that are built when they are needed. A newer version is a line changed here.
 CARGO_DENY = 0.20.2
 CARGO_VENDOR_FILTERER = 0.5.18
+CARGO_CYCLONEDX = 0.5.7
 CARGO_FUZZ = 0.13.2
 MDBOOK     = 0.5.4
 
@@ -43,7 +44,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan uninstall clean setup-build setup-check setup-test setup-packages setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan dist uninstall clean setup-build setup-check setup-test setup-packages setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -152,6 +153,9 @@ packages: setup-packages build ## build the packages for Debian 12 and 13 into d
 	@packages/debian/build 12
 	@packages/debian/build 13
 
+dist: packages cpan ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
+	@packages/inventory
+
 uninstall: ## remove what `make install`, `make install-perl` and `make install-gem` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/bin/ahttpd" \
 		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
@@ -185,6 +189,7 @@ setup-packages: setup-build setup-book
 	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
 	@setup/cargo-tool.sh cargo-vendor-filterer $(CARGO_VENDOR_FILTERER) sha-rs
+	@setup/cargo-tool.sh cargo-cyclonedx $(CARGO_CYCLONEDX)
 
 setup-book:
 	@setup/toolchain.sh

@@ -14,6 +14,7 @@ const USAGE: &str = "\
 usage: cargo xtask architecture
        cargo xtask version [VERSION]
        cargo xtask core FOLDER PACKAGE...
+       cargo xtask release VERSION
 
   architecture   compare the workspace with the picture in ARCHITECTURE.md: who may depend on whom,
                  where unsafe code may stand, that modules next to one another form no cycle,
@@ -21,7 +22,8 @@ usage: cargo xtask architecture
                  that the files exist which documents about the code name
   version        print the version of the product, or set it everywhere
   core           write the source of packages of this workspace into a new folder, with all that cargo needs to
-                 build them without a network (needs cargo-vendor-filterer: make setup-packages)";
+                 build them without a network (needs cargo-vendor-filterer: make setup-packages)
+  release        check that CHANGELOG.md has the version, set it everywhere, and build all packages into dist/";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["architecture"] => report(&check_architecture()),
         ["version"] => end(release::version_of(&root()).map(|version| println!("{version}"))),
         ["version", version] => end(release::set_version(&root(), version)),
+        ["release", version] => end(release::release(&root(), version)),
         ["core", folder, ref packages @ ..] if !packages.is_empty() => {
             end(release::write_core(&root(), Path::new(folder), packages))
         }
