@@ -6,7 +6,7 @@ use oribi_server::config::{closest, instead_of};
 use std::ffi::OsString;
 
 /// The commands, which come first on a command line.
-const COMMANDS: &[&str] = &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd"];
+pub const COMMANDS: &[&str] = &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd", "completions", "manual"];
 
 /// Options of other servers without a counterpart of a similar name, and the advice for each.
 const FOREIGN: &[(&[&str], &str)] = &[

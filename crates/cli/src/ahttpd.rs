@@ -76,7 +76,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     Ok(0)
 }
 
-fn command() -> Command {
+/// The grammar of this command.
+pub fn command() -> Command {
     Command::new(AHTTPD)
         .about("Answers every request with twelve bytes, to compare I/O models and servers.")
         .override_usage(USAGE)

@@ -1,8 +1,8 @@
 //! `oribi ctl`: queries a running server and sends it orders.
 //!
 //! It writes one line to the server's control socket and reads one line of JSON. The exit status is 0 if the server has carried
-//! out the order. It is 1 if the order has failed, the server cannot be reached or is not ready (`health`), and 2 if the command line is invalid or does
-//! not say which of several servers is meant.
+//! out the order. It is 1 if the order has failed, the server cannot be reached or is not ready (`health`). It is 2 if the
+//! command line is invalid or does not say which of several servers is meant.
 
 mod asking;
 pub mod backtraces;
@@ -160,7 +160,8 @@ fn done<T>(answer: Result<Answer<T>, NotJson>) -> Result<T, Trouble> {
     }
 }
 
-fn command() -> Command {
+/// The grammar of this command.
+pub fn command() -> Command {
     let order = |name: &'static str, about: &'static str| options(Command::new(name).about(about));
     options(
         Command::new("oribi ctl")

@@ -18,6 +18,8 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi check ...                     load the app, print the plan, serve nothing
        oribi ctl ORDER                     show and control a running server: see `oribi ctl --help`
        oribi top                           show live what a running server does: see `oribi top --help`
+       oribi completions SHELL             print a completion script for bash, zsh or fish
+       oribi manual [PAGE]                 print the manual page oribi, oribi-ctl or oribi-top
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 
 /// Columns of a line of help, without its indent.

@@ -8,19 +8,23 @@
 mod advice;
 mod ahttpd;
 mod command_line;
+mod completions;
 mod configuration;
 mod control;
 mod files;
+mod grammar;
 mod help;
 mod host_files;
 mod language;
 mod languages;
 mod lua;
+mod manual;
 mod options;
 mod perl;
 mod place;
 mod plan;
 mod ruby;
+mod shipped;
 mod top;
 mod trouble;
 
@@ -67,6 +71,12 @@ fn run() -> Result<u8, Trouble> {
     }
     if let Some(arguments) = top::arguments(std::env::args_os()) {
         return top::run(arguments);
+    }
+    if let Some(arguments) = completions::arguments(std::env::args_os()) {
+        return completions::run(arguments);
+    }
+    if let Some(arguments) = manual::arguments(std::env::args_os()) {
+        return manual::run(arguments);
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let command_line = match command_line::parse(arguments.iter().cloned()) {

@@ -227,7 +227,8 @@ impl Signals {
     }
 }
 
-fn command() -> Command {
+/// The grammar of this command.
+pub fn command() -> Command {
     let interval = |text: &str| {
         let seconds = text.trim_end_matches('s').parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
         seconds.map(Duration::from_secs_f64).ok_or("expected seconds between 0.1 and 3600")

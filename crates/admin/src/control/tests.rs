@@ -235,7 +235,8 @@ fn the_answer_to_health() {
     assert_eq!(server.answer("health", None), answer);
     server.readiness = ReadinessProgress::Pending("edge 1 (pid 7)".to_owned());
     let answer = server.answer("health", None);
-    let expected = "{\"ok\":true,\"ready\":false,\"state\":\"hung\",\"note\":\"edge 1 (pid 7) has not answered within 1s\"}\n";
+    let expected = "{\"ok\":true,\"ready\":false,\"state\":\"hung\",\
+                    \"note\":\"edge 1 (pid 7) has not answered within 1s\"}\n";
     assert_eq!(answer, expected);
     assert_eq!(server.answer("health", Some(0)), "{\"ok\":false,\"error\":\"the server has stopped\"}\n");
 }
@@ -299,8 +300,8 @@ fn the_answers_to_orders_that_fail() {
     assert_eq!(fixed().answer("status now", None), "{\"ok\":false,\"error\":\"status: nothing may follow\"}\n");
     assert_eq!(
         fixed().answer("\u{1b}", None),
-        "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], reload, \
-         upgrade, stop, scale NUMBER [no-wait], reopen-logs\"}\n"
+        "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], \
+         reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs\"}\n"
     );
 }
 

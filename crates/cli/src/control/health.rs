@@ -26,7 +26,7 @@ pub fn run(path: &Path, arguments: &ArgMatches) -> Result<u8, Trouble> {
         Answer::Done(health) => health,
         Answer::Failed(failure) if failure.reason().starts_with(UNKNOWN_ORDER) => {
             return Err(Trouble::failure(
-                "the server is older than `oribi ctl health`, and cannot tell whether it is ready: `oribi ctl status` shows its state",
+                "the server is older than `oribi ctl health`, and cannot answer: `oribi ctl status` shows its state",
             ));
         }
         Answer::Failed(failure) => return Err(Trouble::failure(tables::harmless(failure.reason()))),

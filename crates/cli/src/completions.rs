@@ -1,0 +1,36 @@
+//! `oribi completions SHELL`: prints a script by which a shell completes commands, options, orders and files of `oribi`.
+
+mod bash;
+mod fish;
+mod zsh;
+
+use crate::shipped::completions;
+use crate::trouble::{Trouble, explain};
+use std::ffi::OsString;
+
+/// The name of this command, as the first argument.
+const COMPLETIONS: &str = "completions";
+
+/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
+/// command.
+pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = all.into_iter().collect();
+    (arguments.get(1)? == COMPLETIONS).then(|| {
+        arguments.remove(1);
+        arguments
+    })
+}
+
+/// Prints the script.
+pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
+    let matches = match completions().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(said) => return Ok(explain(&said)),
+    };
+    let script = match matches.get_one::<String>("SHELL").map(String::as_str) {
+        Some("zsh") => zsh::script(),
+        Some("fish") => fish::script(),
+        _ => bash::script(),
+    };
+    crate::print(&script)
+}
