@@ -149,9 +149,10 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 cpan: setup-packages ## build the distribution for CPAN into dist/, with the source of the core
 	@packages/cpan/build
 
-packages: setup-packages build ## build the packages for Debian 12 and 13 into dist/ (ten minutes)
+packages: setup-packages build ## build the packages for Debian 12 and 13 and for Enterprise Linux 9 into dist/ (ten minutes)
 	@packages/debian/build 12
 	@packages/debian/build 13
+	@packages/rpm/build
 
 dist: packages cpan ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
 	@packages/inventory
