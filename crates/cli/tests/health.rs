@@ -5,6 +5,7 @@ mod lua_directory;
 
 use lua_directory::{PATIENCE, Server, TestDirectory};
 use oribi_test_support::outcome::Outcome;
+use oribi_test_support::waits_for;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -141,6 +142,7 @@ fn an_edge_that_hangs_is_named() {
 fn a_check_of_a_server_that_hangs_ends_in_time_even_if_others_hang_before_it() {
     let place = place();
     let server = ready(&place, &[]);
+    let _deadline = waits_for("a health check of a server that hangs");
     signal(server.0.id(), Signal::STOP);
     health(&place, &["--timeout", "300ms"]).fails(1, &["has not answered within 300ms"]);
     // Fills the queue of the socket: the next client cannot even connect.
