@@ -2,7 +2,7 @@
 
 use crate::client::{Load, Manner, Target};
 use crate::roles;
-use crate::server::{Folder, Server, children, runs, send, title, wait_for, wait_until};
+use crate::server::{Folder, Server, children, parent, runs, send, title, wait_for, wait_until};
 use crate::service_manager::ServiceManager;
 use crate::status::order;
 use rustix::process::Signal;
@@ -179,6 +179,8 @@ pub fn a_service_manager_follows_an_upgrade() {
     assert!(manager.hear("RELOADING").value("MONOTONIC_USEC").is_some());
     let next: u32 = manager.hear("MAINPID").value("MAINPID").and_then(|pid| pid.parse().ok()).expect("a number");
     assert_ne!(next, first.pid());
+    // systemd waits only for the end of main processes that are its children.
+    assert_eq!(parent(next), Some(std::process::id()));
     assert_eq!(first.wait(), 0, "{}", first.log());
     load.wait_for_more(50);
     manager.hear("WATCHDOG");

@@ -303,21 +303,30 @@ fn state(site: &Site) -> (String, Vec<u32>, Vec<String>, String) {
 
 #[test]
 fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
-    for edge in ["on", "off"] {
-        let mut site = Site::start(&["--edge", edge, "--upgrade-timeout", "3s"]);
+    let manager = ServiceManager::new();
+    let notify = manager.address();
+    // The new server of a service is no child of the old one, which learns of its end, and of no exit status.
+    for (edge, is_service) in [("on", false), ("off", false), ("on", true)] {
+        let variables = [("NOTIFY_SOCKET", notify.to_str().expect("it is ASCII"))];
+        let variables: &[_] = if is_service { &variables } else { &[] };
+        let mut site = Site::start_with(&["--edge", edge, "--upgrade-timeout", "3s"], variables);
         let load = Load::start(&Target::Tcp(site.address()), 4, Manner::KeepAlive);
         load.wait_for_more(50);
         let before = wait_for("all processes", || Some(state(&site)).filter(|(_, below, ..)| below.len() >= 2));
+        let end = |status| if is_service { "ended, so this one keeps serving" } else { status };
         let fakes = [
-            ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one keeps serving"),
-            ("#!/bin/sh\nsleep 0.2\nkill -9 $$\n", "was killed by signal 9"),
+            ("#!/bin/sh\nexit 3\n", end("ended with exit status 3, so this one keeps serving")),
+            ("#!/bin/sh\nsleep 0.2\nkill -9 $$\n", end("was killed by signal 9")),
             (
                 "#!/bin/sh\nexec sleep 600\n",
                 "does not serve after 3 s (--upgrade-timeout) and is stopped; this one keeps serving",
             ),
             ("#!/no/such/interpreter\n", "cannot start "),
             // Its edges and workers cannot start.
-            ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one keeps serving"),
+            (
+                "#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n",
+                end("ended with exit status 1, so this one keeps serving"),
+            ),
         ];
         // Each twice in a row.
         for (fake, reason) in fakes.into_iter().flat_map(|fake| [fake, fake]) {
@@ -333,6 +342,12 @@ fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
         assert!(why.contains("cannot start ") && why.contains("Permission denied"), "{why}");
         assert_eq!(state(&site), before);
         site.put_back();
+        if is_service {
+            assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+            site.server.signal(Signal::TERM);
+            assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+            continue;
+        }
         site.upgrade();
         load.wait_for_more(50);
         if edge == "on" {

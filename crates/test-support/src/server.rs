@@ -247,6 +247,11 @@ pub fn runs(process: u32) -> bool {
     state_and_parent(process).is_some_and(|(state, _)| state != 'Z')
 }
 
+/// The process id of the parent of a process that has not been waited for.
+pub fn parent(process: u32) -> Option<u32> {
+    state_and_parent(process).map(|(_, parent)| parent)
+}
+
 /// The processor time of a process, in hundredths of a second; 0 for one that has ended.
 pub fn cpu_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
