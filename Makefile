@@ -18,6 +18,7 @@ TIME    ?= 600
 # The tools that are built when they are needed. A newer version is a line changed here.
 CARGO_DENY = 0.20.2
 CARGO_FUZZ = 0.13.2
+CARGO_VENDOR_FILTERER = 0.5.18
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL RUBY
@@ -41,7 +42,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem packages uninstall clean setup-build setup-check setup-test setup-packages setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem gem packages uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -139,6 +140,9 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
+gem: setup-core ## make the source gem dist/oribi-VERSION.gem, which is compiled where it is installed
+	@packages/gem/build
+
 packages: setup-packages build ## build the packages for Debian 12 and 13 into dist/ (ten minutes)
 	@packages/debian/build 12
 	@packages/debian/build 13
@@ -172,7 +176,10 @@ setup-test:
 	@setup/sslyze/install
 	@cargo fetch --quiet --locked
 
-setup-packages: setup-build
+setup-core: setup-build
+	@setup/cargo-tool.sh cargo-vendor-filterer $(CARGO_VENDOR_FILTERER)
+
+setup-packages: setup-core
 	@setup/debian.sh packages
 	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
