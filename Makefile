@@ -166,9 +166,10 @@ setup-build:
 setup-check: setup-build
 	@setup/toolchain.sh lint
 
-setup-test:
+setup-test: setup-core
 	@setup/toolchain.sh lint
 	@setup/debian.sh build test
+	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@setup/h2spec/build
