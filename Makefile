@@ -44,7 +44,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan dist uninstall clean setup-build setup-check setup-test setup-packages setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -146,7 +146,10 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
-cpan: setup-packages ## build the distribution for CPAN into dist/, with the source of the core
+gem: setup-core ## make the source gem dist/oribi-VERSION.gem, which is compiled where it is installed
+	@packages/gem/build
+
+cpan: setup-core ## build the distribution for CPAN into dist/, with the source of the core
 	@packages/cpan/build
 
 packages: setup-packages build ## build the packages for Debian 12 and 13 and for Enterprise Linux 9 into dist/ (ten minutes)
@@ -154,7 +157,7 @@ packages: setup-packages build ## build the packages for Debian 12 and 13 and fo
 	@packages/debian/build 13
 	@packages/rpm/build
 
-dist: packages cpan ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
+dist: packages cpan gem ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
 	@packages/inventory
 
 uninstall: ## remove what `make install`, `make install-perl` and `make install-gem` installed
@@ -185,11 +188,13 @@ setup-test: setup-packages
 	@setup/sslyze/install
 	@cargo fetch --quiet --locked
 
-setup-packages: setup-build setup-book
+setup-core: setup-build
+	@setup/cargo-tool.sh cargo-vendor-filterer $(CARGO_VENDOR_FILTERER) sha-rs
+
+setup-packages: setup-core setup-book
 	@setup/debian.sh packages
 	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
-	@setup/cargo-tool.sh cargo-vendor-filterer $(CARGO_VENDOR_FILTERER) sha-rs
 	@setup/cargo-tool.sh cargo-cyclonedx $(CARGO_CYCLONEDX)
 
 setup-book:

@@ -14,8 +14,8 @@ pub struct HostFiles {
     pub variable: &'static str,
     /// The host's directory in a checkout in which it was built.
     pub checkout: &'static str,
-    /// The host's directory below PREFIX.
-    pub installed: &'static str,
+    /// Possible directories of the host below PREFIX.
+    pub installed: &'static [&'static str],
     /// Possible sets of module directories, relative to the host's directory; an empty path stands for the host's directory
     /// itself. The first directory of each set contains the file `mold`.
     pub layouts: &'static [&'static [&'static str]],
@@ -68,7 +68,7 @@ impl HostFiles {
         let Some(directory) = program.parent() else { return Vec::new() };
         let above = |levels: usize| directory.ancestors().nth(levels).map(Path::to_owned);
         let checkout = above(2).map(|root| root.join(self.checkout));
-        let installed = above(1).map(|prefix| prefix.join(self.installed));
+        let installed = self.installed.iter().filter_map(|place| Some(above(1)?.join(place)));
         checkout.into_iter().chain(installed).collect()
     }
 

@@ -24,7 +24,7 @@ static FILES: HostFiles = HostFiles {
     mold: "Oribi/Mold.pm",
     variable: "ORIBI_PERL_LIB",
     checkout: "hosts/perl/blib",
-    installed: "lib/oribi/perl",
+    installed: &["lib/oribi/perl"],
     layouts: &[&["lib", "arch"], &[""]],
     question: &["-e", r#"for (@INC) { exit 0 if !ref && -e "$_/Oribi/Mold.pm" } exit 3"#],
     flag: "--perl",

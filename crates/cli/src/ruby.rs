@@ -27,7 +27,8 @@ static FILES: HostFiles = HostFiles {
     mold: "oribi/mold.rb",
     variable: "ORIBI_RUBY_LIB",
     checkout: "hosts/ruby/lib",
-    installed: "lib/oribi/ruby",
+    // In an installed gem, the program is in `libexec`.
+    installed: &["lib/oribi/ruby", "lib"],
     layouts: &[&["lib"], &[""]],
     question: &["-e", r#"exit Gem.find_files("oribi/mold.rb").any?"#],
     flag: "--ruby",

@@ -21,6 +21,7 @@ require "oribi/setting"
 require "oribi/configuration"
 require "oribi/config_file"
 require "oribi/options"
+require "oribi/default_handler"
 
 # An application server for Rack apps whose network side is written in Rust.
 #
@@ -35,3 +36,5 @@ module Oribi
     Options.new(options, caller: "program", finds_file: false).configuration.serve(app)
   end
 end
+
+Oribi::DefaultHandler.offer

@@ -20,7 +20,6 @@ const PLATFORMS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux
 const LEFT_OUT: &[&str] = &[
     "*#tests",
     "*#benches",
-    "*#examples",
     "linux-raw-sys#src/arm",
     "linux-raw-sys#src/csky",
     "linux-raw-sys#src/hexagon",

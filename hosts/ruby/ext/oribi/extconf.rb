@@ -1,27 +1,35 @@
 # frozen_string_literal: true
 
-# Writes the Makefile of the extension. ORIBI_INCLUDE_DIR and ORIBI_LIB_DIR name the directories of oribi.h and liboribi.a; by
-# default both files are looked for in the checkout that contains this file.
+# Writes the Makefile of the extension; library.rb says which liboribi.a it is linked with. In a gem, it also puts the program
+# `oribi` into `libexec`.
 
 require "mkmf"
+require_relative "core"
+require_relative "library"
 
-checkout = File.expand_path("../../../..", __dir__)
-include_directory = ENV.fetch("ORIBI_INCLUDE_DIR", File.join(checkout, "crates/capi/include"))
-library = File.join(ENV.fetch("ORIBI_LIB_DIR", File.join(checkout, "target/release")), "liboribi.a")
-
-unless File.exist?(File.join(include_directory, "oribi.h"))
-  abort "oribi.h is not in #{include_directory}: set ORIBI_INCLUDE_DIR to the directory that has it"
+library = OribiLibrary.find
+program = library&.program if OribiCore.packed?
+wanted = OribiCore.packed? ? [("liboribi" unless library), ("oribi-cli" unless program)].compact : []
+OribiCore.build(wanted, Dir.pwd) unless wanted.empty?
+if OribiCore.packed?
+  home = File.expand_path("../../libexec", __dir__)
+  FileUtils.mkdir_p(home)
+  FileUtils.install(program || "oribi", File.join(home, "oribi"), mode: 0o755)
+  FileUtils.rm_f("oribi")
 end
-abort "#{library} does not exist: run `make build` at the top of the checkout, or set ORIBI_LIB_DIR" unless File.exist?(library)
+built = library.nil?
+library ||= OribiLibrary.new(OribiLibrary.own_headers, File.expand_path("liboribi.a"))
 
-$INCFLAGS << " -I#{include_directory}"
+$INCFLAGS << " -I#{library.headers}"
 $CFLAGS << " -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement -fvisibility=hidden"
-$LOCAL_LIBS << " #{library}"
-$libs << " -lpthread -ldl -lm -lrt -lutil"
-# Needed if liboribi.a has the I/O model libevent.
+$LOCAL_LIBS << " #{library.archive}"
+$libs << " #{library.needs}"
+# Needed if liboribi.a has the I/O model libevent; otherwise the linker leaves it out.
 have_library("event_core")
 # Hides the symbols of the Rust library, because another extension may contain another Rust library.
-$DLDFLAGS << " -Wl,--exclude-libs,ALL" if RUBY_PLATFORM.include?("linux")
+$DLDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--as-needed" if RUBY_PLATFORM.include?("linux")
+# Nobody debugs what is in a gem, and symbols would be most of its size.
+$DLDFLAGS << " -Wl,--strip-all" if OribiCore.packed? && RUBY_PLATFORM.include?("linux")
 
 # Since Ruby 3.2.
 have_func("rb_internal_thread_add_event_hook", "ruby/thread.h")
@@ -41,4 +49,10 @@ C
   $defs << "-DORIBI_TABLES_ARE_KNOWN"
 end
 
-create_makefile("oribi/oribi")
+create_makefile("oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi")
+File.write("Makefile", <<~MAKE, mode: "a") if built
+  # What was built for the extension alone is not kept in the installed gem.
+  install: remove-library
+  remove-library: install-so
+  \trm -f #{library.archive}
+MAKE

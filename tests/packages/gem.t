@@ -1,0 +1,33 @@
+#!/usr/bin/perl
+# Property: the source gem installs on a bare Debian 12, where the checkout does not exist, beside a library that is there already,
+# and serves apps in all ways that a gem gives. Needs root.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use File::Temp ();
+use Test::More;
+use Test::Oribi;
+
+my $root = Test::Oribi::root();
+chdir $root or die "$root: $!";
+
+is system('packages/gem/build >&2'), 0, 'the gem is built';
+# In the folder of the builds, so that links do for copies.
+my $folder = File::Temp->newdir(DIR => "$root/target");
+my $built  = "$root/target/" . Test::Oribi::built();
+mkdir "$folder/lib" or die "$folder/lib: $!";
+link "$built/$_", "$folder/lib/$_" or die "$built/$_: $!" for qw(liboribi.a oribi);
+my ($gem) = grep { !/linux/ } glob 'dist/oribi-*.gem';
+is system('cp', $gem, 'tests/packages/programs/taps.sh', 'tests/packages/programs/gem-install.sh', "$folder"), 0, 'nothing else is needed';
+
+open my $output, '-|', 'setup/fresh-debian-run.sh', 12, $folder, 'sh', '/mnt/gem-install.sh' or die "fresh-debian-run.sh: $!";
+my $ended;
+while (my $line = readline $output) {
+    if    ($line =~ /\A(not )?ok \d+ - (.*)/) { ok !$1, $2 }
+    elsif ($line =~ /\A1[.][.]\d+/)           { $ended = 1 }
+    else                                      { diag $line =~ s/\A# //r =~ s/\n\z//r }
+}
+close $output or diag "it ended with status $?";
+ok $ended, 'the script came to its end';
+done_testing;
