@@ -46,6 +46,7 @@ my $number  = 0;
 ok $modules && !@others, 'the page has two Dockerfiles';
 subtest "oribi:$_" => \&serves, $_ for @images;
 subtest 'oribi:all serves each language' => \&serves_each if grep { $_ eq 'all' } @images;
+subtest 'without a /tmp that can be written' => \&serves_without_tmp, $images[0];
 if (grep { $_ eq 'perl' } @images) {
     subtest 'modules that root adds' => sub {
         my $container = container('oribi-test-modules');
@@ -110,6 +111,16 @@ sub serves_each {
     return;
 }
 
+sub serves_without_tmp ($image) {
+    local $option{tmpfs} = undef;
+    my $container = container("oribi-test-$image", $APP{$image} // $APP{lua});
+    like $container->{oribi}->log_text, qr{cannot write to /tmp .* large request contents get 507}, 'the log reports it at the start';
+    like answer('/', '--data-binary', '@' . $large->filename), qr/\A507 /, 'and so it is';
+    is status(inside($container, qw(oribi ctl health))), 1, 'oribi ctl finds no server';
+    is ended($container), 0, 'and it ends';
+    return;
+}
+
 # Builds what needs a network.
 sub prepare () {
     if (!$ENV{ORIBI_IMAGES_BUILT}) {
@@ -167,6 +178,8 @@ sub container ($image, @command) {
     $runtime->{linux}{namespaces} = [grep { $_->{type} ne 'network' } $runtime->{linux}{namespaces}->@*];
     write_file("$bundle/config.json", encode_json($runtime));
     my $oribi = Test::Oribi->run_on_port(8080, @runc, 'run', '--bundle', $bundle, '--pid-file', "$bundle/pid", $id);
+    # runc writes it after the start.
+    $oribi->wait_until(sub { -e "$bundle/pid" });
     return { oribi => $oribi, config => $config, id => $id, first => content_of("$bundle/pid") };
 }
 
