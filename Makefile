@@ -44,7 +44,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-images setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -160,6 +160,9 @@ packages: setup-packages build ## build the packages for Debian 12 and 13 and fo
 dist: packages cpan gem ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
 	@packages/inventory
 
+images: setup-images ## build container images from the packages for Debian 12, into target/images (a minute; needs root)
+	@packages/images/build
+
 uninstall: ## remove what `make install`, `make install-perl` and `make install-gem` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/bin/ahttpd" \
 		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
@@ -167,7 +170,7 @@ uninstall: ## remove what `make install`, `make install-perl` and `make install-
 	@if command -v $(RUBY) >/dev/null; then $(RUBY) setup/uninstall_gem.rb $(DESTDIR); fi
 
 clean: ## remove everything that was built
-	@for folder in target/debian1[23]* target/kubernetes; do \
+	@for folder in target/debian1[23]* target/images target/kubernetes; do \
 		[ ! -d $$folder ] || [ -w $$folder ] || sudo rm -rf --one-file-system $$folder || exit 1; done
 	cargo clean
 	@if [ -f hosts/perl/Makefile ]; then $(MAKE) -C hosts/perl realclean; fi
@@ -181,7 +184,7 @@ setup-check: setup-build
 
 setup-test: setup-packages
 	@setup/toolchain.sh lint
-	@setup/debian.sh build test
+	@setup/debian.sh build test images
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@setup/h2spec/build
 	@setup/collector/build
@@ -196,6 +199,10 @@ setup-packages: setup-core setup-book
 	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
 	@setup/cargo-tool.sh cargo-cyclonedx $(CARGO_CYCLONEDX)
+
+setup-images:
+	@setup/debian.sh packages images
+	@setup/debian-root.sh 12
 
 setup-book:
 	@setup/toolchain.sh

@@ -1,4 +1,5 @@
-# An app on Nomad; docs/kubernetes.md has a file for the image, and reasons for the options. `nomad job run deploy/nomad.hcl`
+# An app on Nomad; docs/containers.md has a file for the image, docs/kubernetes.md reasons for the options. Run it by
+# `nomad job run deploy/nomad.hcl`.
 job "shop" {
   update {
     max_parallel     = 1

@@ -71,7 +71,9 @@ use oribi_config::Settings;
 use oribi_engine::shortage::explain;
 use oribi_listen::Listener;
 use privileges::Privileges;
+use rustix::fs::{Access, access};
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
+use std::path::Path;
 use std::time::Duration;
 
 /// Returns the message about a system call that failed at the start.
@@ -132,6 +134,17 @@ fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String>
     ))
 }
 
+/// Returns a warning if this process cannot create files in `directory`, that of temporary files. The server serves without
+/// them, until a request or a response needs one.
+fn unusable_directory(directory: &Path) -> Option<String> {
+    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    Some(format!(
+        "cannot write to {} (--temporary-directory): {}: large request contents get 507, and slow clients hold up their workers",
+        directory.display(),
+        std::io::Error::from(error)
+    ))
+}
+
 /// Describes how a process ended, in words that follow its name.
 fn describe_end(status: WaitStatus) -> String {
     match (status.terminating_signal(), status.exit_status()) {
@@ -156,7 +169,8 @@ fn meaning(signal: i32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::descriptor_shortage;
+    use super::{descriptor_shortage, unusable_directory};
+    use std::path::Path;
 
     #[test]
     fn a_shortage_of_descriptors_is_told() {
@@ -165,5 +179,13 @@ mod tests {
         assert_eq!(descriptor_shortage(Some(1064), 1000), None);
         let told = descriptor_shortage(Some(1063), 1000).unwrap_or_default();
         assert!(told.contains("1000 connections") && told.contains("is 1063"), "{told}");
+    }
+
+    #[test]
+    fn a_directory_for_temporary_files_that_cannot_be_written_to_is_reported() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert_eq!(unusable_directory(directory.path()), None);
+        let warning = unusable_directory(Path::new("/nonexistent/oribi")).unwrap_or_default();
+        assert!(warning.starts_with("cannot write to /nonexistent/oribi (--temporary-directory): No such file"), "{warning}");
     }
 }

@@ -5,7 +5,7 @@ use super::inheritance::{self, Inheritance};
 use super::mold::Mold;
 use super::server::{Role, Server};
 use super::workers::{Workers, lanes_of_worker};
-use super::{descriptor_shortage, failed_to, io_model, raise_descriptor_limit, scaling};
+use super::{descriptor_shortage, failed_to, io_model, raise_descriptor_limit, scaling, unusable_directory};
 use oribi_config::directory::Directory;
 use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
@@ -82,6 +82,9 @@ impl StartLog<'_> {
         }
         if let Some(shortage) = descriptor_shortage(raise_descriptor_limit(), self.settings.limits.connections) {
             log::warn!("{shortage}");
+        }
+        if let Some(warning) = unusable_directory(&self.settings.temporary_directory) {
+            log::warn!("{warning}");
         }
         log_socket_owners(listeners, self.settings);
     }
