@@ -101,3 +101,23 @@ fn is_path_dependency(line: &str) -> bool {
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_three_numbers() {
+        for wrong in ["", "1", "0.2", "0.2.0-rc1", "v0.2.0", "0.02.0", "0.2.0.1"] {
+            assert!(set(Path::new("/nonexistent"), wrong).is_err_and(|why| why.contains("is no version")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_found_behind_its_text() {
+        assert_eq!(value("x = 1\nour $VERSION = '0.1.0';\n", PERL), Some("0.1.0"));
+        assert_eq!(value("our @ISA;", PERL), None);
+        assert!(is_path_dependency("a = { path = \"crates/a\", version = \"0.1.0\" }"));
+        assert!(!is_path_dependency("a = { path = \"crates/a\" }"));
+    }
+}
