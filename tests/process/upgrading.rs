@@ -228,13 +228,19 @@ fn site_that_finishes(edge: &str) -> (Site, Folder, Wire) {
     let mut site = Site::start(&["--edge", edge, "--static", &place]);
     let address = site.address();
     site.upgrade();
+    let client = large_answer(address);
+    assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
+    (site, files, client)
+}
+
+/// Returns a client that has read only the beginning of an answer.
+fn large_answer(address: SocketAddr) -> Wire {
     let mut client = Wire::connect(address).expect("it listens");
     client.write_all(b"GET /files/large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("it is open");
     let mut status = [0; 15];
     client.read_exact(&mut status).expect("it answers");
     assert_eq!(&status, b"HTTP/1.1 200 OK");
-    assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
-    (site, files, client)
+    client
 }
 
 fn read_rest(mut client: Wire, site: &Site) {
@@ -270,6 +276,31 @@ fn a_stop_waits_for_servers_that_finish_and_no_longer() {
         assert_eq!(site.server.exit_status(), None, "{}", site.server.log());
         read_rest(client, &site);
         assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+    }
+}
+
+#[test]
+fn a_stop_soon_after_an_upgrade_waits_for_the_old_server_of_a_service() {
+    let manager = ServiceManager::new();
+    let notify = manager.address();
+    for edge in ["on", "off"] {
+        let files = Folder::new();
+        fs::File::create(files.file("large")).and_then(|file| file.set_len(LARGE)).expect("the folder is ours");
+        let place = format!("/files={}", files.0.display());
+        let variables = [("NOTIFY_SOCKET", notify.to_str().expect("it is ASCII"))];
+        let mut site = Site::start_with(&["--edge", edge, "--static", &place], &variables);
+        let client = large_answer(site.address());
+        assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
+        let status = String::from_utf8(site.ctl("status").stdout).expect("it is text");
+        let next = status.split_once("pid ").and_then(|(_, rest)| rest.split([',', ' ', '\n', ')']).next()?.parse().ok());
+        let next: u32 = next.unwrap_or_else(|| panic!("{status}"));
+        assert_ne!(next, site.server.pid());
+        send(next, Signal::TERM);
+        wait_until("the new server waits", || site.server.log().contains("waiting for the old server"));
+        assert!(runs(next) && runs(site.server.pid()), "{}", site.server.log());
+        read_rest(client, &site);
+        assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+        wait_until("its end", || !runs(next));
     }
 }
 

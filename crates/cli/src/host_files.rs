@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 pub struct HostFiles {
     /// The name of the language for users.
     pub title: &'static str,
+    /// The packages that have the host.
+    pub package: &'static str,
     /// The file that the mold runs, relative to the first of the host's module directories.
     pub mold: &'static str,
     /// The environment variable that names the host's directory.
@@ -86,9 +88,9 @@ impl HostFiles {
             Ok(status) if status.success() => Ok(()),
             Ok(_) => {
                 let looked: String = self.places().iter().map(|place| format!("\n  {}", place.display())).collect();
-                let Self { title, mold, variable, .. } = self;
+                let Self { title, package, mold, variable, .. } = self;
                 Err(format!(
-                    "cannot find the {title} host of Oribi. Build it with `make build`, or set {variable}. Looked for {mold} in \
+                    "cannot find the {title} host of Oribi. Install {package}, or build it with `make build`, or set {variable}. Looked for {mold} in \
                      the module directories of {name} and in{looked}"
                 ))
             }

@@ -21,6 +21,7 @@ pub static LANGUAGE: Language = Language {
 /// The places of the Perl host: MakeMaker's layout (`lib` and `arch`), or one directory.
 static FILES: HostFiles = HostFiles {
     title: "Perl",
+    package: "liboribi-perl (Debian) or Oribi (CPAN)",
     mold: "Oribi/Mold.pm",
     variable: "ORIBI_PERL_LIB",
     checkout: "hosts/perl/blib",

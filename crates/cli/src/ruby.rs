@@ -24,6 +24,7 @@ pub static LANGUAGE: Language = Language {
 /// The places of the Ruby host: a separate directory, or one of Ruby's directories.
 static FILES: HostFiles = HostFiles {
     title: "Ruby",
+    package: "ruby-oribi (Debian) or the gem oribi",
     mold: "oribi/mold.rb",
     variable: "ORIBI_RUBY_LIB",
     checkout: "hosts/ruby/lib",

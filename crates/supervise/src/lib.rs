@@ -139,7 +139,7 @@ fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String>
 fn unusable_directory(directory: &Path) -> Option<String> {
     let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
     Some(format!(
-        "cannot write to {} (--temporary-directory): {}: large request contents get 507, and slow clients hold up their workers",
+        "cannot write to {} (--temporary-directory): {}: large request contents get 507, slow clients hold up workers",
         directory.display(),
         std::io::Error::from(error)
     ))

@@ -8,6 +8,8 @@ apt-get update -qq
 install curl
 is "$(ours)" '' 'nothing of Oribi is there'
 succeeds 'the packages and all that they need can be installed' install /mnt/oribi_*.deb /mnt/liboribi-perl_*.deb /mnt/ruby-oribi_*.deb
+succeeds 'so can the documentation' install /mnt/oribi-doc_*.deb
+is "$(stat -c %a:%U /var/log/oribi /var/lib/oribi 2>/dev/null | tr '\n' ' ' | grep -c root)" 1 'folders for logs and states'
 
 mkdir /srv/perl /srv/ruby /srv/lua
 echo 'sub { [200, ["Content-Type" => "text/plain"], ["Hello from Perl"]] }' >/srv/perl/app.psgi
@@ -41,7 +43,8 @@ int main(void) { return sizeof(oribi_bytes) == 16 ? 0 : 1; }' >/tmp/host.c
 succeeds 'pkg-config finds the library' sh -c 'gcc -o /tmp/host /tmp/host.c $(pkg-config --cflags --libs oribi) && /tmp/host'
 
 is "$(getent passwd oribi | cut -d: -f6,7)" /var/lib/oribi:/usr/sbin/nologin 'the user of the units'
-succeeds 'a removal' apt-get remove -y -qq oribi liboribi-perl ruby-oribi liboribi-dev
+result "$([ -s /usr/share/doc/ruby-oribi/THIRD-PARTY.gz ]; echo $?)" 'the notices of crates are there'
+succeeds 'a removal' apt-get remove -y -qq oribi liboribi-perl ruby-oribi liboribi-dev oribi-doc
 is "$(ours | grep -v '^/var/lib/dpkg/')" '/etc/logrotate.d/oribi
 /etc/oribi' 'after removal only configuration is left'
 succeeds 'a purge' apt-get purge -y -qq oribi

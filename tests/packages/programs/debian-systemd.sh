@@ -2,7 +2,7 @@
 . /mnt/taps.sh
 apt-get update -qq
 # systemd first: it makes users before the package asks for one.
-apt-get install -y -qq --no-install-recommends systemd curl /mnt/oribi_*.deb /mnt/liboribi-perl_*.deb >/tmp/apt.log 2>&1 || sed 's/^/# /' /tmp/apt.log
+apt-get install -y -qq --no-install-recommends systemd curl logrotate procps /mnt/oribi_*.deb /mnt/liboribi-perl_*.deb >/tmp/apt.log 2>&1 || sed 's/^/# /' /tmp/apt.log
 mkdir /next
 for package in oribi liboribi-perl; do
 	dpkg-deb --raw-extract /mnt/${package}_*.deb /tmp/raw

@@ -1,3 +1,4 @@
+#!/usr/bin/perl
 # kept.pl PORT FILE: keeps four connections to a server of 127.0.0.1 busy until FILE exists. Prints the number of requests, of
 # those that failed, and of connections that the server has closed.
 

@@ -9,7 +9,7 @@ use super::super::scaling;
 use super::super::server::Phase;
 use super::super::signals;
 use super::super::title::Title;
-use super::super::upgrade::{EndedProcess, SuccessorProgress, exit_status};
+use super::super::upgrade::{EndedProcess, Succession, SuccessorProgress, exit_status};
 use super::super::workforce::{Finish, Workforce};
 use super::super::{announce, describe_end};
 use super::FirstProcess;
@@ -18,7 +18,7 @@ use oribi_admin::metrics::{self, Metrics};
 use oribi_ipc::handover::Sender;
 use oribi_listen::Listener;
 use oribi_stats::totals::Counter;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use std::time::{Duration, Instant};
 
@@ -245,10 +245,34 @@ impl<W: Workforce> FirstProcess<'_, W> {
         server.notifier.reloaded("the program could not be upgraded; serving with the one before");
     }
 
+    /// Waits until the old server has finished, at most for the time that running requests have, or until another signal to stop.
+    /// When the process that a service manager follows ends, systemd kills all others (`KillMode=mixed`).
+    fn wait_for_predecessor(&mut self) {
+        let server = &mut self.server;
+        let Succession { before: Some(before), guardian: None, .. } = &server.succession else { return };
+        if before.serves() || before.has_ended(None) {
+            return;
+        }
+        log::info!("waiting for the old server, which finishes its requests");
+        let deadline = Instant::now() + server.settings.timeouts.graceful;
+        let stops = || [Signal::TERM, Signal::INT, Signal::QUIT].into_iter().map(signals::take).sum::<u32>() > 0;
+        while !before.has_ended(None) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || stops() {
+                return log::warn!("the old server has not finished its requests");
+            }
+            server.signals.rearm();
+            let watched = [Some(before.descriptor()), server.signals.arrival()].into_iter().flatten();
+            let mut polled: Vec<_> = watched.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
+            let _ = poll(&mut polled, Timespec::try_from(left).ok().as_ref());
+        }
+    }
+
     /// Returns the exit status for the process, when everything of this server has ended. A guardian waits until the last
     /// server has ended, and returns the exit status of that server.
     pub(super) fn conclude(&mut self, status: i32) -> i32 {
         self.server.succession.wait_for_dismissed();
+        self.wait_for_predecessor();
         if !self.server.succession.has_yielded() {
             return status;
         }
