@@ -1,3 +1,5 @@
+# frozen_string_literal: true
+
 # Prints the specification by which "gem 'oribi'" in a Gemfile finds the package: its files are Ruby's own vendor files.
 require_relative "../hosts/ruby/lib/oribi/version"
 
