@@ -44,7 +44,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-images setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-images setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -149,6 +149,9 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 gem: setup-core ## make the source gem dist/oribi-VERSION.gem, which is compiled where it is installed
 	@packages/gem/build
 
+binary-gem: setup-packages ## make the gem dist/oribi-VERSION-x86_64-linux-gnu.gem, which is installed without a compiler
+	@packages/gem/build-binary
+
 cpan: setup-core ## build the distribution for CPAN into dist/, with the source of the core
 	@packages/cpan/build
 
@@ -157,7 +160,7 @@ packages: setup-packages build ## build the packages for Debian 12 and 13 and fo
 	@packages/debian/build 13
 	@packages/rpm/build
 
-dist: packages cpan gem ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
+dist: packages cpan gem binary-gem ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
 	@packages/inventory
 
 images: setup-images ## build container images from the packages for Debian 12, into target/images (a minute; needs root)

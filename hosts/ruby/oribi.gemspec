@@ -16,7 +16,7 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Oribi maintainers"]
   spec.licenses = ["MIT", "Apache-2.0"]
   spec.metadata["rubygems_mfa_required"] = "true"
-  spec.files = Dir["lib/**/*.rb", "README.md", "LICENSE-*", "oribi.gemspec", base: __dir__]
+  spec.files = Dir["lib/**/*.rb", "README.md", "LICENSE-*", "THIRD-PARTY", "oribi.gemspec", base: __dir__]
   spec.require_paths = ["lib"]
   spec.add_dependency "rack", ">= 2.2", "< 4"
 

@@ -7,7 +7,7 @@ port=5000
 # said_by SERVER PORT: what it answers, as soon as it does, unless it ends before.
 said_by() {
 	until curl --silent --max-time 10 "http://127.0.0.1:$2/"; do
-		grep -q '^State:.[ZX]' "/proc/$1/status" && return
+		grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null || return
 		sleep 0.1
 	done
 }
