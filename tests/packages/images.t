@@ -114,7 +114,8 @@ sub serves_each {
 sub serves_without_tmp ($image) {
     local $option{tmpfs} = undef;
     my $container = container("oribi-test-$image", $APP{$image} // $APP{lua});
-    like $container->{oribi}->log_text, qr{cannot write to /tmp .* get 507}, 'the log reports it at the start';
+    my $oribi     = $container->{oribi};
+    ok $oribi->wait_until(sub { $oribi->log_text =~ m{cannot write to /tmp .* get 507} }), 'the log reports it at the start';
     like answer('/', '--data-binary', '@' . $large->filename), qr/\A507 /, 'and so it is';
     is status(inside($container, qw(oribi ctl health))), 1, 'oribi ctl finds no server';
     is ended($container), 0, 'and it ends';
