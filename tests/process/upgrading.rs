@@ -525,6 +525,8 @@ fn start_server_above_an_upgraded_server_starts_and_stops_it_as_before() {
     let probe = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = probe.local_addr().expect("it is bound");
     drop(probe);
+    // An earlier server may have encrypted there.
+    wire::note(&format!("http://{address}"));
     let mut command = Command::new("start_server");
     command.arg(format!("--port={address}")).arg(format!("--path={}", socket.display()));
     command.args(["--", ORIBI, "--native", "hello", "--edge", "on", "--control", "off"]);
