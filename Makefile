@@ -176,6 +176,7 @@ clean: ## remove everything that was built
 	@for folder in target/debian1[23]* target/images target/kubernetes; do \
 		[ ! -d $$folder ] || [ -w $$folder ] || sudo rm -rf --one-file-system $$folder || exit 1; done
 	cargo clean
+	rm -rf dist
 	@if [ -f hosts/perl/Makefile ]; then $(MAKE) -C hosts/perl realclean; fi
 
 setup-build:
