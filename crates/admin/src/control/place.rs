@@ -93,9 +93,11 @@ pub fn find() -> Vec<Found> {
 }
 
 /// Returns the directories that servers have in the runtime directories of their services, such as `/run/shop/oribi` and
-/// `/run/oribi/shop/oribi`. Only root can create directories in `/run`.
+/// `/run/oribi/shop/oribi`. Only root can create directories in `/run`, but for `/run/user`, in which users could pretend to be
+/// the server of another process.
 fn of_services(run: &Path) -> Vec<PathBuf> {
-    let services = directories_in(run);
+    let mut services = directories_in(run);
+    services.retain(|service| *service != run.join("user"));
     let nested: Vec<PathBuf> = services.iter().flat_map(|service| directories_in(service)).collect();
     services.into_iter().chain(nested).map(|service| service.join("oribi")).filter(|path| is_directory(path)).collect()
 }
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn root_finds_the_servers_of_services() {
         let run = tempfile::tempdir().expect("a directory");
-        for service in ["shop/oribi", "oribi/blog/oribi", "nginx", "user/1000/app/oribi"] {
+        for service in ["shop/oribi", "oribi/blog/oribi", "nginx", "user/1000/oribi"] {
             std::fs::create_dir_all(run.path().join(service)).expect("it is writable");
         }
         std::os::unix::fs::symlink(run.path().join("shop"), run.path().join("link")).expect("it is writable");
