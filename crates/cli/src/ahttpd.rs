@@ -1,6 +1,7 @@
 //! Answers like ahttpd: one process, one thread, and the same twelve bytes for every request, with any I/O model.
 
 use crate::trouble::{Trouble, explain};
+use crate::verb::arguments_after;
 use clap::{Arg, Command, value_parser};
 use oribi_host::Native;
 use oribi_server::config::{Config, IoModel, ListenAddress, Origin, SettingError, Settings};
@@ -30,15 +31,12 @@ connections, and stops on a signal.";
 /// Returns the arguments after the command, with the program's name first. `None` if the command line does not have this
 /// command, as the first argument or as the program's name.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let mut arguments: Vec<OsString> = all.into_iter().collect();
+    let arguments: Vec<OsString> = all.into_iter().collect();
     // A link with this name does the same as the command.
     if Path::new(arguments.first()?).file_name() == Some(OsStr::new(AHTTPD)) {
         return Some(arguments);
     }
-    (arguments.get(1)? == AHTTPD).then(|| {
-        arguments.remove(1);
-        arguments
-    })
+    arguments_after(AHTTPD, arguments)
 }
 
 /// Serves until a signal ends the process.

@@ -9,17 +9,7 @@ use crate::trouble::{Trouble, explain};
 use std::ffi::OsString;
 
 /// The name of this command, as the first argument.
-const COMPLETIONS: &str = "completions";
-
-/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
-/// command.
-pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let mut arguments: Vec<OsString> = all.into_iter().collect();
-    (arguments.get(1)? == COMPLETIONS).then(|| {
-        arguments.remove(1);
-        arguments
-    })
-}
+pub const COMPLETIONS: &str = "completions";
 
 /// Prints the script.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {

@@ -19,26 +19,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The name of this command, as the first argument.
-const CTL: &str = "ctl";
+pub const CTL: &str = "ctl";
 
 const USAGE: &str = "oribi ctl ORDER [--control PATH | --pid PID] [--json]";
 
 const AFTER: &str = "\
-Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user.
+Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user;
+for root, services of other users count as well.
 
 Exit status:
   0  done, or ready (health); 1  failed, not ready, or the server cannot be reached;
   2  invalid command line, or several servers are running";
-
-/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
-/// command.
-pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let mut arguments: Vec<OsString> = all.into_iter().collect();
-    (arguments.get(1)? == CTL).then(|| {
-        arguments.remove(1);
-        arguments
-    })
-}
 
 /// Sends the order and prints the response.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {

@@ -27,6 +27,7 @@ mod ruby;
 mod shipped;
 mod top;
 mod trouble;
+mod verb;
 
 use command_line::{Content, Subject};
 use language::{App, Home, Runner};
@@ -41,6 +42,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use trouble::{Trouble, explain};
+use verb::arguments_after;
 
 fn main() -> ExitCode {
     // If the kernel refuses, the settings of the parent remain.
@@ -66,16 +68,16 @@ fn run() -> Result<u8, Trouble> {
     if let Some(arguments) = ahttpd::arguments(std::env::args_os()) {
         return ahttpd::run(arguments);
     }
-    if let Some(arguments) = control::arguments(std::env::args_os()) {
+    if let Some(arguments) = arguments_after(control::CTL, std::env::args_os()) {
         return control::run(arguments);
     }
-    if let Some(arguments) = top::arguments(std::env::args_os()) {
+    if let Some(arguments) = arguments_after(top::TOP, std::env::args_os()) {
         return top::run(arguments);
     }
-    if let Some(arguments) = completions::arguments(std::env::args_os()) {
+    if let Some(arguments) = arguments_after(completions::COMPLETIONS, std::env::args_os()) {
         return completions::run(arguments);
     }
-    if let Some(arguments) = manual::arguments(std::env::args_os()) {
+    if let Some(arguments) = arguments_after(manual::MANUAL, std::env::args_os()) {
         return manual::run(arguments);
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();

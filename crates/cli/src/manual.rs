@@ -8,17 +8,7 @@ use crate::trouble::{Trouble, explain};
 use std::ffi::OsString;
 
 /// The name of this command, as the first argument.
-const MANUAL: &str = "manual";
-
-/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
-/// command.
-pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let mut arguments: Vec<OsString> = all.into_iter().collect();
-    (arguments.get(1)? == MANUAL).then(|| {
-        arguments.remove(1);
-        arguments
-    })
-}
+pub const MANUAL: &str = "manual";
 
 /// Prints the page.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {

@@ -41,12 +41,13 @@ use terminal::Terminal;
 use view::Size;
 
 /// The name of this command, as the first argument.
-const TOP: &str = "top";
+pub const TOP: &str = "top";
 
 const USAGE: &str = "oribi top [--control PATH | --pid PID] [--interval SECONDS] [--once]";
 
 const AFTER: &str = "\
-Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user.
+Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user;
+for root, services of other users count as well.
 The key ? lists all keys. Colours are not used if NO_COLOR is set.
 
 Exit status:
@@ -54,16 +55,6 @@ Exit status:
 
 /// The width of a picture that is not for a terminal, in columns.
 const PAGE: usize = 132;
-
-/// Returns the arguments after the command, with the program's name first; `None` if the command line does not have this
-/// command.
-pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let mut arguments: Vec<OsString> = all.into_iter().collect();
-    (arguments.get(1)? == TOP).then(|| {
-        arguments.remove(1);
-        arguments
-    })
-}
 
 /// Displays the server until the user quits.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
