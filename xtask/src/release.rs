@@ -1,4 +1,4 @@
-//! What a release needs that no other tool makes: one version everywhere, and source that can be built without this repository.
+//! The parts of a release that no other tool makes: one version everywhere, and source that can be built without this repository.
 
 mod command;
 mod core;

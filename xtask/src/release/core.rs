@@ -57,7 +57,7 @@ directory = "vendor"
 /// Writes the folder, which must not exist.
 ///
 /// # Errors
-/// What failed, with the messages of cargo.
+/// The failed step, with the messages of cargo.
 pub fn write(root: &Path, folder: &Path, packages: &[&str]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir(folder).map_err(failed)?;

@@ -51,7 +51,7 @@ end
 
 create_makefile("oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi")
 File.write("Makefile", <<~MAKE, mode: "a") if built
-  # What was built for the extension alone is not kept in the installed gem.
+  # The installed gem does not keep the library.
   install: remove-library
   remove-library: install-so
   \trm -f #{library.archive}
