@@ -13,7 +13,7 @@ pub use asking::ask;
 
 use crate::trouble::{Trouble, explain};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use oribi_control_api::{Answer, Done, NotJson, Order, Server, Stopped, servers_to_json};
+use oribi_control_api::{Answer, AppOrder, Done, NotJson, Order, Server, Stopped, servers_to_json};
 use oribi_server::control::{Found, find};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -38,12 +38,19 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
         Err(said) => return Ok(explain(&said)),
     };
     let Some((order, arguments)) = matches.subcommand() else { return list(&matches) };
+    let (order, arguments) = match arguments.subcommand() {
+        Some((act, inner)) => {
+            let name = arguments.get_one::<String>("NAME").map(String::as_str).unwrap_or_default();
+            (format!("{order} {name} {act}"), inner)
+        }
+        None => (order.to_owned(), arguments),
+    };
     let waits = !matches!(arguments.try_get_one::<bool>("no-wait"), Ok(Some(true)));
     let line = match arguments.try_get_one::<u32>("NUMBER") {
         Ok(Some(number)) => format!("{order} {number}{}", if waits { "" } else { " no-wait" }),
         Ok(None) | Err(_) => match arguments.try_get_one::<u32>("WORKER") {
             Ok(Some(worker)) => format!("{order} {worker}"),
-            Ok(None) | Err(_) => order.to_owned(),
+            Ok(None) | Err(_) => order,
         },
     };
     let order = Order::parse(line.as_bytes()).map_err(Trouble::usage)?;
@@ -51,7 +58,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     if order == Order::Health {
         return health::run(&path, arguments);
     }
-    show(order, &ask(&path, order)?, arguments.get_flag("json"))
+    show(&order, &ask(&path, &order)?, arguments.get_flag("json"))
 }
 
 /// Lists the running servers, for a command line without an order.
@@ -105,7 +112,7 @@ pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
 }
 
 /// Prints the response to an order.
-fn show(order: Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
+fn show(order: &Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     if as_json {
         let status = match read(Answer::<Done>::parse(answer))? {
             Answer::Done(Done {}) => 0,
@@ -122,13 +129,14 @@ fn show(order: Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
         Order::Requests => tables::requests(&done(Answer::parse(answer))?),
         Order::Backtrace { .. } => backtraces::of(&done(Answer::parse(answer))?),
         Order::Reload | Order::Upgrade => tables::changed(&done(Answer::parse(answer))?),
-        Order::Scale { .. } => tables::scaled(done(Answer::parse(answer))?),
+        Order::App { act: AppOrder::Scale { .. }, .. } | Order::Scale { .. } => tables::scaled(done(Answer::parse(answer))?),
         Order::Stop => {
             let stopped: Stopped = done(Answer::parse(answer))?;
             // A server that had to cut off requests has nevertheless stopped.
             status = u8::from(stopped.status != 0);
             tables::stopped(stopped)
         }
+        Order::App { .. } => tables::changed(&done(Answer::parse(answer))?),
         Order::ReopenLogs => {
             let Done {} = done(Answer::parse(answer))?;
             "done\n".to_owned()
@@ -181,18 +189,38 @@ pub fn command() -> Command {
                 "Replace the program of the server itself; waits until the new one has taken over, or reports why it cannot",
             ))
             .subcommand(order("stop", "Finish running requests and stop; waits for the end"))
+            .subcommand(scale(order(
+                "scale",
+                "Set the number of workers; waits until new ones serve, or until surplus ones have finished",
+            )))
             .subcommand(
-                order("scale", "Set the number of workers; waits until new ones serve, or until surplus ones have finished")
-                    .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..)))
-                    .arg(
-                        Arg::new("no-wait")
-                            .long("no-wait")
-                            .action(ArgAction::SetTrue)
-                            .help("Return as soon as the change has begun"),
-                    ),
+                Command::new("app")
+                    .about("Orders for one of several apps")
+                    .override_usage("oribi ctl app NAME ORDER [--control PATH | --pid PID] [--json]")
+                    .disable_help_subcommand(true)
+                    .subcommand_required(true)
+                    .arg(Arg::new("NAME").required(true).value_parser(app_name).help("The name of the app"))
+                    .subcommand(order("reload", "Load the app again; the present workers serve until the new ones do"))
+                    .subcommand(order("restart", "Load the app again; the present workers finish at once, and requests wait"))
+                    .subcommand(order("stop", "Finish the app's requests, and answer further ones with 503"))
+                    .subcommand(order("start", "Serve the app again after it was stopped"))
+                    .subcommand(scale(order("scale", "Set the number of the app's workers"))),
             )
             .subcommand(order("reopen-logs", "Open the log files again, after they have been rotated")),
     )
+}
+
+fn scale(command: Command) -> Command {
+    let no_wait = Arg::new("no-wait").long("no-wait").action(ArgAction::SetTrue);
+    command
+        .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..)))
+        .arg(no_wait.help("Return as soon as the change has begun"))
+}
+
+/// Parses the name of an app: one word of a line.
+fn app_name(text: &str) -> Result<String, String> {
+    let is_word = !text.is_empty() && !text.contains(|character: char| character.is_whitespace() || character.is_control());
+    if is_word { Ok(text.to_owned()) } else { Err("a name of an app has no spaces".to_owned()) }
 }
 
 fn options(command: Command) -> Command {

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 /// An order of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Return the state of the server.
     Status,
@@ -34,11 +34,38 @@ pub enum Order {
     },
     /// Reopen the log files.
     ReopenLogs,
+    /// An order for one of several apps.
+    App {
+        /// The name of the app.
+        name: String,
+        /// The order.
+        act: AppOrder,
+    },
+}
+
+/// An order for one of several apps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppOrder {
+    /// Load the app again. The workers of before serve until the new ones do.
+    Reload,
+    /// Load the app again. The workers of before finish at once, and requests wait.
+    Restart,
+    /// Finish the requests, and refuse further ones.
+    Stop,
+    /// Serve again.
+    Start,
+    /// Set the number of workers, as [`Order::Scale`] does.
+    Scale {
+        /// The number of workers, at least 1.
+        workers: usize,
+        /// Whether the answer comes only when the change is complete.
+        waits: bool,
+    },
 }
 
 /// The orders, for the message about an unknown one.
-const KNOWN: &str =
-    "status, health, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
+const KNOWN: &str = "status, health, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs, \
+     app NAME reload|restart|stop|start|scale NUMBER [no-wait]";
 
 impl Order {
     /// Parses a line without its end.
@@ -47,6 +74,9 @@ impl Order {
     /// The line is invalid; the message contains the reason.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
+        if let Some(rest) = line.trim_ascii_start().strip_prefix("app ") {
+            return parse_app_order(rest);
+        }
         let mut words = line.split_ascii_whitespace();
         let (name, argument, second) = (words.next().unwrap_or_default(), words.next(), words.next());
         if words.next().is_some() || second.is_some() && name != "scale" {
@@ -67,13 +97,7 @@ impl Order {
             ("stop", None) => Self::Stop,
             ("reopen-logs", None) => Self::ReopenLogs,
             ("scale", Some(number)) => {
-                let number = number.parse().ok().filter(|number| *number > 0);
-                let workers = number.ok_or("scale: expected a number of workers, at least 1")?;
-                let waits = match second {
-                    None => true,
-                    Some("no-wait") => false,
-                    Some(_) => return Err("scale: only no-wait may follow the number".to_owned()),
-                };
+                let (workers, waits) = parse_scale(number, second)?;
                 Self::Scale { workers, waits }
             }
             ("scale", None) => return Err("scale: expected a number of workers".to_owned()),
@@ -87,9 +111,46 @@ impl Order {
 
     /// Whether the answer may come long after the order, when workers are ready or the server has ended.
     #[must_use]
-    pub const fn waits(self) -> bool {
-        matches!(self, Self::Reload | Self::Upgrade | Self::Stop | Self::Scale { waits: true, .. })
+    pub const fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::Reload
+                | Self::Upgrade
+                | Self::Stop
+                | Self::Scale { waits: true, .. }
+                | Self::App { act: AppOrder::Reload | AppOrder::Restart | AppOrder::Scale { waits: true, .. }, .. }
+        )
     }
+}
+
+/// Parses the number of workers, and the word after it.
+fn parse_scale(number: &str, second: Option<&str>) -> Result<(usize, bool), String> {
+    let number = number.parse().ok().filter(|number| *number > 0);
+    let workers = number.ok_or("scale: expected a number of workers, at least 1")?;
+    match second {
+        None => Ok((workers, true)),
+        Some("no-wait") => Ok((workers, false)),
+        Some(_) => Err("scale: only no-wait may follow the number".to_owned()),
+    }
+}
+
+/// Parses the words after `app`.
+fn parse_app_order(words: &str) -> Result<Order, String> {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let (name, act) = match words[..] {
+        [name, "reload"] => (name, AppOrder::Reload),
+        [name, "restart"] => (name, AppOrder::Restart),
+        [name, "stop"] => (name, AppOrder::Stop),
+        [name, "start"] => (name, AppOrder::Start),
+        [name, "scale", number] => (name, scale_app(number, None)?),
+        [name, "scale", number, second] => (name, scale_app(number, Some(second))?),
+        _ => return Err("app: expected NAME and one of reload, restart, stop, start, scale NUMBER [no-wait]".to_owned()),
+    };
+    Ok(Order::App { name: name.to_owned(), act })
+}
+
+fn scale_app(number: &str, second: Option<&str>) -> Result<AppOrder, String> {
+    parse_scale(number, second).map(|(workers, waits)| AppOrder::Scale { workers, waits })
 }
 
 /// Writes the line for the order, without its end.
@@ -108,8 +169,22 @@ impl Display for Order {
             Self::Scale { workers, waits: true } => return write!(formatter, "scale {workers}"),
             Self::Scale { workers, waits: false } => return write!(formatter, "scale {workers} no-wait"),
             Self::ReopenLogs => "reopen-logs",
+            Self::App { name, act } => return write!(formatter, "app {name} {act}"),
         };
         formatter.write_str(name)
+    }
+}
+
+impl Display for AppOrder {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reload => formatter.write_str("reload"),
+            Self::Restart => formatter.write_str("restart"),
+            Self::Stop => formatter.write_str("stop"),
+            Self::Start => formatter.write_str("start"),
+            Self::Scale { workers, waits: true } => write!(formatter, "scale {workers}"),
+            Self::Scale { workers, waits: false } => write!(formatter, "scale {workers} no-wait"),
+        }
     }
 }
 
@@ -132,8 +207,14 @@ mod tests {
             ("scale 4 no-wait", Order::Scale { workers: 4, waits: false }),
             ("reopen-logs", Order::ReopenLogs),
             ("upgrade", Order::Upgrade),
+            ("app shop reload", Order::App { name: "shop".to_owned(), act: AppOrder::Reload }),
+            ("app shop restart", Order::App { name: "shop".to_owned(), act: AppOrder::Restart }),
+            ("app reload stop", Order::App { name: "reload".to_owned(), act: AppOrder::Stop }),
+            ("app a.b start", Order::App { name: "a.b".to_owned(), act: AppOrder::Start }),
+            ("app a scale 2", Order::App { name: "a".to_owned(), act: AppOrder::Scale { workers: 2, waits: true } }),
+            ("app a scale 2 no-wait", Order::App { name: "a".to_owned(), act: AppOrder::Scale { workers: 2, waits: false } }),
         ] {
-            assert_eq!(Order::parse(line.as_bytes()), Ok(order), "{line:?}");
+            assert_eq!(Order::parse(line.as_bytes()), Ok(order.clone()), "{line:?}");
             assert_eq!(order.to_string(), line.trim(), "it is also written so");
         }
         for line in [

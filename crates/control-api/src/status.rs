@@ -27,6 +27,9 @@ pub struct Status {
     /// The addresses of its listeners.
     #[serde(deserialize_with = "elements")]
     pub addresses: Vec<String>,
+    /// The apps; empty if there is only one.
+    #[serde(deserialize_with = "elements", skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<AppState>,
     /// The loads of the app; empty without a master.
     #[serde(deserialize_with = "elements")]
     pub generations: Vec<Generation>,
@@ -62,10 +65,31 @@ pub struct Status {
     pub times: Times,
 }
 
-/// A load of the app.
+/// An app of a server with several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AppState {
+    /// The name of the app.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    /// One of `loading`, `serving`, `failed` and `stopped`.
+    #[serde(deserialize_with = "or_default")]
+    pub state: Cow<'static, str>,
+    /// The target number of workers.
+    #[serde(deserialize_with = "or_default")]
+    pub workers: usize,
+    /// The number of requests that its present workers have answered.
+    #[serde(deserialize_with = "or_default")]
+    pub requests: u64,
+}
+
+/// A load of an app.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Generation {
+    /// The name of the app; `None` if there is only one.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
     /// The number of the generation.
     #[serde(deserialize_with = "or_default")]
     pub number: u64,

@@ -1,7 +1,7 @@
 //! Passes the output of workers on to the clients. The pool has checked to which exchange the output belongs. Everything else
 //! in it is untrusted input, which this module or the engine checks.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use oribi_engine::Progress;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Handles the output of workers; returns whether there was any. `takes_time`: whether the output may be newer than the
     /// last reading of the clock. Then the clock is read again.
     pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {

@@ -4,7 +4,7 @@
 //! while the app waits for its client. The edge notices by polling that a worker has taken a request (see `timers`): a few
 //! milliseconds late at most while workers are free, and some tens of milliseconds while requests queue.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use super::table::{Entry, Escalation};
 use crate::parent_link::Reason;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
@@ -76,7 +76,7 @@ impl Deadlines {
     }
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Records which requests workers have taken. If workers take them in their order of arrival, only the first ones are
     /// checked, otherwise all.
     pub(super) fn note_taken(&mut self, now: Duration) {

@@ -1,6 +1,6 @@
 //! Handles requests that are lost with their workers, and abandoned responses.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use super::table::{Entry, Overflow};
 use oribi_engine::CountedFile;
 use oribi_io::Backend;
@@ -8,7 +8,7 @@ use oribi_pool::{Ticket, Withdrawal};
 use oribi_stats::totals::Counter;
 use std::io::{self, Seek};
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Handles a request whose worker has died, or has written invalid data: tries it again with another worker, or fails it.
     pub(super) fn handle_loss(&mut self, ticket: Ticket) {
         let copy = self.table.take_copy(ticket.slot());

@@ -35,7 +35,7 @@ impl HandoverPeers<'_> {
     }
 }
 
-impl<'a, B: Backend> EdgeLoop<'a, B> {
+impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
     /// Sets the source of connections that another edge hands over.
     pub(super) fn taking_over(mut self, before: Option<&'a Receiver>) -> io::Result<Self> {
         if let (Some(before), Some(event_sources)) = (before, self.lane.event_sources()) {

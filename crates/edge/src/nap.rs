@@ -6,6 +6,7 @@
 //! handles the input of all clients together. A worker that becomes idle ends a nap.
 
 use super::EdgeLoop;
+use super::app_pool::AppPool;
 use oribi_io::{Backend, DoorbellWait};
 use std::io;
 use std::time::Duration;
@@ -29,16 +30,20 @@ fn length(oldest_wait: Duration) -> Option<Duration> {
     (length >= SHORTEST).then_some(length)
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> EdgeLoop<'_, '_, B> {
     /// Enables naps. A nap uses the system's clock, so an edge whose backend has another clock must not nap.
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub(super) fn napping(self) -> io::Result<Self> {
-        let nap = DoorbellWait::new(self.pool.descriptor())?;
-        Ok(Self { nap: Some(nap), ..self })
+    pub(super) fn napping(mut self) -> io::Result<Self> {
+        for app in &mut self.apps {
+            app.nap = Some(DoorbellWait::new(app.pool.descriptor())?);
+        }
+        Ok(self)
     }
+}
 
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Naps if requests wait long enough. Returns whether the edge has napped.
     pub(super) fn nap(&mut self) -> bool {
         if self.nap.is_none() || self.now().saturating_sub(self.moved) > PACE {

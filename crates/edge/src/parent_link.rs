@@ -6,6 +6,7 @@
 //! process. The parent process fulfils a request only if the process is a worker of this server.
 
 use crate::sandbox::Sandbox;
+use oribi_config::Settings;
 use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
 use oribi_pool::Memory;
 use oribi_worker::lane::LaneSetup;
@@ -21,8 +22,8 @@ pub struct EdgeSetup<'a> {
     /// The settings; the listeners, with the sockets at which the edge accepts; the edge's slot; and the pipe that announces
     /// a command in the slot. Commands mean the same as for a worker: a request in the queue counts as accepted.
     pub lane: LaneSetup<'a>,
-    /// The memory that the edge shares with all workers, and with no other edge.
-    pub memory: &'a Memory,
+    /// The apps whose requests the edge queues.
+    pub apps: &'a [EdgeApp<'a>],
     /// Whether another edge has used this memory before. Then this edge takes over the workers.
     pub takes_over: bool,
     /// The socket to the parent process, which stops and signals workers for this edge.
@@ -31,6 +32,15 @@ pub struct EdgeSetup<'a> {
     pub handed: Option<&'a Receiver>,
     /// The sandbox that the edge enters before it serves; `None` to keep all rights of its user.
     pub sandbox: Option<&'a Sandbox>,
+}
+
+/// An app at an edge.
+#[derive(Clone, Copy, Debug)]
+pub struct EdgeApp<'a> {
+    /// The settings of the app.
+    pub settings: &'a Settings,
+    /// The memory that the edge shares with all workers of the app, and with no other edge.
+    pub memory: &'a Memory,
 }
 
 /// The reason for a request about a worker.

@@ -1,6 +1,7 @@
 //! Answers the health probe, by which load balancers decide which servers get requests. An answer needs no worker.
 
 use super::EdgeLoop;
+use super::app_pool::AppPool;
 use oribi_engine::Exchange;
 use oribi_io::Backend;
 use oribi_stats::scoreboard::Readiness;
@@ -19,7 +20,7 @@ const fn name(readiness: Readiness) -> &'static str {
     }
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> EdgeLoop<'_, '_, B> {
     /// Answers a request for the probe. Returns any other request.
     pub(super) fn answer_probe(&mut self, exchange: Exchange) -> Option<Exchange> {
         if !self.settings.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
@@ -32,14 +33,15 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn probe_page(&mut self) -> ProbePage {
         let readiness = self.readiness();
-        let (depth, worker_counts) = (self.waiting_requests(), self.pool.worker_counts());
-        let oldest = self.oldest_wait().unwrap_or_default();
+        let depth: usize = self.apps.iter_mut().map(AppPool::waiting_requests).sum();
+        let oldest = self.apps.iter_mut().filter_map(AppPool::oldest_wait).max().unwrap_or_default();
+        let counts = || self.apps.iter().map(|app| app.pool.worker_counts());
         let content = format!(
             "{{\"state\":\"{}\",\"queue\":{depth},\"oldest_wait\":{:.3},\"workers\":{},\"waiting_workers\":{}}}\n",
             name(readiness),
             oldest.as_secs_f64(),
-            worker_counts.attached,
-            worker_counts.waiting,
+            counts().map(|counts| counts.attached).sum::<u32>(),
+            counts().map(|counts| counts.waiting).sum::<u32>(),
         );
         ProbePage { status: if readiness == Readiness::Ready { 200 } else { 503 }, content }
     }
@@ -49,15 +51,24 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.slot.readiness.answer_by(|| self.readiness());
     }
 
+    /// Returns the readiness of the edge. It is ready if any of its apps is: a broken app must not take the others away from
+    /// their clients.
     fn readiness(&self) -> Readiness {
-        let worker_counts = self.pool.worker_counts();
-        let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
         if self.lane.is_draining() {
             Readiness::Draining
-        } else if worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves) {
+        } else if self.apps.iter().any(AppPool::is_ready) {
             Readiness::Ready
         } else {
             Readiness::Alive
         }
+    }
+}
+
+impl<B: Backend> AppPool<'_, '_, B> {
+    /// Whether workers answer the requests of the app.
+    fn is_ready(&self) -> bool {
+        let worker_counts = self.pool.worker_counts();
+        let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
+        worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves)
     }
 }

@@ -1,6 +1,6 @@
 //! The queue: requests go into the pool, wait there for a worker, and are rejected if they have waited too long.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use super::table::{Entry, Overflow};
 use oribi_config::{Timeouts, counted};
 use oribi_engine::{CountedFile, Exchange, Sum, Wait};
@@ -31,6 +31,7 @@ const LONG: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: u64 = 60;
 
 const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
+const APP_IS_UNAVAILABLE: &str = "the app is stopped or could not be loaded: a client gets a 503";
 const SLOTS_ARE_FULL: &str =
     "unfinished answers take all the room for requests, and a client gets a 503; more workers (--workers) would help";
 const NO_WORKER: &str = "if none starts, the lines above say why";
@@ -43,16 +44,21 @@ pub(super) struct Queue {
     logged_at: Option<Duration>,
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Puts a request into the queue, or refuses it if there is no room.
     pub(super) fn submit(&mut self, exchange: Exchange) {
         let id = exchange.id();
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
-        let reserved = if is_full { None } else { self.pool.reserve() };
+        let available = self.pool.is_available();
+        let reserved = if is_full || !available { None } else { self.pool.reserve() };
         let Some(mut reserved) = reserved else {
             let now = self.now();
             self.slot.account.count(Counter::QueueRefused);
-            let advice = if is_full { QUEUE_IS_FULL } else { SLOTS_ARE_FULL };
+            let advice = match (available, is_full) {
+                (false, _) => APP_IS_UNAVAILABLE,
+                (true, true) => QUEUE_IS_FULL,
+                (true, false) => SLOTS_ARE_FULL,
+            };
             self.say_that_requests_wait(now, advice);
             self.lane.source().report_wait_until_now(id);
             self.refuse_for_now(id);
@@ -125,7 +131,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
-    /// Refuses waiting requests that have waited too long. Drops waiting requests whose clients have disconnected, and logs
+    /// Refuses waiting requests that have waited too long, or whose app has become unavailable. Drops waiting requests whose clients have disconnected, and logs
     /// if others wait for long.
     pub(super) fn expire_queued(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
@@ -152,7 +158,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Returns the waiting requests that have waited too long, the oldest first, each with its time of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
-        let most = self.settings.queue_timeout;
+        let most = if self.pool.is_available() { self.settings.queue_timeout } else { Duration::ZERO };
         if !self.table.shares.are_out_of_order() && self.oldest_wait().is_none_or(|wait| wait < most) {
             return Vec::new();
         }
@@ -162,9 +168,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
         overdue
     }
 
-    /// Counts the waits of requests that workers have begun to answer.
+    /// Puts requests into the queue that are due, and counts the waits of requests that workers have begun to answer.
     #[inline]
-    pub(super) fn count_waits(&self, waits: Waits) {
+    pub(super) fn note_waits(&mut self) {
+        self.submit_due();
+        let waits = self.pool.take_waits();
         if waits != Waits::default() {
             self.count_wait(waits.all, waits.longest);
         }
@@ -257,18 +265,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.workers.process(worker).or_else(|| self.pool.occupant(worker)).or_else(|| self.workers.latest_process(worker))
     }
 
-    /// Withdraws the requests whose clients have disconnected.
-    pub(super) fn withdraw_disconnected(&mut self) {
-        loop {
-            let lost = self.lane.source().take_lost();
-            let Some(lost) = lost else { return };
-            let ticket = self.table.find(lost.exchange);
-            let known = ticket.map(|ticket| self.wait_of(ticket));
-            if let Some(ticket) = ticket {
-                self.discard(ticket);
-            }
-            self.lane.source().conclude_lost(lost, known);
-        }
+    /// Withdraws the request of an exchange whose client has disconnected. Returns how long it has waited; `None` if it is not
+    /// in this pool.
+    pub(super) fn withdraw_lost(&mut self, exchange: ExchangeId) -> Option<Wait> {
+        let ticket = self.table.find(exchange)?;
+        let known = self.wait_of(ticket);
+        self.discard(ticket);
+        Some(known)
     }
 }
 

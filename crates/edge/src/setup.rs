@@ -25,18 +25,19 @@ const AREA_BYTES: u32 = 256 << 10;
 /// front of apps.
 const OTHER_DESCRIPTORS: u64 = 16;
 
-/// Returns the settings for the engine of an edge.
-pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> Settings {
+/// Returns the settings for the engine of an edge with these pools.
+pub(super) fn settings_of_edge(settings: &Settings, pools: &[oribi_pool::Edge]) -> Settings {
     let mut settings = settings.clone();
     // Content that does not fit into a slot must be in a file, so the engine receives it into a file.
-    let room = (pool.shape().request_bytes as usize).saturating_sub(head_bytes(&settings)).max(CONTENT_BYTES);
+    let request_bytes = pools.iter().map(|pool| pool.shape().request_bytes).min().unwrap_or_default();
+    let room = (request_bytes as usize).saturating_sub(head_bytes(&settings)).max(CONTENT_BYTES);
     settings.limits.content_small_bytes = settings.limits.content_memory_bytes;
     settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
     // The edges share the connections as if each were a worker with one lane.
     settings.workers = settings.edges_wanted().max(1);
     let open = open_descriptors();
     // One descriptor for each worker watches its process.
-    let others = open + u64::from(pool.shape().workers) + OTHER_DESCRIPTORS;
+    let others = open + pools.iter().map(|pool| u64::from(pool.shape().workers)).sum::<u64>() + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile).current;
     settings.limits.connections = connections_within(limit, others, settings.limits.connections);
     // Only the worker looks up a file that its app names instead of content.

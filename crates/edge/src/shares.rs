@@ -11,7 +11,7 @@
 //! first queued request of that connection keeps its place in the queue. And if that first request had to make room, it does
 //! so only once.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ struct Share {
     has_made_room: bool,
     /// The request in the queue that does not make room, because it has done so before.
     stays: Option<Ticket>,
-    /// The number of the connection's requests in the queue, counted while [`EdgeLoop::clear_queue`] runs.
+    /// The number of the connection's requests in the queue, counted while [`AppPool::clear_queue`] runs.
     counted: usize,
 }
 
@@ -154,7 +154,7 @@ impl Shares {
     }
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Returns the number of requests that wait for a worker, in the queue or aside.
     pub(super) fn waiting_requests(&mut self) -> usize {
         self.pool.depth() + self.table.shares.aside()

@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) complete: bool,
     /// Whether the app has the client's socket, so that an error page might appear in the middle of other data.
     pub(super) socket_taken: bool,
-    /// Whether the frames of the worker are not read, because the client is slow: see [`super::EdgeLoop::paused`].
+    /// Whether the frames of the worker are not read, because the client is slow: see [`super::app_pool::AppPool::paused`].
     pub(super) paused: bool,
     /// The parts of the request that did not fit into the slot.
     pub(super) overflow: Option<Box<Overflow>>,

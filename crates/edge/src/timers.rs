@@ -1,6 +1,6 @@
 //! Time-dependent work of an edge.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use oribi_io::Backend;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Timers {
     }
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Returns the time until the next timer expires. `None` if no timer runs.
     pub(super) fn time_left(&self) -> Option<Duration> {
         if self.table.used() == 0 {

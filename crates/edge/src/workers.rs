@@ -1,6 +1,6 @@
 //! Watches the processes of workers: only the edge may declare the memory of a dead worker free.
 
-use super::EdgeLoop;
+use super::app_pool::AppPool;
 use crate::parent_link::Reason;
 use oribi_io::Backend;
 use oribi_pool::Arrival;
@@ -71,7 +71,7 @@ fn process_id(process: u32) -> Option<Pid> {
     i32::try_from(process).ok().and_then(Pid::from_raw)
 }
 
-impl<B: Backend> EdgeLoop<'_, B> {
+impl<B: Backend> AppPool<'_, '_, B> {
     /// Begins to watch the workers that have joined the pool.
     #[inline]
     pub(super) fn watch_new_workers(&mut self) {

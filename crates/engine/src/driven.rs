@@ -62,7 +62,7 @@ impl<B: Backend> Engine<'_, B> {
         self.backend.wall_clock()
     }
 
-    /// Also ends waits when `doorbell`, an eventfd, is written to.
+    /// Also ends waits when `doorbell`, an eventfd, is written to. There may be several.
     ///
     /// # Errors
     /// The backend cannot watch the doorbell.

@@ -23,7 +23,7 @@ pub enum Event {
     Connection(usize),
     /// The descriptor given to [`Backend::watch`] has become readable.
     Wake,
-    /// The descriptor given to [`Backend::watch_doorbell`] has been written to.
+    /// A descriptor given to [`Backend::watch_doorbell`] has been written to.
     Doorbell,
     /// Something changed for a socket.
     Socket {
@@ -147,7 +147,7 @@ pub trait Backend {
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
 
     /// Reports [`Event::Doorbell`] for writes to `doorbell`, an eventfd, and ends a wait for each of them. The backend never
-    /// reads from it.
+    /// reads from it. There may be several doorbells; the event does not say which was written to.
     ///
     /// # Errors
     /// An error of the system; `Unsupported`: this backend watches only one descriptor beside its sockets.

@@ -83,6 +83,9 @@ impl Layout {
     pub(crate) const SERIAL: usize = 1;
     /// The id of the edge's process; 0 if there is no edge.
     pub(crate) const EDGE: usize = 2;
+    /// Whether the app is unavailable, so that no request should wait for a worker. Only the parent process of edge and workers
+    /// writes it, rarely.
+    pub(crate) const UNAVAILABLE: usize = 3;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;
@@ -314,7 +317,7 @@ mod tests {
     #[test]
     fn nothing_overlaps() {
         let layout = Layout::new(SHAPE).expect("a usual shape");
-        let mut taken: Vec<Range<usize>> = vec![0..3, Layout::EDGE_SLEEP..Layout::EDGE_SLEEP + 1];
+        let mut taken: Vec<Range<usize>> = vec![0..4, Layout::EDGE_SLEEP..Layout::EDGE_SLEEP + 1];
         taken.extend((0..layout.queue as u64).map(|position| layout.entry(position)).map(|at| at..at + 1));
         for slot in 0..SHAPE.slots {
             taken.push(layout.length(slot)..layout.orders(slot) + 1);

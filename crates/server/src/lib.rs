@@ -10,7 +10,7 @@ pub use oribi_stats::{app_metrics, backtrace};
 pub mod config {
     pub use oribi_config::{
         AcceptModel, AccessFormat, Config, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget, Origin, Plan,
-        Protocol, ProxyProtocol, Resolved, SandboxChoice, Served, Setting, SettingError, Settings, Timeouts, closest,
+        Protocol, ProxyProtocol, Resolved, SandboxChoice, Served, Setting, SettingError, Settings, Timeouts, closest, counted,
         instead_of, masked, quoted, sandbox_choice, table, value,
     };
 }
@@ -58,7 +58,7 @@ pub mod lane {
 /// The life of the processes.
 pub mod process {
     pub use oribi_supervise::{
-        Directory, claim_environment, claim_inheritance, detach, end_when_told_while_loading, is_loaded_anew,
+        App, Directory, claim_environment, claim_inheritance, detach, end_when_told_while_loading, is_loaded_anew,
         keep_standard_error, master, report_failed_start, report_load_failure, reset_signals, serve_alone, supervise,
         supervise_program, survive_failing_writes_while_loading, survive_own_signals,
     };

@@ -44,8 +44,8 @@ const AFTER_KILL: Duration = Duration::from_secs(60);
 /// The edges of a server, in their parent process.
 pub(super) struct Edges<'a> {
     settings: &'a Settings,
-    /// The memory of each edge.
-    pools: Vec<Memory>,
+    /// The apps whose requests the edges queue.
+    apps: Vec<AppPools<'a>>,
     scoreboard: Scoreboard,
     /// The place of each edge.
     entries: Vec<EdgeEntry>,
@@ -57,6 +57,14 @@ pub(super) struct Edges<'a> {
     has_served: bool,
     /// The number of the last question for the readiness of the edges; 0 before the first one.
     question: u32,
+}
+
+/// The pools of one app.
+pub(super) struct AppPools<'a> {
+    /// The settings of the app.
+    pub(super) settings: &'a Settings,
+    /// The memory of each edge, for the requests of this app.
+    pub(super) pools: Vec<Memory>,
 }
 
 /// The place of one edge.
@@ -119,15 +127,18 @@ pub(super) enum EdgeEnd {
 }
 
 impl<'a> Edges<'a> {
-    /// Creates the memory for the edges of `settings`, and for workers with `lanes` lanes each. Starts no edge yet. `None`
-    /// without edges.
-    pub(super) fn new(settings: &'a Settings, lanes: usize) -> Result<Option<Self>, String> {
+    /// Creates the memory for the edges of `settings`, and for the workers of `apps`: the settings of each app, and the number of
+    /// lanes of each of its workers. Starts no edge yet. `None` without edges.
+    pub(super) fn new(settings: &'a Settings, apps: &[(&'a Settings, usize)]) -> Result<Option<Self>, String> {
         let count = settings.edges_wanted();
         if count == 0 {
             return Ok(None);
         }
         log_file::check_access_log(settings)?;
-        let pools = pools::make(settings, lanes)?;
+        let make = |(settings, lanes): &(&'a Settings, usize)| {
+            pools::make(settings, *lanes, count).map(|pools| AppPools { settings, pools })
+        };
+        let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)
             .map_err(|error| format!("cannot share memory with edges: {error}"))?;
         log::info!(
@@ -137,7 +148,7 @@ impl<'a> Edges<'a> {
         );
         Ok(Some(Self {
             settings,
-            pools,
+            apps,
             scoreboard,
             entries: (0..count).map(|_| EdgeEntry::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
@@ -162,14 +173,14 @@ impl<'a> Edges<'a> {
         self.scoreboard.slots()
     }
 
-    /// Returns the memory that workers share with the edges.
-    pub(super) fn pools(&self) -> &[Memory] {
-        &self.pools
+    /// Returns the apps, with the memory that their workers share with the edges.
+    pub(super) fn apps(&self) -> &[AppPools<'a>] {
+        &self.apps
     }
 
-    /// In a new worker or edge: returns the memory, and drops everything else of the edges.
-    pub(super) fn into_pools(self) -> Vec<Memory> {
-        self.pools
+    /// In a new worker or edge: returns the apps, and drops everything else of the edges.
+    pub(super) fn into_apps(self) -> Vec<AppPools<'a>> {
+        self.apps
     }
 
     /// Starts the edges that are missing, unless a pause after failures is in progress. In a new edge it returns the parameters

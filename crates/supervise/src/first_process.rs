@@ -138,9 +138,11 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         self.handle_upgrade_signals();
     }
 
-    /// Loads the app again, or replaces the workers. Returns the number by which the workforce identifies the reload.
-    fn reload(&mut self) -> u64 {
-        self.workforce.reload(&mut self.server)
+    /// Loads all apps again, or replaces the workers.
+    fn reload(&mut self) {
+        if let Err(why) = self.workforce.reload(&mut self.server, None) {
+            log::error!("{why}");
+        }
     }
 
     /// Reopens the log files in all processes.

@@ -4,12 +4,13 @@
 //! [`master::run`] runs in a process above that one, without a language. That master keeps the listeners, starts the process
 //! that loads the app (which is then called the mold), and starts another mold if the mold dies. A worker runs one lane, or
 //! several in threads, and gets its commands through its slot of the scoreboard. The first process of a server runs the loop in
-//! `first_process`, with `molds` or `workers` as its workforce. [`serve_alone`] works without all of these.
+//! `first_process`, with `apps` (molds) or `workers` as its workforce. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
 
 mod adoption;
 mod allowance;
 mod alone;
+mod apps;
 mod certificate_files;
 mod certifier;
 mod closing;
@@ -58,6 +59,7 @@ mod workers;
 mod workforce;
 
 pub use alone::serve_alone;
+pub use apps::App;
 pub use detach::{Directory, detach};
 pub use environment::claim_environment;
 pub use foreground::{keep_standard_error, report_failed_start};

@@ -1,11 +1,13 @@
 //! The master: a small first process without a language. It opens the listeners and starts a mold, which loads the app and
 //! forks the workers. It starts another mold if the mold dies, and for each reload.
 
+use super::apps::{App, Apps};
 use super::first_process::FirstProcess;
-use super::molds::Molds;
+use super::privileges::Privileges;
 use super::server::{Role, Server};
 use super::{failed_to, inheritance, notify};
 use oribi_config::Settings;
+use oribi_config::directory::Directory;
 use std::process::Command;
 
 /// Runs the command `mold` as the process that loads the app, and serves until a signal or an order stops the server. The mold
@@ -21,7 +23,14 @@ use std::process::Command;
 /// If there are edges, this process forks them. When it stops, it stops the edges first, and the workers only when no request
 /// is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
-    match start(settings, mold, lanes) {
+    let name = &settings.app_name;
+    run_apps(settings, vec![App { name, settings, mold, lanes, directory: Directory::current() }])
+}
+
+/// As [`run`], for several apps, which need edges. `settings` are those of the server. An order reloads, stops or starts one app.
+/// The server serves as long as one app does.
+pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>) -> i32 {
+    match start(settings, apps) {
         Ok(master) => master.serve(),
         Err(message) => {
             log::error!("{message}");
@@ -30,13 +39,16 @@ pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
     }
 }
 
-fn start(settings: &Settings, mut mold: Command, lanes: usize) -> Result<FirstProcess<'_, Molds<'_>>, String> {
+fn start<'a>(settings: &'a Settings, mut apps: Vec<App<'a>>) -> Result<FirstProcess<'a, Apps<'a>>, String> {
     // Workers whose mold has died become children of this process, so that it can wait for them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed_to("become the parent of orphans", &error.into()))?;
-    let server = Server::open(settings, None, Role::Master, true, lanes)?;
-    server.privileges.drop_in(&mut mold);
-    inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
+    let shapes: Vec<_> = apps.iter().map(|app| (app.settings, app.lanes)).collect();
+    let server = Server::open(settings, None, Role::Master, true, &shapes)?;
+    for App { settings, mold, .. } in &mut apps {
+        Privileges::of_workers(settings)?.drop_in(mold);
+        inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
+    }
     server.set_title("loading");
-    Ok(FirstProcess::new(server, Molds::new(settings, mold, lanes)))
+    Ok(FirstProcess::new(server, Apps::new(apps)))
 }

@@ -1,4 +1,4 @@
-//! Molds: a workforce that loads the app in separate processes, which fork the workers. So the first process needs no language.
+//! The molds of an app: separate processes that load the app and fork its workers, so that the first process needs no language.
 //! It starts another mold if a mold dies, and reloads the app by a new mold.
 
 mod changing;
@@ -11,37 +11,67 @@ mod rolling;
 mod stopping;
 mod taking_over;
 
+use super::apps::App;
 use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
 use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
-use super::workforce::{Finish, Workforce};
 use generation::Generation;
-use oribi_admin::control::{ProcessReport, Progress};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
-use oribi_control_api as api;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use rolling::Rolling;
 use rustix::event::PollFd;
-use rustix::process::{Pid, WaitStatus};
+use rustix::process::Pid;
+use std::fmt::{self, Display, Formatter};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The time that a mold may take to stop, in addition to the time of its workers.
-const MOLD_GRACE: Duration = Duration::from_secs(5);
+pub(super) const MOLD_GRACE: Duration = Duration::from_secs(5);
 
 /// The limits for the replacement of molds that had served: the number that is replaced at once, and the interval after which
 /// one more is. The number is small, because loading an app occupies a processor.
 const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
 
+/// The name of an app in messages. Without a name it is the only app of its server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AppLabel<'a>(Option<&'a str>);
+
+impl<'a> AppLabel<'a> {
+    /// Whether the app is the only one of its server.
+    pub(super) const fn is_only(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the name, for users who have several apps.
+    pub(super) const fn name(self) -> Option<&'a str> {
+        self.0
+    }
+
+    /// Returns words that follow the name of a part of the app.
+    fn of(self) -> String {
+        self.0.map_or_else(String::new, |name| format!(" of {name}"))
+    }
+}
+
+impl Display for AppLabel<'_> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0.unwrap_or("the app"))
+    }
+}
+
+/// The molds of one app.
 pub(super) struct Molds<'a> {
     settings: &'a Settings,
+    /// The index of the app among those of the server.
+    index: usize,
+    label: AppLabel<'a>,
     mold: Command,
     /// The generations: the serving one, the one that is being loaded, and those that are finishing.
     generations: Vec<Generation>,
@@ -53,6 +83,10 @@ pub(super) struct Molds<'a> {
     rolling: Option<Rolling>,
     /// Whether any generation has ever been ready.
     served: bool,
+    /// Whether the app could not be loaded, and has not served since.
+    failed: bool,
+    /// Whether an order has stopped the app.
+    stopped: bool,
     pace: Pace,
     /// The target number of workers of each generation.
     wanted: usize,
@@ -65,34 +99,35 @@ pub(super) struct Molds<'a> {
 }
 
 impl<'a> Molds<'a> {
-    /// Creates the workforce without a mold. `mold` is the command that loads the app; each worker of that process has `lanes`
-    /// threads that take requests by themselves.
-    pub(super) fn new(settings: &'a Settings, mold: Command, lanes: usize) -> Self {
+    /// Creates the workforce of an app without a mold. `index`: the index of the app; `is_only`: whether there is no other app.
+    pub(super) fn new(app: App<'a>, index: usize, is_only: bool) -> Self {
+        let App { name, settings, mold, lanes, directory } = app;
         Self {
             settings,
+            index,
+            label: AppLabel((!is_only).then_some(name)),
             mold,
             generations: Vec::new(),
             started: 0,
             reloads: Reloads::default(),
             rolling: None,
             served: false,
+            failed: false,
+            stopped: false,
             pace: Pace::new(Duration::ZERO, settings.respawn_interval).replacing(MOLDS.0, MOLDS.1),
             wanted: settings.workers.max(1),
             lanes,
             change: changing::Changing::default(),
-            directory: Directory::current(),
+            directory,
         }
     }
-}
 
-impl Workforce for Molds<'_> {
-    /// Does nothing: [`Self::keep_running`] starts the first mold.
-    fn begin(&mut self, _: &mut Server<'_>) {}
+    pub(super) const fn label(&self) -> AppLabel<'a> {
+        self.label
+    }
 
-    fn rearm(&self) {}
-
-    fn step(&mut self, server: &mut Server<'_>) {
-        // At this point the ends of molds have been recorded, with their last messages.
+    /// Handles the messages and deadlines of the molds. At this point their ends have been recorded, with their last messages.
+    pub(super) fn step(&mut self, server: &mut Server<'_>) {
         self.listen_to_molds(server);
         self.roll(server);
         self.advance_change();
@@ -100,115 +135,87 @@ impl Workforce for Molds<'_> {
         self.end_late_loads();
     }
 
-    fn keep_running(&mut self, server: &mut Server<'_>) {
-        self.keep_a_mold(server);
+    /// Whether a process with this id is a mold of the app.
+    pub(super) fn owns(&self, pid: Pid) -> bool {
+        self.generations.iter().any(|generation| generation.pid == pid)
     }
 
-    /// Does nothing: a master waits for all its children, and passes their ends to [`Self::ended`].
-    fn reap(&mut self, _: &mut Server<'_>) {}
-
-    fn ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
-        self.mold_ended(server, pid, status);
+    /// Whether an order has stopped the app.
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
-    fn has_served(&self) -> bool {
+    /// Whether the app has served at least once.
+    pub(super) const fn has_served(&self) -> bool {
         self.served
     }
 
-    fn is_complete(&self) -> bool {
-        self.served
+    /// Whether the app has served, or cannot serve now: it could not be loaded, or an order has stopped it.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.served || self.failed || self.stopped
     }
 
-    fn is_alive(&self) -> bool {
-        self.generations.iter().any(Generation::stays)
+    /// Whether requests of the app will be answered: they may have to wait until it is loaded.
+    pub(super) fn is_available(&self) -> bool {
+        !self.stopped && (!self.failed || self.generations.iter().any(|generation| generation.ready && generation.stays()))
     }
 
-    fn answers_those_waiting(&self) -> bool {
-        // Loading the app may take long.
-        self.served
+    /// The state of the app in a word.
+    pub(super) fn state(&self) -> &'static str {
+        let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
+        match (self.stopped, serves, self.failed) {
+            (true, ..) => "stopped",
+            (false, true, _) => "serving",
+            (false, false, true) => "failed",
+            (false, false, false) => "loading",
+        }
     }
 
-    fn reload(&mut self, server: &mut Server<'_>) -> u64 {
-        self.load_again(server)
+    /// Whether a process serves, starts, or loads the app, or none is to do so.
+    pub(super) fn is_alive(&self) -> bool {
+        self.stopped || self.generations.iter().any(Generation::stays)
     }
 
-    fn reload_progress(&self, number: u64) -> Progress {
-        self.progress_of_reload(number)
-    }
-
-    fn wanted(&self) -> usize {
+    pub(super) const fn wanted(&self) -> usize {
         self.wanted
     }
 
-    fn most_workers(&self, server: &Server<'_>) -> usize {
-        self.most(server)
-    }
-
-    fn scale(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
-        self.have_workers(server, workers)
-    }
-
-    fn scale_progress(&self, number: u64) -> Progress {
-        self.change_progress(number)
-    }
-
-    fn leave_slowly(&mut self, _: &mut Server<'_>) -> bool {
-        false
-    }
-
-    fn let_next_leave(&mut self, _: &mut Server<'_>) -> bool {
-        true
-    }
-
-    fn stop(&mut self, server: &mut Server<'_>, finish: Finish) {
-        self.stop_molds(server, finish);
-    }
-
-    fn finish_up(&mut self, server: &mut Server<'_>) -> bool {
-        self.end_late(server)
-    }
-
-    fn end_now(&mut self, server: &mut Server<'_>, _: &str) {
+    /// Makes all molds end without waiting for requests.
+    pub(super) fn end_now(&mut self) {
         self.send_all(Message::Quit);
-        server.phase = Phase::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
     }
 
-    fn give_up(&mut self) {
+    /// Makes all molds finish, because the server cannot serve.
+    pub(super) fn give_up(&mut self) {
         let patience = self.patience();
         self.generations.iter_mut().filter(|generation| generation.stays()).for_each(|generation| generation.leave(patience));
     }
 
-    fn is_gone(&self) -> bool {
+    /// Whether no mold is left.
+    pub(super) fn is_gone(&self) -> bool {
         self.generations.is_empty()
     }
 
-    fn set_drain_state(&self, drain_state: DrainState) {
+    pub(super) fn set_drain_state(&self, drain_state: DrainState) {
         self.generations.iter().for_each(|generation| generation.announce_drain_state(drain_state));
     }
 
     /// Forwards the request to all molds. Each mold ignores requests about workers of other molds.
-    fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
+    pub(super) fn handle_request(&self, request: WorkerRequest) {
         self.generations.iter().for_each(|generation| generation.link.pass_on(request));
     }
 
-    fn reopen_logs(&self) {
-        self.send_all(Message::Reopen);
-    }
-
-    fn own_listeners(&self) {
-        self.send_all(Message::Own);
-    }
-
-    fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+    pub(super) fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
         self.generations.iter().for_each(|generation| generation.add_counts(totals, own_connections));
-        totals.add_orphaned();
     }
 
-    fn release(&mut self) {
+    /// In a new process: closes the sockets to the molds.
+    pub(super) fn release(&mut self) {
         self.generations.clear();
     }
 
-    fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
+    /// Returns the longest time that the master may sleep because of this app. `None` without a deadline.
+    pub(super) fn next_step(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
         let serves = matches!(server.phase, Phase::Serving | Phase::Draining);
         let start = (serves && !self.is_alive()).then(|| self.pace.wait(now));
         let ends = self.generations.iter().filter_map(|generation| generation.end_by);
@@ -216,41 +223,32 @@ impl Workforce for Molds<'_> {
         start.into_iter().chain(end).chain(self.next_late_load(now)).min()
     }
 
-    fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
+    pub(super) fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
         wake_by(polled, self.generations.iter().map(|generation| generation.link.0.as_fd()));
     }
 
-    fn generations(&self) -> Vec<api::Generation> {
-        self.generations.iter().map(reports::of_generation).collect()
+    pub(super) fn running(&self) -> impl Iterator<Item = RunningRequest> {
+        self.generations.iter().flat_map(|generation| generation.board.running_requests())
     }
 
-    fn processes(&self) -> Vec<ProcessReport> {
-        self.generations.iter().flat_map(reports::of_workers).collect()
+    pub(super) fn parent_process(&self, generation: u64) -> Option<u32> {
+        self.generation(generation).map(|generation| generation.pid.as_raw_nonzero().get().unsigned_abs())
     }
 
-    fn running(&self) -> Vec<RunningRequest> {
-        self.generations.iter().flat_map(|generation| generation.board.running_requests()).collect()
+    pub(super) fn backtraces(&self, generation: u64, number: usize, lines: usize) -> Vec<u8> {
+        self.generation(generation).map(|generation| generation.board.backtraces(number, lines)).unwrap_or_default()
     }
 
-    fn parent_process(&self, generation: Option<u64>) -> Option<u32> {
-        self.generation(generation?).map(|generation| generation.pid.as_raw_nonzero().get().unsigned_abs())
+    pub(super) fn contexts(&self) -> impl Iterator<Item = Contexts> {
+        self.generations.iter().flat_map(|generation| generation.board.contexts())
     }
 
-    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
-        let generation = generation.and_then(|generation| self.generation(generation));
-        generation.map(|generation| generation.board.backtraces(number, lines)).unwrap_or_default()
-    }
-
-    fn contexts(&self) -> Vec<Contexts> {
-        self.generations.iter().flat_map(|generation| generation.board.contexts()).collect()
+    pub(super) fn send_all(&self, message: Message) {
+        self.generations.iter().for_each(|generation| generation.link.send(message));
     }
 }
 
 impl Molds<'_> {
-    fn send_all(&self, message: Message) {
-        self.generations.iter().for_each(|generation| generation.link.send(message));
-    }
-
     fn generation(&self, number: u64) -> Option<&Generation> {
         self.generations.iter().find(|generation| generation.number == number)
     }

@@ -14,6 +14,7 @@ use oribi_io::clock::monotonic;
 use oribi_io::process::environment::{self, variable};
 use oribi_listen::Listener;
 use rustix::process::Pid;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -34,10 +35,19 @@ const LONGEST_NAME: usize = 255;
 pub(super) struct Notifier {
     channel: Option<Channel>,
     watchdog: Option<Watchdog>,
-    /// Whether the beginning of a reload has been reported, and its end has not.
-    reloading: bool,
+    /// The reloads whose beginning has been reported, and whose end has not.
+    reloading: BTreeSet<Reloading>,
     /// Whether it has been reported that this server serves.
     served: bool,
+}
+
+/// The subject of a reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reloading {
+    /// The app with this index.
+    App(usize),
+    /// The program of the server.
+    Program,
 }
 
 impl Notifier {
@@ -61,9 +71,8 @@ impl Notifier {
         self.send_status("STATUS=loading the app");
     }
 
-    /// Reports that this process serves, for the first time or again after a reload with this `outcome`.
+    /// Reports that this process serves.
     pub(super) fn ready(&mut self, outcome: &str) {
-        self.reloading = false;
         self.served = true;
         self.send_status(&format!("READY=1\nMAINPID={}\nSTATUS={}", std::process::id(), one_line(outcome)));
     }
@@ -79,17 +88,25 @@ impl Notifier {
         *self = Self::default();
     }
 
-    /// Reports the end of a reload, if its beginning has been reported.
-    pub(super) fn reloaded(&mut self, outcome: &str) {
-        if self.reloading {
+    /// Reports the end of a reload with this `outcome`, if its beginning has been reported and no other reload is in progress.
+    pub(super) fn reloaded(&mut self, subject: Reloading, outcome: &str) {
+        if self.reloading.contains(&subject) {
+            self.took_over(subject, outcome);
+        }
+    }
+
+    /// Reports that the server serves with what was loaded last, unless another reload is in progress.
+    pub(super) fn took_over(&mut self, subject: Reloading, outcome: &str) {
+        self.reloading.remove(&subject);
+        if self.reloading.is_empty() {
             self.ready(outcome);
         }
     }
 
     /// Reports that the app is being loaded again. May be called again if the load starts over.
-    pub(super) fn reloading(&mut self) {
+    pub(super) fn reloading(&mut self, subject: Reloading) {
         if self.served {
-            self.reloading = true;
+            self.reloading.insert(subject);
             self.send_status(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading the app", monotonic_microseconds()));
         }
     }
@@ -201,7 +218,7 @@ mod tests {
     fn without_a_service_manager_nothing_is_due() {
         let mut nobody = Notifier::default();
         nobody.ready("");
-        nobody.reloading();
+        nobody.reloading(Reloading::Program);
         nobody.keep_watchdog(Instant::now(), || panic!("nobody wants to know"));
         assert_eq!(nobody.patience(Instant::now()), None);
     }

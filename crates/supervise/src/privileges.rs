@@ -37,6 +37,14 @@ impl Privileges {
         if let Some(umask) = settings.umask {
             rustix::process::umask(Mode::from_raw_mode(umask));
         }
+        Self::of_workers(settings)
+    }
+
+    /// As [`Privileges::of`], without setting the umask.
+    ///
+    /// # Errors
+    /// The same as for [`Privileges::of`].
+    pub(super) fn of_workers(settings: &Settings) -> Result<Self, String> {
         let workers = identity(("user", settings.user.as_deref()), ("group", settings.group.as_deref()))?;
         Ok(Self { edges: None, workers, has_edges: false, new_privileges: settings.new_privileges })
     }

@@ -3,6 +3,7 @@
 //! This process reads memory that edges and workers write, and does not trust it: the data are displayed and have no other
 //! effect.
 
+use super::edges::AppPools;
 use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport};
 use oribi_admin::metrics::Traffic;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
@@ -22,24 +23,27 @@ const UNKNOWN: &str = "the requests in a server are only known with edges (--edg
 /// The number of bytes of a request that are copied at first. The heads of most requests are shorter.
 const FIRST_READ: usize = 4096;
 
-/// Returns the requests in the pools of all edges. `processes` are the workers that may have taken requests.
+/// Returns the requests for all apps in the pools of all edges. `processes` are the workers that may have taken requests.
 ///
 /// # Errors
 /// The memory of an edge cannot be read.
-pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
+pub(super) fn in_pools(apps: &[AppPools<'_>], processes: &[ProcessReport]) -> Result<Requests, String> {
     let failed = |error: io::Error| format!("the memory of an edge cannot be read: {error}");
     let mut found = Vec::new();
-    for (edge, memory) in pools.iter().enumerate() {
-        found.extend(memory.inspect().map_err(failed)?.into_iter().map(|pooled| (edge, pooled)));
+    for app in apps {
+        for (edge, memory) in app.pools.iter().enumerate() {
+            let of_pool = memory.inspect().map_err(failed)?.into_iter();
+            found.extend(of_pool.map(|pooled| (app.settings, memory, edge, pooled)));
+        }
     }
-    found.sort_by_key(|(_, pooled)| (pooled.since, position(pooled)));
+    found.sort_by_key(|(.., pooled)| (pooled.since, position(pooled)));
     let now = monotonic();
     let (mut listed, mut ended) = (Vec::new(), 0);
-    for (edge, pooled) in &found {
+    for (settings, memory, edge, pooled) in &found {
         if listed.len() == MOST_REQUESTS {
             break;
         }
-        match about(&pools[*edge], pooled).map_err(failed)? {
+        match about(memory, pooled).map_err(failed)? {
             Some(about) => listed.push(report(pooled, *edge, about, settings, processes, now)),
             // The request has ended in the meantime, or the memory contains no valid request.
             None => ended += 1,
@@ -100,9 +104,10 @@ pub(super) fn in_workers(
 }
 
 /// Returns the number of requests in the pools of all edges. Pools that cannot be read are not counted.
-pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
+pub(super) fn traffic_in_pools(apps: &[AppPools<'_>]) -> Traffic {
+    let pools = apps.iter().flat_map(|app| &app.pools);
     let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
-    for pooled in pools.iter().filter_map(|memory| memory.inspect().ok()).flatten() {
+    for pooled in pools.filter_map(|memory| memory.inspect().ok()).flatten() {
         if matches!(pooled.state, RequestState::Queued(_)) {
             queued += 1;
             oldest = Some(oldest.map_or(pooled.since, |before| before.min(pooled.since)));
@@ -252,10 +257,10 @@ mod tests {
         let gauges = Connections::default();
         let age = Duration::ZERO;
         let row = Row { number: 5, pid: own, state: "ready", age, connections: 0, idle: 0, requests: 0, gauges };
-        let processes = [ProcessReport { kind: "worker", generation: Some(3), row }];
+        let processes = [ProcessReport { kind: "worker", app: None, generation: Some(3), row }];
         let settings = Settings::default();
-        let pools = [memory];
-        let found = in_pools(&pools, &settings, &processes).expect("it can be read");
+        let apps = [AppPools { settings: &settings, pools: vec![memory] }];
+        let found = in_pools(&apps, &processes).expect("it can be read");
         assert_eq!((found.requests.len(), found.more), (MOST_REQUESTS, 5));
         let first = &found.requests[0];
         assert_eq!((&first.state[..], &first.target[..], &first.client[..]), ("running", "/long", "192.0.2.7:4711"));
@@ -263,7 +268,7 @@ mod tests {
         assert_eq!(found.requests[1].position, Some(1));
         assert_eq!((&found.requests[9].target[..], found.requests[9].position), ("/8", Some(9)));
         assert!(first.age < Seconds(600.0) && first.quiet <= Some(first.age) && first.deadline.is_none());
-        let unknown = &in_pools(&pools, &settings, &[]).expect("it can be read").requests[0];
+        let unknown = &in_pools(&apps, &[]).expect("it can be read").requests[0];
         assert_eq!((unknown.pid, unknown.worker, unknown.generation), (Some(own), None, None));
         taker.finish(taken);
     }
@@ -276,26 +281,26 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut settings = Settings { queue_timeout: second * 500, ..Settings::default() };
         settings.timeouts.request = second * 600;
-        let pools = [memory];
-        let left = |settings: &Settings| {
-            let found = in_pools(&pools, settings, &[]).expect("it can be read");
+        let apps = [AppPools { settings: &settings, pools: vec![memory] }];
+        let left = |apps: &[AppPools<'_>]| {
+            let found = in_pools(apps, &[]).expect("it can be read");
             found.requests[0].deadline.map(|left| left.0.ceil() as u64 / 100 * 100)
         };
         edge.set_time(monotonic());
         submit(&mut edge, "/", 1);
-        assert!(left(&settings).is_some_and(|left| (400..=500).contains(&left)));
+        assert!(left(&apps).is_some_and(|left| (400..=500).contains(&left)));
         let mut taken = worker.take().expect("it waits");
-        assert_eq!(left(&settings), Some(600), "nobody has seen that it was taken");
+        assert_eq!(left(&apps), Some(600), "nobody has seen that it was taken");
         worker.deadline(&mut taken, Some(second * 9000)).expect("room");
         let collect = |edge: &mut Edge| {
             edge.gather();
             while edge.next(&mut Vec::new()).is_some() {}
         };
         collect(&mut edge);
-        assert!(left(&settings).is_some_and(|left| (8900..=9000).contains(&left)));
+        assert!(left(&apps).is_some_and(|left| (8900..=9000).contains(&left)));
         worker.deadline(&mut taken, None).expect("room");
         collect(&mut edge);
-        assert_eq!(left(&settings), None);
+        assert_eq!(left(&apps), None);
         worker.finish(taken);
     }
 
@@ -308,7 +313,9 @@ mod tests {
             edge.room(&mut reserved)[..bytes.len()].copy_from_slice(bytes);
             let _ = edge.submit(reserved, bytes.len());
         }
-        let found = in_pools(&[memory], &Settings::default(), &[]).expect("it can be read");
+        let settings = Settings::default();
+        let apps = [AppPools { settings: &settings, pools: vec![memory] }];
+        let found = in_pools(&apps, &[]).expect("it can be read");
         assert_eq!((found.requests.len(), found.more), (0, 0), "{:?}", found.requests);
     }
 }

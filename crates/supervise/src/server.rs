@@ -135,14 +135,15 @@ impl Server<'_> {
         self.edges.is_some() || !self.pools.is_empty()
     }
 
-    /// Returns the memory that workers share with edges.
-    pub(super) fn pools(&self) -> &[Memory] {
-        self.edges.as_ref().map_or(&self.pools, Edges::pools)
+    /// Returns the memory that the workers of an app share with edges. Only a master has several apps.
+    pub(super) fn pools(&self, app: usize) -> &[Memory] {
+        self.edges.as_ref().map_or(&self.pools, |edges| &edges.apps()[app].pools)
     }
 
-    /// In a new process: returns the memory that workers share with edges, and drops everything else of the edges.
+    /// In a new worker: returns the memory that it shares with edges, and drops everything else of the edges.
     pub(super) fn take_pools(&mut self) -> Vec<Memory> {
-        self.edges.take().map_or_else(|| std::mem::take(&mut self.pools), Edges::into_pools)
+        let apps = self.edges.take().map(Edges::into_apps);
+        apps.map_or_else(|| std::mem::take(&mut self.pools), |apps| apps.into_iter().flat_map(|app| app.pools).collect())
     }
 
     /// Forks this process.

@@ -19,7 +19,7 @@ use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::wake_pipe::WakePipe;
-use super::workforce::{Finish, Workforce};
+use super::workforce::{Finish, ONLY_APP, Workforce};
 use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, failed_to, scaling};
 use oribi_admin::control::{ProcessReport, Progress};
 use oribi_config::Settings;
@@ -192,9 +192,10 @@ impl Workforce for Workers<'_> {
         true
     }
 
-    fn reload(&mut self, server: &mut Server<'_>) -> u64 {
+    fn reload(&mut self, server: &mut Server<'_>, app: Option<&str>) -> Result<u64, String> {
+        only(app)?;
         self.replace_all(server);
-        0
+        Ok(0)
     }
 
     fn reload_progress(&self, _: u64) -> Progress {
@@ -213,7 +214,12 @@ impl Workforce for Workers<'_> {
         self.most(server)
     }
 
-    fn scale(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
+    fn workers_of(&mut self, app: Option<&str>) -> Result<usize, String> {
+        only(app).map(|()| self.wanted)
+    }
+
+    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, workers: usize) -> Result<u64, String> {
+        only(app)?;
         self.have_workers(server, workers)
     }
 
@@ -318,22 +324,27 @@ impl Workforce for Workers<'_> {
 
     fn processes(&self) -> Vec<ProcessReport> {
         let rows = self.scoreboard.rows().into_iter();
-        rows.map(|row| ProcessReport { kind: "worker", generation: None, row }).collect()
+        rows.map(|row| ProcessReport { kind: "worker", app: None, generation: None, row }).collect()
     }
 
     fn running(&self) -> Vec<RunningRequest> {
         self.scoreboard.running_requests()
     }
 
-    fn parent_process(&self, _: Option<u64>) -> Option<u32> {
+    fn parent_process(&self, _: &ProcessReport) -> Option<u32> {
         Some(std::process::id())
     }
 
-    fn backtraces(&self, _: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
-        self.scoreboard.backtraces(number, lines)
+    fn backtraces(&self, worker: &ProcessReport, lines: usize) -> Vec<u8> {
+        self.scoreboard.backtraces(worker.row.number, lines)
     }
 
     fn contexts(&self) -> Vec<Contexts> {
         self.scoreboard.contexts().collect()
     }
+}
+
+/// Refuses the name of an app, because there is only one.
+fn only(app: Option<&str>) -> Result<(), String> {
+    app.map_or(Ok(()), |_| Err(ONLY_APP.to_owned()))
 }

@@ -4,13 +4,16 @@
 use super::server::Server;
 use super::server_totals::ServerTotals;
 use oribi_admin::control::{ProcessReport, Progress};
-use oribi_control_api::Generation;
+use oribi_control_api::{AppState, Generation};
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
 use std::time::{Duration, Instant};
+
+/// The answer to an order for a named app, if the server has only one.
+pub(super) const ONLY_APP: &str = "this server has only one app: stop or reload the server";
 
 /// The reason why a workforce finishes. It decides whether this server still answers waiting clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,27 +61,63 @@ pub(super) trait Workforce {
     /// Whether waiting requests will be answered if the server begins to stop now.
     fn answers_those_waiting(&self) -> bool;
 
-    /// Begins to load the app again, or to replace the workers. Returns the number that identifies the reload, for
-    /// [`Self::reload_progress`].
-    fn reload(&mut self, server: &mut Server<'_>) -> u64;
+    /// Begins to load an app again, or to replace the workers; without a name, of all apps that are not stopped. Returns the number
+    /// that identifies the reload, for [`Self::reload_progress`].
+    ///
+    /// # Errors
+    /// There is no such app.
+    fn reload(&mut self, server: &mut Server<'_>, app: Option<&str>) -> Result<u64, String>;
 
     /// Returns the progress of the reload that `number` identifies.
     fn reload_progress(&self, number: u64) -> Progress;
 
-    /// Returns the target number of workers.
+    /// Returns the target number of workers of all apps.
     fn wanted(&self) -> usize;
+
+    /// Returns the target number of workers of one app.
+    ///
+    /// # Errors
+    /// There is no such app, or there are several and none is named.
+    fn workers_of(&mut self, app: Option<&str>) -> Result<usize, String>;
 
     /// Returns the highest number of workers that may be set.
     fn most_workers(&self, server: &Server<'_>) -> usize;
 
-    /// Sets the target number of workers. Returns the number that identifies this change, for [`Self::scale_progress`].
+    /// Sets the target number of workers of an app. Returns the number that identifies this change, for
+    /// [`Self::scale_progress`].
     ///
     /// # Errors
-    /// The number is not possible; the message says why.
-    fn scale(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String>;
+    /// The number is not possible, or there is no such app; the message says why.
+    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, workers: usize) -> Result<u64, String>;
 
     /// Returns the progress of the change that `number` identifies.
     fn scale_progress(&self, number: u64) -> Progress;
+
+    /// Stops an app alone: its workers finish, and its clients get a 503.
+    ///
+    /// # Errors
+    /// There is no such app, or it is the only one.
+    fn stop_app(&mut self, _name: &str) -> Result<(), String> {
+        Err(ONLY_APP.to_owned())
+    }
+
+    /// Starts an app that was stopped, or that is to be loaded again after a pause.
+    ///
+    /// # Errors
+    /// There is no such app, or it is the only one.
+    fn start_app(&mut self, _name: &str) -> Result<(), String> {
+        Err(ONLY_APP.to_owned())
+    }
+
+    /// Whether there is only one app.
+    fn has_one_app(&self) -> bool {
+        true
+    }
+
+    /// Returns the state of each app. Empty if there is only one.
+    fn app_states(&self) -> Vec<AppState> {
+        Vec::new()
+    }
 
     /// Begins a slow stop, in which one worker after the other finishes. Returns `false` if the workforce cannot stop slowly.
     fn leave_slowly(&mut self, server: &mut Server<'_>) -> bool;
@@ -135,11 +174,11 @@ pub(super) trait Workforce {
     /// Returns the requests that workers are running, if the workers have connections.
     fn running(&self) -> Vec<RunningRequest>;
 
-    /// Returns the id of the process that has forked the workers of a generation.
-    fn parent_process(&self, generation: Option<u64>) -> Option<u32>;
+    /// Returns the id of the process that has forked a worker.
+    fn parent_process(&self, worker: &ProcessReport) -> Option<u32>;
 
-    /// Reads the first `lines` lines of the memory in which worker `number` writes its backtraces.
-    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;
+    /// Reads the first `lines` lines of the memory in which a worker writes its backtraces.
+    fn backtraces(&self, worker: &ProcessReport, lines: usize) -> Vec<u8>;
 
     /// Returns the contexts of languages in the workers.
     fn contexts(&self) -> Vec<Contexts>;

@@ -122,7 +122,7 @@ impl Round {
     fn begin(server: &impl Steered, wishes: Vec<BacktraceRequest>, question: u32, now: Instant) -> Self {
         let is_meant = |process: &ProcessReport| process.kind == "worker" && wishes.iter().any(|wish| wish.means(process));
         let worker = |process: ProcessReport| {
-            let parent = server.parent_process(process.generation);
+            let parent = server.parent_process(&process);
             Worker { process, parent, stage: AnswerState::Waiting }
         };
         let workers = server.processes().into_iter().filter(is_meant).map(worker).collect();
@@ -179,12 +179,12 @@ impl Worker {
     }
 
     fn told(&self, server: &impl Steered, question: u32, lines: usize) -> BacktraceAnswer {
-        BacktraceAnswer::read(&server.backtraces(self.process.generation, self.process.row.number, lines), question)
+        BacktraceAnswer::read(&server.backtraces(&self.process, lines), question)
     }
 
     fn ask(&mut self, server: &impl Steered, question: u32) {
         let row = &self.process.row;
-        let way = AskPolicy::read(&server.backtraces(self.process.generation, row.number, 1));
+        let way = AskPolicy::read(&server.backtraces(&self.process, 1));
         let first = state_of(row.pid, row.pid);
         let stage = match (way, first) {
             (_, None) => AnswerState::Not("gone", "the process has ended".to_owned()),

@@ -1,7 +1,7 @@
 //! The state of a server as its first process knows it. Answers to clients and metrics are made from it.
 
 use oribi_control_api as api;
-use oribi_control_api::{Bucket, Certificate, CounterValue, Counters, Generation, Process, Seconds, Status};
+use oribi_control_api::{AppState, Bucket, Certificate, CounterValue, Counters, Generation, Process, Seconds, Status};
 use oribi_stats::scoreboard::{Connections, Row};
 use oribi_stats::totals::{COUNTER_ROWS, Counter, CounterRow, Counts, Histogram, RequestPhase, Times, Unit};
 use std::time::Duration;
@@ -19,6 +19,8 @@ pub struct Report {
     pub addresses: Vec<String>,
     /// The loads of the app, one for each generation. Empty without a master.
     pub generations: Vec<Generation>,
+    /// The apps. Empty if there is only one.
+    pub apps: Vec<AppState>,
     /// The number of edges.
     pub edges: usize,
     /// The target number of workers.
@@ -38,6 +40,8 @@ pub struct Report {
 pub struct ProcessReport {
     /// `worker` or `edge`.
     pub kind: &'static str,
+    /// The app of the worker; `None` for an edge, and if there is only one app.
+    pub app: Option<String>,
     /// The generation of the worker; `None` for an edge and without a master.
     pub generation: Option<u64>,
     /// The row of the process on the scoreboard.
@@ -47,9 +51,10 @@ pub struct ProcessReport {
 impl ProcessReport {
     /// Returns the process as clients see it.
     pub(super) fn process(&self) -> Process {
-        let Self { kind, generation, row } = self;
+        let Self { kind, app, generation, row } = self;
         Process {
             kind: (*kind).into(),
+            app: app.clone(),
             number: row.number,
             pid: row.pid,
             generation: *generation,
@@ -81,6 +86,7 @@ impl Report {
             counters: counters(counts, *age),
             times: times(&counts.times),
             app: self.app,
+            apps: self.apps,
             addresses: self.addresses,
             generations: self.generations,
             certificates: self.certificates.into_iter().map(certificate).collect(),

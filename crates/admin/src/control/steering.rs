@@ -4,7 +4,7 @@ use super::Control;
 use super::clients::Caller;
 use super::readiness::{self, ReadinessProgress};
 use super::report::{ProcessReport, Report};
-use oribi_control_api::{Answer, Changed, Done, Order, Processes, Requests, Scaled, Stopped};
+use oribi_control_api::{Answer, AppOrder, Changed, Done, Order, Processes, Requests, Scaled, Stopped};
 use std::time::Instant;
 
 /// A first process that can be controlled.
@@ -30,18 +30,30 @@ pub trait Steered {
     /// The requests are unknown; the message contains the reason.
     fn requests(&self) -> Result<Requests, String>;
 
-    /// Returns the id of the process that has forked the workers of a generation; `None` if there is no such generation.
-    fn parent_process(&self, generation: Option<u64>) -> Option<u32>;
+    /// Returns the id of the process that has forked a worker; `None` if that process is not known any more.
+    fn parent_process(&self, worker: &ProcessReport) -> Option<u32>;
 
-    /// Returns the first `lines` lines of the memory in which worker `number` of a generation writes its backtraces.
-    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;
+    /// Returns the first `lines` lines of the memory in which a worker writes its backtraces.
+    fn backtraces(&self, worker: &ProcessReport, lines: usize) -> Vec<u8>;
 
-    /// Begins to load the app again, or to replace the workers. Returns the number that identifies this reload, for
-    /// [`Steered::reload_progress`].
+    /// Begins to load an app again (all apps without a name), or to replace the workers. Returns the number that identifies this
+    /// reload, for [`Steered::reload_progress`].
     ///
     /// # Errors
     /// A reload is impossible now; the message contains the reason.
-    fn begin_reload(&mut self) -> Result<u64, String>;
+    fn begin_reload(&mut self, app: Option<&str>) -> Result<u64, String>;
+
+    /// Stops an app, and leaves the others alone.
+    ///
+    /// # Errors
+    /// There is no such app, or it is the only one.
+    fn stop_app(&mut self, app: &str) -> Result<(), String>;
+
+    /// Starts an app that was stopped.
+    ///
+    /// # Errors
+    /// There is no such app, or it is the only one, or the server is stopping.
+    fn start_app(&mut self, app: &str) -> Result<(), String>;
 
     /// Returns the progress of the reload that `number` identifies.
     fn reload_progress(&self, number: u64) -> Progress;
@@ -49,12 +61,12 @@ pub trait Steered {
     /// Begins to stop the server.
     fn begin_stop(&mut self);
 
-    /// Sets the target number of workers. Returns the previous target number, and the number that identifies this change, for
+    /// Sets the target number of workers of an app (the only one without a name). Returns the previous target number, and the number that identifies this change, for
     /// [`Steered::scale_progress`].
     ///
     /// # Errors
     /// That number of workers is impossible; the message contains the reason.
-    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String>;
+    fn scale(&mut self, app: Option<&str>, workers: usize) -> Result<(usize, u64), String>;
 
     /// Returns the progress of the change that `number` identifies.
     fn scale_progress(&self, number: u64) -> Progress;
@@ -107,8 +119,8 @@ pub fn steer(server: &mut impl Steered) -> bool {
     let orders = control.orders(Instant::now());
     let any = !orders.is_empty();
     for (caller, order) in orders {
-        if let (Order::Backtrace { worker }, Some(control)) = (order, server.control()) {
-            control.backtraces.wish(caller, worker);
+        if let (Order::Backtrace { worker }, Some(control)) = (&order, server.control()) {
+            control.backtraces.wish(caller, *worker);
             continue;
         }
         let outcome = carry_out(server, order);
@@ -141,19 +153,22 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
         },
         // A round of backtraces answers such clients: see `go_on_with_backtraces`.
         Order::Backtrace { .. } => Ok(failed("there is no control socket")),
-        Order::Reload => match server.begin_reload() {
-            Ok(number) => Err(Awaited::Reload(number)),
-            Err(why) => Ok(failed(why)),
-        },
+        Order::Reload => reload(server, None),
+        Order::App { name, act: AppOrder::Reload } => reload(server, Some(&name)),
+        Order::App { name, act: AppOrder::Restart } => {
+            match server.stop_app(&name).and_then(|()| server.begin_reload(Some(&name))) {
+                Ok(number) => Err(Awaited::Reload(number)),
+                Err(why) => Ok(failed(why)),
+            }
+        }
+        Order::App { name, act: AppOrder::Stop } => Ok(changed(server.stop_app(&name), format!("{name} is stopping"))),
+        Order::App { name, act: AppOrder::Start } => Ok(changed(server.start_app(&name), format!("{name} is starting"))),
+        Order::App { name, act: AppOrder::Scale { workers, waits } } => scale(server, Some(&name), workers, waits),
         Order::Stop => {
             server.begin_stop();
             Err(Awaited::End)
         }
-        Order::Scale { workers, waits } => match server.scale(workers) {
-            Ok((before, number)) if waits => Err(Awaited::Workers { number, workers, before }),
-            Ok((before, _)) => Ok(scaled(workers, before)),
-            Err(why) => Ok(failed(why)),
-        },
+        Order::Scale { workers, waits } => scale(server, None, workers, waits),
         Order::ReopenLogs => {
             server.reopen_all_logs();
             Ok(Answer::Done(Done {}).to_json())
@@ -163,6 +178,26 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Err(why) => Ok(failed(why)),
         },
     }
+}
+
+fn reload(server: &mut impl Steered, app: Option<&str>) -> Result<String, Awaited> {
+    match server.begin_reload(app) {
+        Ok(number) => Err(Awaited::Reload(number)),
+        Err(why) => Ok(failed(why)),
+    }
+}
+
+fn scale(server: &mut impl Steered, app: Option<&str>, workers: usize, waits: bool) -> Result<String, Awaited> {
+    match server.scale(app, workers) {
+        Ok((before, number)) if waits => Err(Awaited::Workers { number, workers, before }),
+        Ok((before, _)) => Ok(scaled(workers, before)),
+        Err(why) => Ok(failed(why)),
+    }
+}
+
+/// Returns the answer to an order that has an effect at once, described by `message`.
+fn changed(outcome: Result<(), String>, message: String) -> String {
+    outcome.map_or_else(failed, |()| Answer::Done(Changed { message }).to_json())
 }
 
 fn go_on_with_backtraces(server: &mut impl Steered) {

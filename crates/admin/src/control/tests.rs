@@ -69,7 +69,14 @@ fn process(kind: &'static str, generation: Option<u64>, requests: u64) -> Proces
     let gauges = Connections::default();
     let age = Duration::from_micros(61_000_600);
     let row = Row { number: 1, pid: NOBODY, state: "ready", age, connections: 3, idle: 0, requests, gauges };
-    ProcessReport { kind, generation, row }
+    ProcessReport { kind, app: None, generation, row }
+}
+
+impl Fixed {
+    /// The only app that may be named is `shop`.
+    fn named(&self, app: Option<&str>) -> Result<(), String> {
+        app.map_or(Ok(()), |app| if app == "shop" { Ok(()) } else { Err(format!("there is no app {app:?}")) })
+    }
 }
 
 impl Steered for Fixed {
@@ -88,7 +95,8 @@ impl Steered for Fixed {
             state: "serving",
             uptime: Duration::from_micros(1_999_600),
             addresses: vec!["http://127.0.0.1:5000".to_owned(), HOSTILE.to_owned()],
-            generations: vec![Generation { number: 2, pid: 77, state: "serving".into(), age: SECOND.into() }],
+            generations: vec![Generation { app: None, number: 2, pid: 77, state: "serving".into(), age: SECOND.into() }],
+            apps: Vec::new(),
             edges: 1,
             workers: 2,
             threads: 3,
@@ -115,16 +123,24 @@ impl Steered for Fixed {
         self.requests.clone()
     }
 
-    fn parent_process(&self, _: Option<u64>) -> Option<u32> {
+    fn parent_process(&self, _: &ProcessReport) -> Option<u32> {
         None
     }
 
-    fn backtraces(&self, _: Option<u64>, _: usize, _: usize) -> Vec<u8> {
+    fn backtraces(&self, _: &ProcessReport, _: usize) -> Vec<u8> {
         Vec::new()
     }
 
-    fn begin_reload(&mut self) -> Result<u64, String> {
-        Ok(1)
+    fn begin_reload(&mut self, app: Option<&str>) -> Result<u64, String> {
+        self.named(app).map(|()| 1)
+    }
+
+    fn stop_app(&mut self, app: &str) -> Result<(), String> {
+        self.named(Some(app))
+    }
+
+    fn start_app(&mut self, app: &str) -> Result<(), String> {
+        self.named(Some(app))
     }
 
     fn reload_progress(&self, _: u64) -> Progress {
@@ -133,8 +149,8 @@ impl Steered for Fixed {
 
     fn begin_stop(&mut self) {}
 
-    fn scale(&mut self, _: usize) -> Result<(usize, u64), String> {
-        Ok((2, 1))
+    fn scale(&mut self, app: Option<&str>, _: usize) -> Result<(usize, u64), String> {
+        self.named(app).map(|()| (2, 1))
     }
 
     fn scale_progress(&self, _: u64) -> Progress {
@@ -286,6 +302,12 @@ fn the_answers_to_orders_that_change_the_server() {
     assert_eq!(fixed().answer("scale 4", None), "{\"ok\":true,\"workers\":4,\"before\":2}\n");
     assert_eq!(fixed().answer("scale 5 no-wait", None), "{\"ok\":true,\"workers\":5,\"before\":2}\n");
     assert_eq!(fixed().answer("reopen-logs", None), "{\"ok\":true}\n");
+    let message = |message: &str| format!("{{\"ok\":true,\"message\":\"{message}\"}}\n");
+    assert_eq!(fixed().answer("app shop reload", None), message(ESCAPED));
+    assert_eq!(fixed().answer("app shop restart", None), message(ESCAPED));
+    assert_eq!(fixed().answer("app shop stop", None), message("shop is stopping"));
+    assert_eq!(fixed().answer("app shop start", None), message("shop is starting"));
+    assert_eq!(fixed().answer("app shop scale 4", None), "{\"ok\":true,\"workers\":4,\"before\":2}\n");
     assert_eq!(fixed().answer("stop", Some(1)), "{\"ok\":true,\"status\":1}\n");
 }
 
@@ -295,13 +317,18 @@ fn the_answers_to_orders_that_fail() {
     for order in ["reload", "upgrade", "scale 3"] {
         assert_eq!(failed().answer(order, None), format!("{{\"ok\":false,\"error\":\"{ESCAPED}\"}}\n"));
     }
+    for order in ["reload", "restart", "stop", "start", "scale 2 no-wait"] {
+        let answer = fixed().answer(&format!("app blog {order}"), None);
+        assert_eq!(answer, "{\"ok\":false,\"error\":\"there is no app \\\"blog\\\"\"}\n", "{order}");
+    }
     let mut pending = Fixed::new(Ok(requests()), Progress::Pending);
     assert_eq!(pending.answer("reload", Some(0)), "{\"ok\":false,\"error\":\"the server has stopped\"}\n");
     assert_eq!(fixed().answer("status now", None), "{\"ok\":false,\"error\":\"status: nothing may follow\"}\n");
     assert_eq!(
         fixed().answer("\u{1b}", None),
         "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], \
-         reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs\"}\n"
+         reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs, app NAME reload|restart|stop|start|scale NUMBER \
+         [no-wait]\"}\n"
     );
 }
 

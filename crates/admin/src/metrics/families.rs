@@ -8,10 +8,22 @@ use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
 use crate::control::{ProcessReport, Report};
 use oribi_config::Bound;
-use oribi_control_api::Generation;
+use oribi_control_api::{AppState, Generation};
 use oribi_stats::app_metrics::AppMetrics;
 use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, RequestPhase, Unit};
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
+
+/// The memory of a worker.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerMemory {
+    /// The app; `None` if there is only one.
+    pub(super) app: Option<String>,
+    pub(super) generation: Option<u64>,
+    pub(super) number: usize,
+    /// In bytes.
+    pub(super) bytes: u64,
+}
 
 /// A sample of the state of a server.
 #[derive(Clone, Debug)]
@@ -19,8 +31,8 @@ pub(super) struct Sample {
     pub(super) report: Report,
     pub(super) processes: Vec<ProcessReport>,
     pub(super) traffic: Traffic,
-    /// Generation, number and memory in bytes of each worker.
-    pub(super) memory: Vec<(Option<u64>, usize, u64)>,
+    /// The memory of each worker.
+    pub(super) memory: Vec<WorkerMemory>,
     /// The start of the first process.
     pub(super) began: SystemTime,
     /// The bounds of buckets in histograms.
@@ -74,10 +86,11 @@ pub(super) fn render(sample: &Sample, app_metrics: &AppMetrics, format: Format) 
     };
     let since_epoch = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     gauge("oribi_start_time_seconds", "When this program of the server began, in seconds since 1970.", seconds(since_epoch));
-    let serves = report.generations.iter().filter(|generation| generation.state == "serving");
-    if let Some(Generation { number, .. }) = serves.max_by_key(|generation| generation.number) {
-        gauge("oribi_generation", "The number of the generation that serves.", number.to_string());
-    }
+    generations(&mut text, report);
+    let mut gauge = |name: &str, help: &str, value: String| {
+        text.family(Kind::Gauge, name, help);
+        text.sample(&[], value);
+    };
     let (edges, workers): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.kind == "edge");
     gauge("oribi_edges", "Edges that run.", edges.len().to_string());
     gauge("oribi_workers_wanted", "Workers that there should be.", report.workers.to_string());
@@ -120,17 +133,41 @@ pub(super) fn render(sample: &Sample, app_metrics: &AppMetrics, format: Format) 
     if !memory.is_empty() {
         text.family(Kind::Gauge, "oribi_worker_memory_bytes", "Memory of a worker, of which shared pages count in part (PSS).");
     }
-    for (generation, number, bytes) in memory {
+    for WorkerMemory { app, generation, number, bytes } in memory {
         let (generation, number) = (generation.map(|generation| generation.to_string()), number.to_string());
-        let labels =
-            generation.iter().map(|generation| ("generation", generation.as_str())).chain([("worker", number.as_str())]);
-        text.sample(&labels.collect::<Vec<_>>(), bytes);
+        let app = app.iter().map(|app| ("app", app.as_str()));
+        let generation = generation.iter().map(|generation| ("generation", generation.as_str()));
+        text.sample(&app.chain(generation).chain([("worker", number.as_str())]).collect::<Vec<_>>(), bytes);
     }
     counters(&mut text, &report.counted.0);
     histograms(&mut text, &report.counted.0, bounds);
     routes(&mut text, names, &report.counted.0.routes, bounds);
     of_apps::write(&mut text, app_metrics);
     text.end()
+}
+
+/// Writes the generation that serves, and the state of each app if there are several.
+fn generations(text: &mut Text, report: &Report) {
+    let serving: Vec<&Generation> = report.generations.iter().filter(|generation| generation.state == "serving").collect();
+    let apps: BTreeSet<Option<&str>> = serving.iter().map(|generation| generation.app.as_deref()).collect();
+    if !serving.is_empty() {
+        text.family(Kind::Gauge, "oribi_generation", "The number of the generation that serves.");
+    }
+    for app in apps {
+        let of_app = serving.iter().filter(|generation| generation.app.as_deref() == app);
+        let number = of_app.map(|generation| generation.number).max().unwrap_or_default();
+        text.sample(&app.map(|app| ("app", app)).into_iter().collect::<Vec<_>>(), number);
+    }
+    if !report.apps.is_empty() {
+        text.family(
+            Kind::Gauge,
+            "oribi_app_serves",
+            "Whether an app serves: 0 while it loads, is stopped or cannot be loaded.",
+        );
+    }
+    for AppState { name, state, .. } in &report.apps {
+        text.sample(&[("app", name)], u8::from(state == "serving"));
+    }
 }
 
 fn counters(text: &mut Text, counts: &Counts) {
@@ -189,7 +226,7 @@ mod tests {
             requests: 3,
             gauges: Connections::default(),
         };
-        ProcessReport { kind, generation, row }
+        ProcessReport { kind, app: None, generation, row }
     }
 
     fn sample() -> Sample {
@@ -212,6 +249,7 @@ mod tests {
             uptime: Duration::from_secs(9),
             addresses: Vec::new(),
             generations: vec![generation(4, "serving"), generation(5, "loading"), generation(3, "finishing")],
+            apps: Vec::new(),
             edges: 1,
             workers: 2,
             threads: 3,
@@ -228,7 +266,10 @@ mod tests {
                 process("worker", Some(5), 1, "starting", 0),
             ],
             traffic: Traffic { queue: Some((4, Duration::from_millis(1250))), running: Some(6) },
-            memory: vec![(Some(4), 1, 5_000_000), (None, 2, 7)],
+            memory: vec![
+                WorkerMemory { app: Some("shop".to_owned()), generation: Some(4), number: 1, bytes: 5_000_000 },
+                WorkerMemory { app: None, generation: None, number: 2, bytes: 7 },
+            ],
             began: SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_009),
             bounds: [5, 1000].into_iter().filter_map(|time| Bound::at(Duration::from_millis(time)).ok()).collect(),
             routes: ["other", "/shop"].map(str::to_owned).to_vec(),
@@ -270,7 +311,7 @@ mod tests {
             "oribi_workers{state=\"starting\"} 1",
             "oribi_workers{state=\"ready\"} 2",
             "oribi_workers{state=\"finishing\"} 0",
-            "oribi_worker_memory_bytes{generation=\"4\",worker=\"1\"} 5000000",
+            "oribi_worker_memory_bytes{app=\"shop\",generation=\"4\",worker=\"1\"} 5000000",
             "oribi_worker_memory_bytes{worker=\"2\"} 7",
             "# TYPE oribi_responses_total counter",
             "oribi_responses_total{class=\"2xx\"} 7",

@@ -31,7 +31,7 @@ use crate::control::Steered;
 use allowed::Allowed;
 use clients::{Clients, ScrapeRequest};
 use dashboard::Dashboard;
-use families::{Sample, render};
+use families::{Sample, WorkerMemory, render};
 use oribi_config::{AcceptModel, ListenAddress, Settings};
 use oribi_listen::{Kept, Listener, open_or_take};
 use oribi_stats::app_metrics::AppMetrics;
@@ -324,7 +324,8 @@ fn sample<S: Measured>(server: &mut S, weigh: bool) -> Option<Sample> {
     }
     let weighed = workers.iter().filter_map(|worker| {
         let row = &worker.row;
-        Some((worker.generation, row.number, weights.of(row.pid)?))
+        let (app, generation, number) = (worker.app.clone(), worker.generation, row.number);
+        Some(WorkerMemory { app, generation, number, bytes: weights.of(row.pid)? })
     });
     let (memory, began, bounds) = (weighed.collect(), *began, settings.histogram_buckets.clone());
     let routes = settings.route_names().into_iter().map(str::to_owned).collect();

@@ -24,7 +24,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// The server cannot be reached, or does not answer in time.
-pub fn ask(path: &Path, order: Order) -> Result<String, Trouble> {
+pub fn ask(path: &Path, order: &Order) -> Result<String, Trouble> {
     ask_within(path, order, PROMPT, !order.waits())
 }
 
@@ -32,7 +32,7 @@ pub fn ask(path: &Path, order: Order) -> Result<String, Trouble> {
 ///
 /// # Errors
 /// As for [`ask`].
-pub fn ask_within(path: &Path, order: Order, time: Duration, all: bool) -> Result<String, Trouble> {
+pub fn ask_within(path: &Path, order: &Order, time: Duration, all: bool) -> Result<String, Trouble> {
     let begun = Instant::now();
     let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
     let late = || Trouble::failure(format!("{}: the server has not answered within {time:?}", path.display()));

@@ -21,7 +21,7 @@ const UNKNOWN_ORDER: &str = "unknown order";
 /// The server cannot be reached, does not answer in time, or is older than this order.
 pub fn run(path: &Path, arguments: &ArgMatches) -> Result<u8, Trouble> {
     let time = arguments.get_one::<Duration>("timeout").copied().unwrap_or(TIMEOUT);
-    let answer = ask_within(path, Order::Health, time, true)?;
+    let answer = ask_within(path, &Order::Health, time, true)?;
     let health: Health = match read(Answer::parse(&answer))? {
         Answer::Done(health) => health,
         Answer::Failed(failure) if failure.reason().starts_with(UNKNOWN_ORDER) => {

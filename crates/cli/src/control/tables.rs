@@ -1,9 +1,10 @@
 //! Formats responses as readable text.
 
 use oribi_control_api::{
-    Certificate, Changed, Connections, Counters, Generation, Health, Process, Processes, Request, Requests, Scaled, Seconds,
-    Status, Stopped,
+    AppState, Certificate, Changed, Connections, Counters, Generation, Health, Process, Processes, Request, Requests, Scaled,
+    Seconds, Status, Stopped,
 };
+use oribi_server::config::counted;
 use oribi_server::log::is_plain;
 use oribi_server::{COUNTER_ROWS, CounterRow};
 use std::time::SystemTime;
@@ -22,8 +23,13 @@ pub fn status(answer: &Status) -> String {
     for address in &answer.addresses {
         line("listening", &harmless(address));
     }
-    for Generation { number, pid, state, age } in &answer.generations {
-        line("generation", &format!("{number}: {}, pid {pid}, for {}", harmless(state), span(*age)));
+    for AppState { name, state, workers, requests } in &answer.apps {
+        let workers = counted(*workers, "worker");
+        line("app", &format!("{}: {}, {workers}, {requests} requests", harmless(name), harmless(state)));
+    }
+    for Generation { app, number, pid, state, age } in &answer.generations {
+        let of = app.as_ref().map_or_else(String::new, |app| format!("{} ", harmless(app)));
+        line("generation", &format!("{of}{number}: {}, pid {pid}, for {}", harmless(state), span(*age)));
     }
     if answer.edges > 0 {
         line("edges", &answer.edges.to_string());
@@ -85,8 +91,9 @@ fn words(counters: &Counters, rows: &[CounterRow]) -> String {
 pub fn processes(answer: &Processes) -> String {
     let heads = ["PROCESS", "PID", "GENERATION", "STATE", "AGE", "CONNECTIONS", "REQUESTS"].map(str::to_owned);
     let row = |process: &Process| {
-        let Process { kind, number, pid, generation, state, age, connections, requests } = process;
-        let name = format!("{} {number}", harmless(kind));
+        let Process { kind, app, number, pid, generation, state, age, connections, requests } = process;
+        let of = app.as_ref().map_or_else(String::new, |app| format!(" of {}", harmless(app)));
+        let name = format!("{} {number}{of}", harmless(kind));
         let generation = or_none(generation.map(|generation| generation.to_string()));
         [name, pid.to_string(), generation, harmless(state), span(*age), connections.to_string(), requests.to_string()]
     };

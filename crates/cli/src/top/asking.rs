@@ -68,11 +68,11 @@ impl Source {
     }
 
     fn ask_here(&mut self) -> Result<Findings, Trouble> {
-        let status = control::read(Answer::parse(&self.answer(Order::Status)?))?;
-        let processes = control::read(Answer::parse(&self.answer(Order::Workers)?))?;
+        let status = control::read(Answer::parse(&self.answer(&Order::Status)?))?;
+        let processes = control::read(Answer::parse(&self.answer(&Order::Workers)?))?;
         let (status, processes): (Status, Processes) = (done(status)?, done(processes)?);
         // A server whose workers do not report their requests refuses only this query.
-        let requests = control::read(Answer::parse(&self.answer(Order::Requests)?))?;
+        let requests = control::read(Answer::parse(&self.answer(&Order::Requests)?))?;
         let snapshot = Snapshot::of(&status, &processes, &requests);
         let usage = if self.is_numbered_here(snapshot.server.pid) {
             let pids: Vec<u32> = snapshot.processes.iter().map(|process| process.pid).collect();
@@ -88,7 +88,7 @@ impl Source {
     /// # Errors
     /// The reason why there is no backtrace.
     fn backtrace(&self, pid: u32) -> Result<Vec<String>, String> {
-        let answer = self.answer(Order::Backtrace { worker: Some(pid) });
+        let answer = self.answer(&Order::Backtrace { worker: Some(pid) });
         let answer = answer.and_then(|answer| control::read(Answer::parse(&answer)));
         match answer.map_err(|trouble| harmless(&trouble.message))? {
             Answer::Done(backtraces) => Ok(backtraces::of(&backtraces).lines().map(harmless).collect()),
@@ -96,7 +96,7 @@ impl Source {
         }
     }
 
-    fn answer(&self, order: Order) -> Result<String, Trouble> {
+    fn answer(&self, order: &Order) -> Result<String, Trouble> {
         control::ask(&self.path, order)
     }
 

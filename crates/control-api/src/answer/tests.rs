@@ -56,13 +56,14 @@ fn a_status_has_these_bytes_and_is_read_back() {
         Connections { reading: 1, answering: 2, sending: 3, idle: 4, lingering: 5, http1: 2, http2: 6, fastcgi: 7 };
     both_ways(
         Status {
+            apps: Vec::new(),
             version: "0.1.0".into(),
             pid: 100,
             app: HOSTILE.to_owned(),
             state: "serving".into(),
             uptime: Seconds(2.0),
             addresses: vec!["http://127.0.0.1:5000".to_owned(), HOSTILE.to_owned()],
-            generations: vec![Generation { number: 2, pid: 77, state: "serving".into(), age: Seconds(1.0) }],
+            generations: vec![Generation { app: None, number: 2, pid: 77, state: "serving".into(), age: Seconds(1.0) }],
             edges: 1,
             workers: 2,
             threads: 3,
@@ -93,6 +94,7 @@ fn a_status_has_these_bytes_and_is_read_back() {
 #[test]
 fn processes_have_these_bytes_and_are_read_back() {
     let edge = Process {
+        app: None,
         kind: "edge".into(),
         number: 1,
         pid: 150,

@@ -14,7 +14,7 @@ fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> S
 impl Site {
     /// Simulates the death of the worker with this index.
     pub(super) fn report_death(&mut self, place: u32) {
-        self.edge.pool.report_death(place);
+        self.edge.apps[0].pool.report_death(place);
         self.run();
     }
 }
@@ -154,7 +154,7 @@ fn a_worker_is_ended_even_if_its_client_has_gone() {
     app.answer(taken, "");
     site.advance(SECOND * 20);
     assert_eq!(site.edge_link.next(), None);
-    assert_eq!(site.edge.table.used(), 0);
+    assert_eq!(site.edge.apps[0].table.used(), 0);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn what_a_dead_worker_had_finished_is_sent() {
     let mut app = site.worker();
     let client = site.asking(GET);
     app.echo();
-    site.edge.pool.report_death(0);
+    site.edge.apps[0].pool.report_death(0);
     assert_response(&site.received(&client), "200", "GET / ");
 }
 
@@ -218,7 +218,7 @@ fn the_edge_notices_that_a_process_has_ended() {
     let _deadline = oribi_test_support::waits_for("the end of another process");
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it can be started");
     // The worker of this test runs in the process of the test, so the edge gets the id of another process.
-    site.edge.watch(oribi_pool::Arrival { worker: 0, process: other.id() });
+    site.edge.apps[0].watch(oribi_pool::Arrival { worker: 0, process: other.id() });
     site.advance(SECOND);
     assert_eq!(site.received(&client), "");
     other.kill().expect("it runs");

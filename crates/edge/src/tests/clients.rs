@@ -50,7 +50,7 @@ fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {
     site.run();
     received += client.received().len();
     assert!(received > content.len(), "{received}");
-    assert!(site.edge.paused.is_empty());
+    assert!(site.edge.apps[0].paused.is_empty());
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_client_that_takes_nothing_keeps_no_worker() {
         received.extend(client.received());
     }
     assert!(received.ends_with(b"\r\n0\r\n\r\n") && received.len() > content.len());
-    assert!(site.edge.paused.is_empty() && site.edge.table.used() == 0);
+    assert!(site.edge.apps[0].paused.is_empty() && site.edge.apps[0].table.used() == 0);
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn whoever_writes_many_informational_responses_waits_for_the_client_too() {
     for _ in 0..MANY {
         match app.worker.interim(&mut taken, &interim) {
             Ok(()) => written += interim.len(),
-            Err(_) if !site.edge.paused.is_empty() => break,
+            Err(_) if !site.edge.apps[0].paused.is_empty() => break,
             Err(_) => {}
         }
         app.worker.flush(&taken);
         site.run();
     }
-    assert!(!site.edge.paused.is_empty() && written < 3 * site.memory.shape().area_bytes as usize, "{written}");
+    assert!(!site.edge.apps[0].paused.is_empty() && written < 3 * site.memory.shape().area_bytes as usize, "{written}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_client_that_goes_takes_its_request_out_of_the_queue() {
     app.echo();
     assert_response(&site.received(&stays), "200", "GET /stays ");
     assert!(app.worker.take().is_none());
-    assert_eq!(site.edge.table.used(), 0);
+    assert_eq!(site.edge.apps[0].table.used(), 0);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn an_edge_that_drains_does_not_sleep_when_its_last_client_is_served() {
             "an answer" => app.echo(),
             "the end of its worker" => {
                 let _lost = app.take();
-                site.edge.pool.report_death(0);
+                site.edge.apps[0].pool.report_death(0);
             }
             _ => site.world.advance(SECOND * 2),
         }
@@ -285,7 +285,7 @@ fn requests_of_a_web_server_are_answered_and_aborted() {
     assert!(site.received(&client).contains("an app complains"));
     app.answer(taken, "done");
     assert!(site.received(&client).contains("done"));
-    assert_eq!(site.edge.table.used(), 0);
+    assert_eq!(site.edge.apps[0].table.used(), 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod times;
 use super::{EdgeLoop, setup};
 use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
+use oribi_engine::Engine;
 use oribi_io::{Client, Sim, World};
 use oribi_ipc::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
 use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets, open};
@@ -38,7 +39,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /// An edge, its clients and its workers.
 struct Site {
     world: World,
-    edge: EdgeLoop<'static, Tls<Sim>>,
+    edge: EdgeLoop<'static, 'static, Tls<Sim>>,
     memory: Memory,
     slot: &'static WorkerSlot,
     edge_link: EdgeLink,
@@ -52,8 +53,8 @@ impl Site {
     fn new(settings: &Settings) -> Self {
         let world = World::new();
         let memory = Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
-        let pool = oribi_pool::Edge::new(&memory).expect("memory is to be had");
-        let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(settings, &pool)));
+        let pools = [oribi_pool::Edge::new(&memory).expect("memory is to be had")];
+        let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(settings, &pools)));
         let listeners = listeners(settings.protocol);
         let listen_sockets: &'static [ListenSocket<'static>] = Vec::leak(listen_sockets(listeners, Shard::ONLY));
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
@@ -63,7 +64,9 @@ impl Site {
         let lane = Lane::new(engine, slot).woken_by(event_sources).with_settings(settings).expect("its directories exist");
         let (edge_link, parent_link) = parent_link::socket().expect("a socket");
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
-        let edge = EdgeLoop::new(lane, &lane_setup, pool).expect("nothing can refuse").with_parent(parent_link);
+        let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
+        let apps = pools.into_iter().map(|pool| (settings, pool));
+        let edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {

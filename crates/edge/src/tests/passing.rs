@@ -13,7 +13,7 @@ fn a_worker_answers_and_the_connection_stays() {
         app.echo();
         assert_response(&site.received(&client), "200", &format!("POST /{number} content"));
     }
-    assert_eq!(site.edge.table.used(), 0);
+    assert_eq!(site.edge.apps[0].table.used(), 0);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_client_with_all_of_its_response_does_not_wait_for_the_end_of_the_app() {
         assert!(app.worker.orders(&taken).gone);
         app.worker.finish(taken);
         site.run();
-        assert_eq!(site.edge.table.used(), 0);
+        assert_eq!(site.edge.apps[0].table.used(), 0);
     }
 }
 
@@ -301,7 +301,7 @@ fn heads_that_make_no_sense_get_a_502_and_the_worker_is_reported() {
     assert_eq!((request.process, request.reason), (std::process::id(), parent_link::Reason::Broken));
     app.worker.finish(taken);
     site.run();
-    assert_eq!(site.edge.table.used(), 0);
+    assert_eq!(site.edge.apps[0].table.used(), 0);
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn trailers_end_a_response_and_the_connection_stays() {
     }
     app.echo();
     assert_response(&site.received(&client), "200", "GET / ");
-    assert_eq!(site.edge.table.used(), 0);
+    assert_eq!(site.edge.apps[0].table.used(), 0);
 }
 
 #[test]
@@ -393,6 +393,6 @@ fn an_edge_believes_no_trailers() {
         } else {
             assert!(received.starts_with("HTTP/1.1 502 "), "{received}");
         }
-        assert_eq!(site.edge.table.used(), 0);
+        assert_eq!(site.edge.apps[0].table.used(), 0);
     }
 }

@@ -176,22 +176,22 @@ fn another_worker_is_woken_if_the_first_does_not_come() {
 #[test]
 fn the_log_says_what_requests_wait_for() {
     let mut site = Site::standard();
-    assert_eq!(site.edge.describe_workers(), "there is no worker yet");
+    assert_eq!(site.edge.apps[0].describe_workers(), "there is no worker yet");
     let mut one = site.worker();
-    assert_eq!(site.edge.describe_workers(), "the only one is busy");
+    assert_eq!(site.edge.apps[0].describe_workers(), "the only one is busy");
     assert!(one.worker.prepare_to_sleep(false).is_none());
-    assert_eq!(site.edge.describe_workers(), "1 of 1 are free");
+    assert_eq!(site.edge.apps[0].describe_workers(), "1 of 1 are free");
     one.worker.awake();
     let _clients: Vec<Client> = (0..4).map(|_| site.asking(GET)).collect();
     let taken = [one.take(), one.take(), one.take()];
-    assert_eq!(site.edge.describe_workers(), "the only one is busy with 3 unfinished answers");
+    assert_eq!(site.edge.apps[0].describe_workers(), "the only one is busy with 3 unfinished answers");
     let mut other = site.worker();
     let last = other.take();
-    assert_eq!(site.edge.describe_workers(), "all 2 are busy with 4 unfinished answers, one of them with 3");
+    assert_eq!(site.edge.apps[0].describe_workers(), "all 2 are busy with 4 unfinished answers, one of them with 3");
     taken.into_iter().for_each(|taken| one.answer(taken, ""));
     other.answer(last, "");
     site.run();
-    assert_eq!(site.edge.describe_workers(), "all 2 are busy");
+    assert_eq!(site.edge.apps[0].describe_workers(), "all 2 are busy");
 }
 
 #[test]

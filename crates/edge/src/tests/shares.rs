@@ -290,7 +290,7 @@ fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
     take_all(&mut site, &mut app, ["b"]);
     assert_response(&site.received(&other), "200", "b");
     let mut answered = Vec::new();
-    while site.edge.table.used() > 0 {
+    while site.edge.apps[0].table.used() > 0 {
         let taken = app.take();
         let name = app.seen()["GET /".len()..].trim_end().to_owned();
         if name == "a7" && !answered.contains(&name) {
@@ -313,7 +313,7 @@ fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
     assert_eq!(answered, expected, "each is answered once, and one has been lost before");
     let received = site.received(&client);
     assert!(names('a', 1..=MANY).all(|name| received.contains(&name)));
-    assert_eq!(site.edge.waiting_requests(), 0);
+    assert_eq!(site.edge.apps[0].waiting_requests(), 0);
 }
 
 #[test]

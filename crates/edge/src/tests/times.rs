@@ -69,14 +69,14 @@ fn an_answer_in_the_turn_of_its_request_counts_with_its_time() {
     let mut app = site.worker();
     let client = site.world.connect();
     client.send(GET);
-    while site.edge.table.used() == 0 {
+    while site.edge.apps[0].table.used() == 0 {
         site.edge.wait().expect("this backend cannot fail");
         site.edge.take_requests();
     }
     let taken = app.take_now(&site);
     site.world.advance(MOMENT * 30);
     app.answer(taken, "soon");
-    assert!(site.edge.handle_answers(true));
+    assert!(site.edge.apps[0].handle_answers(true));
     assert_response(&site.received(&client), "200", "soon");
     assert_eq!(counted(&site), [(1, 0), (1, 30), (1, 0), (1, 30)]);
 }

@@ -48,7 +48,7 @@ pub struct Uring {
     sockets: Sockets,
     listeners: Listeners,
     watched: Option<RawFd>,
-    doorbell: Option<RawFd>,
+    doorbells: Vec<RawFd>,
     now: Duration,
     /// Sockets for which a receive must be armed.
     to_receive: Vec<Key>,
@@ -108,7 +108,7 @@ impl Uring {
             sockets: Sockets::default(),
             listeners: Listeners::default(),
             watched: None,
-            doorbell: None,
+            doorbells: Vec::new(),
             now: monotonic(),
             to_receive: Vec::new(),
             to_watch: Vec::new(),
@@ -201,8 +201,8 @@ impl Backend for Uring {
     }
 
     fn watch_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
-        self.doorbell = Some(doorbell.as_raw_fd());
-        self.watch_doorbell_again()
+        self.doorbells.push(doorbell.as_raw_fd());
+        self.watch_doorbell_again(self.doorbells.len() - 1)
     }
 
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {

@@ -143,7 +143,7 @@ impl Uring {
                     self.others.push(Event::Doorbell);
                 }
                 if !completion.more {
-                    self.watch_doorbell_again()?;
+                    self.watch_doorbell_again(place as usize)?;
                 }
             }
             Operation::Indifferent => {}
@@ -158,11 +158,11 @@ impl Uring {
         self.ring.poll(pipe, PollFlags::IN.bits() as i16, true, name.number())
     }
 
-    /// Reports writes to the watched doorbell from now on.
-    pub(super) fn watch_doorbell_again(&mut self) -> io::Result<()> {
-        let Some(doorbell) = self.doorbell else { return Ok(()) };
-        let name = Name { operation: Operation::Doorbell, ..Name::INDIFFERENT };
-        self.ring.poll(doorbell, PollFlags::IN.bits() as i16, true, name.number())
+    /// Reports writes to the doorbell with this index from now on.
+    pub(super) fn watch_doorbell_again(&mut self, index: usize) -> io::Result<()> {
+        let Some(doorbell) = self.doorbells.get(index) else { return Ok(()) };
+        let name = Name { operation: Operation::Doorbell, place: index as u32, ..Name::INDIFFERENT };
+        self.ring.poll(*doorbell, PollFlags::IN.bits() as i16, true, name.number())
     }
 
     fn received(&mut self, key: Key, completion: Completion) {

@@ -328,6 +328,13 @@ impl Edge {
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
     }
 
+    /// Whether workers will answer requests, as the parent process has said.
+    #[inline]
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.requests.words()[Layout::UNAVAILABLE].load(Relaxed) == 0
+    }
+
     /// The numbers of attached and of waiting workers.
     #[must_use]
     pub fn worker_counts(&self) -> WorkerCounts {

@@ -2,13 +2,13 @@
 
 use super::super::privileges::Privileges;
 use super::super::signals;
+use super::AppPools;
 use oribi_config::{Settings, Timeouts};
-use oribi_edge::parent_link::{EdgeSetup, ParentLink};
+use oribi_edge::parent_link::{EdgeApp, EdgeSetup, ParentLink};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
 use oribi_listen::{Listener, Shard, listen_sockets};
-use oribi_pool::Memory;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_worker::lane::LaneSetup;
 use rustix::process::{Pid, Signal};
@@ -52,16 +52,16 @@ impl ForkedEdge {
         self,
         settings: &Settings,
         listeners: &[Listener],
-        mut pools: Vec<Memory>,
+        apps: Vec<AppPools<'_>>,
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
         set_title: impl FnOnce(&str),
     ) -> ! {
         let name = name(self.number, settings.edges_wanted());
-        let memory = pools.swap_remove(self.number);
-        drop(pools);
+        let memory: Vec<_> = apps.into_iter().map(|mut app| (app.settings, app.pools.swap_remove(self.number))).collect();
+        let apps: Vec<_> = memory.iter().map(|(settings, memory)| EdgeApp { settings, memory }).collect();
         set_title(&name);
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, parent_signals)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &apps, privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(message)) => {
@@ -81,7 +81,7 @@ impl ForkedEdge {
         self,
         settings: &Settings,
         listeners: &[Listener],
-        memory: &Memory,
+        apps: &[EdgeApp<'_>],
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
     ) -> Result<(), String> {
@@ -108,7 +108,7 @@ impl ForkedEdge {
         };
         oribi_edge::run(&EdgeSetup {
             lane,
-            memory,
+            apps,
             takes_over,
             parent_link: &parent_link,
             handed: handed.as_ref(),

@@ -16,11 +16,11 @@ use std::os::fd::AsRawFd;
 /// The variable by which a master passes the memory to its mold.
 pub(in super::super) const POOLS: &str = "ORIBI_POOLS";
 
-/// Creates the memory of all edges, for workers with `lanes` lanes each.
+/// Creates the memory of an app for all `edges`, and for workers with `lanes` lanes each.
 ///
 /// # Errors
 /// The system refuses.
-pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, String> {
+pub(super) fn make(settings: &Settings, lanes: usize, edges: usize) -> Result<Vec<Memory>, String> {
     let descriptors = getrlimit(Resource::Nofile).maximum;
     let capacity = scaling::pool_capacity(settings, lanes, descriptors);
     let capacity = u32::try_from(capacity).unwrap_or(u32::MAX).min(65_535);
@@ -37,7 +37,7 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
             )
         })
     };
-    (0..settings.edges_wanted()).map(make).collect()
+    (0..edges).map(make).collect()
 }
 
 /// Returns the value of [`POOLS`] for `pools`.

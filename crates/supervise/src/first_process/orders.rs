@@ -59,6 +59,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
             uptime: server.started_at.elapsed(),
             addresses: server.listeners.iter().map(|listener| listener.display.clone()).collect(),
             generations: workforce.generations(),
+            apps: workforce.app_states(),
             edges: server.settings.edges_wanted(),
             workers: workforce.wanted(),
             threads: server.settings.threads,
@@ -88,31 +89,39 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
 
     fn processes(&self) -> Vec<ProcessReport> {
         let edges = self.server.edges.iter().flat_map(Edges::rows);
-        let edges = edges.map(|row| ProcessReport { kind: "edge", generation: None, row });
+        let edges = edges.map(|row| ProcessReport { kind: "edge", app: None, generation: None, row });
         edges.chain(self.workforce.processes()).collect()
     }
 
     fn requests(&self) -> Result<Requests, String> {
         let processes = self.processes();
         match &self.server.edges {
-            Some(edges) => requests::in_pools(edges.pools(), self.server.settings, &processes),
+            Some(edges) => requests::in_pools(edges.apps(), &processes),
             None => requests::in_workers(&self.workforce.running(), self.server.settings, &processes),
         }
     }
 
-    fn parent_process(&self, generation: Option<u64>) -> Option<u32> {
-        self.workforce.parent_process(generation)
+    fn parent_process(&self, worker: &ProcessReport) -> Option<u32> {
+        self.workforce.parent_process(worker)
     }
 
-    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
-        self.workforce.backtraces(generation, number, lines)
+    fn backtraces(&self, worker: &ProcessReport, lines: usize) -> Vec<u8> {
+        self.workforce.backtraces(worker, lines)
     }
 
-    fn begin_reload(&mut self) -> Result<u64, String> {
+    fn begin_reload(&mut self, app: Option<&str>) -> Result<u64, String> {
         if !self.server.stays() {
             return Err(STOPPING.to_owned());
         }
-        Ok(self.reload())
+        self.workforce.reload(&mut self.server, app)
+    }
+
+    fn stop_app(&mut self, app: &str) -> Result<(), String> {
+        self.workforce.stop_app(app)
+    }
+
+    fn start_app(&mut self, app: &str) -> Result<(), String> {
+        if self.server.stays() { self.workforce.start_app(app) } else { Err(STOPPING.to_owned()) }
     }
 
     fn reload_progress(&self, number: u64) -> Progress {
@@ -123,12 +132,12 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
         self.begin_to_drain(Instant::now());
     }
 
-    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String> {
+    fn scale(&mut self, app: Option<&str>, workers: usize) -> Result<(usize, u64), String> {
         if self.server.phase != Phase::Serving {
             return Err(STOPPING.to_owned());
         }
-        let before = self.workforce.wanted();
-        Ok((before, self.workforce.scale(&self.server, workers)?))
+        let before = self.workforce.workers_of(app)?;
+        Ok((before, self.workforce.scale(&self.server, app, workers)?))
     }
 
     fn scale_progress(&self, number: u64) -> Progress {
@@ -155,7 +164,7 @@ impl<W: Workforce> Measured for FirstProcess<'_, W> {
 
     fn traffic(&self) -> Traffic {
         match &self.server.edges {
-            Some(edges) => requests::traffic_in_pools(edges.pools()),
+            Some(edges) => requests::traffic_in_pools(edges.apps()),
             None => requests::traffic_in_workers(self.workforce.running().len(), self.server.settings),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::certificate_files::CertificateFiles;
 use super::super::edges::Edges;
-use super::super::notify::Notifier;
+use super::super::notify::{Notifier, Reloading};
 use super::super::pid_file::PidFile;
 use super::super::scaled::Scaled;
 use super::super::scaling;
@@ -60,11 +60,12 @@ impl<W: Workforce> FirstProcess<'_, W> {
         // The end of process 1 would be the end of all others.
         let has_manager = Notifier::is_wanted() && std::process::id() != 1;
         let limit = server.settings.life.upgrade_timeout;
-        let (scaled, metrics) = (Scaled::of(server.settings, wanted), server.metrics.as_ref());
+        let scaled = self.workforce.has_one_app().then(|| Scaled::of(server.settings, wanted)).flatten();
+        let metrics = server.metrics.as_ref();
         let totals = &server.totals;
         let pid = server.succession.start_successor(&server.listeners, totals, metrics, has_manager, limit, scaled)?;
         log::info!("upgrading: a new server is starting (pid {pid})");
-        server.notifier.reloading();
+        server.notifier.reloading(Reloading::Program);
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
                 "workers: {configured}: the configuration has changed from {before}, so the {wanted} that were set since are \
                  given up"
             );
-        } else if let Err(why) = self.scale(wanted) {
+        } else if let Err(why) = self.scale(None, wanted) {
             log::warn!("the number of workers that was set in the old server, {wanted}, cannot be kept: {why}");
         }
     }
@@ -93,7 +94,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
         if more + fewer > 0 {
             let (present, most) = (self.workforce.wanted(), self.workforce.most_workers(&self.server));
-            if let Err(why) = self.scale(scaling::changed(most, present, more, fewer)) {
+            if let Err(why) = self.scale(None, scaling::changed(most, present, more, fewer)) {
                 log::warn!("{why}");
             }
         }
@@ -128,7 +129,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
                 log::error!("{why}");
                 server.succession.dismiss(why, patience);
                 server.totals.count(Counter::UpgradesFailed);
-                server.notifier.reloaded("the program could not be upgraded; serving with the one before");
+                server.notifier.reloaded(Reloading::Program, "the program could not be upgraded; serving with the one before");
             }
         }
     }
@@ -242,7 +243,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         log::error!("{why}");
         server.succession.outcome = control::Progress::Failed(why);
         server.totals.count(Counter::UpgradesFailed);
-        server.notifier.reloaded("the program could not be upgraded; serving with the one before");
+        server.notifier.reloaded(Reloading::Program, "the program could not be upgraded; serving with the one before");
     }
 
     /// Waits until the old server has finished, at most for the time that running requests have, or until another signal to stop.

@@ -16,14 +16,14 @@ pub(super) struct Changing {
 
 impl Molds<'_> {
     /// Returns the highest number of workers that may be set.
-    pub(super) fn most(&self, server: &Server<'_>) -> usize {
-        let capacity = server.pools().first().map(|memory| memory.shape().workers as usize);
+    pub(in super::super) fn most(&self, server: &Server<'_>) -> usize {
+        let capacity = server.pools(self.index).first().map(|memory| memory.shape().workers as usize);
         scaling::most_with(self.settings, capacity, self.lanes)
     }
 
     /// Sets the target number of workers of each generation. Returns the number that identifies this change, for
     /// [`Molds::change_progress`].
-    pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
+    pub(in super::super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
         self.wanted = scaling::check(self.settings, workers, self.most(server))?;
         self.change.sent_to = None;
         // During a rolling reload the generations get other target numbers, until the new generation has as many workers as
@@ -60,7 +60,7 @@ impl Molds<'_> {
     }
 
     /// Returns the progress of the change that `number` identifies.
-    pub(super) fn change_progress(&self, number: u64) -> Progress {
+    pub(in super::super) fn change_progress(&self, number: u64) -> Progress {
         self.change.last.progress(number, self.wanted)
     }
 }

@@ -1,5 +1,6 @@
 //! Handles the ends of molds.
 
+use super::super::notify::Reloading;
 use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 impl Molds<'_> {
     /// Records that a mold has ended. Ignores all other processes: they are orphans of molds or of apps.
-    pub(super) fn mold_ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
+    pub(in super::super) fn mold_ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
         // The last message of the mold may report that it is ready.
         self.listen_to_molds(server);
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
@@ -29,41 +30,61 @@ impl Molds<'_> {
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
         match (&mut server.phase, serving) {
             (Phase::Stopping { cut, .. }, _) => *cut |= ready && cuts_off(server.edges.is_some(), status),
-            (Phase::Serving | Phase::Draining, _) if end_by.is_some() => log::info!("generation {number} {end}"),
+            (Phase::Serving | Phase::Draining, _) if end_by.is_some() => {
+                log::info!("generation {number}{} {end}", self.label.of());
+            }
             (Phase::Serving | Phase::Draining, _) if !self.served => {
-                log::error!("the process that loads the app (pid {pid}) {end} before the app could serve");
+                let now = Instant::now();
+                self.pace.failed(now, now - started_at);
+                let again = if self.label.is_only() { String::new() } else { self.next_load(now, ready) };
+                log::error!("the process that loads {} (pid {pid}) {end} before the app could serve{again}", self.label);
                 self.fail_to_start(server);
             }
             (Phase::Serving | Phase::Draining, Some(serving)) if serving.number > number => {
-                log::error!("the mold of generation {number} (pid {pid}) {end}; generation {} keeps serving", serving.number);
+                log::error!(
+                    "the mold of generation {number}{} (pid {pid}) {end}; generation {} keeps serving",
+                    self.label.of(),
+                    serving.number
+                );
             }
             (Phase::Serving | Phase::Draining, Some(serving)) => {
                 let present = serving.number;
                 log::error!(
-                    "the app could not be reloaded: generation {number} (pid {pid}) {end}; generation {present} keeps serving"
+                    "{} could not be reloaded: generation {number} (pid {pid}) {end}; generation {present} keeps serving",
+                    self.label
                 );
                 if !self.generations.iter().any(|generation| generation.stays() && !generation.ready) {
-                    server.notifier.reloaded("the app could not be reloaded; serving the one before");
+                    server
+                        .notifier
+                        .reloaded(Reloading::App(self.index), "the app could not be reloaded; serving the one before");
                 }
             }
             (Phase::Serving | Phase::Draining, None) => {
                 let (now, next) = (Instant::now(), self.generations.iter().find(|generation| generation.stays()));
-                let mut how_often = String::new();
                 if !ready {
                     self.pace.failed(now, now - started_at);
-                    how_often = self.pace.how_often();
                 } else if next.is_none() {
                     // The death of a mold that has served does not predict the fate of the next one.
                     self.pace.lost(now);
                 }
                 let what_now = match next {
-                    Some(next) => format!("generation {} is being loaded", next.number),
-                    None => format!("the app is loaded again in {:.1} s{how_often}", self.pace.wait(now).as_secs_f64()),
+                    Some(next) => format!("; generation {} is being loaded", next.number),
+                    None => self.next_load(now, ready),
                 };
-                log::error!("the mold of generation {number} (pid {pid}) {end}; {what_now}");
+                log::error!("the mold of generation {number}{} (pid {pid}) {end}{what_now}", self.label.of());
             }
             (Phase::Leaving { .. } | Phase::Failed, _) => {}
         }
+    }
+}
+
+impl Molds<'_> {
+    /// Describes when the app is loaded again, in words that end a message. `had_served`: whether the mold that has ended had
+    /// served.
+    fn next_load(&self, now: Instant, had_served: bool) -> String {
+        let how_often = if had_served { String::new() } else { self.pace.how_often() };
+        let wait = self.pace.wait(now).as_secs_f64();
+        format!("; {} is loaded again in {wait:.1} s{how_often}", self.label)
     }
 }
 

@@ -1,12 +1,11 @@
 //! Loads the app: at the start, at a reload, and after the death of the process that has loaded it.
 
-use super::super::announce;
 use super::super::inheritance::Message;
+use super::super::notify::Reloading;
 use super::super::reloads::ReloadOutcome;
 use super::super::scaling;
 use super::super::server::{Phase, Server};
 use super::{Generation, Molds};
-use oribi_admin::control::Control;
 use oribi_engine::shortage::explain;
 use oribi_stats::scoreboard::Board;
 use oribi_stats::totals::Counter;
@@ -14,8 +13,10 @@ use std::io;
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Loads the app again; returns the number of the new generation. The current generation serves until the new one is ready.
-    pub(super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
+    /// Loads the app again, even if it was stopped; returns the number of the new generation. The current generation serves until
+    /// the new one is ready.
+    pub(in super::super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
+        self.stopped = false;
         self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
         // A load in progress began before this request, and may have read old code, so it is given up.
@@ -25,21 +26,20 @@ impl Molds<'_> {
         }
         // The cause of earlier failures may have been fixed.
         self.pace.forgive();
-        server.notifier.reloading();
-        server.renew_certificates();
+        server.notifier.reloading(Reloading::App(self.index));
         match self.start_generation(server) {
             Ok(number) => {
                 self.reloads.begin(number);
-                log::info!("reloading the app, as generation {number}");
+                log::info!("reloading {}, as generation {number}", self.label);
                 number
             }
             Err(error) => {
                 let why = format!("{}: {}", self.mold.get_program().display(), explain(&error));
-                log::error!("cannot reload the app: {why}");
+                log::error!("cannot reload {}: {why}", self.label);
                 server.totals.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
                 self.reloads.end(self.started, ReloadOutcome::Failed(why));
-                server.notifier.reloaded("the app could not be reloaded; serving the one before");
+                server.notifier.reloaded(Reloading::App(self.index), "the app could not be reloaded; serving the one before");
                 self.started
             }
         }
@@ -65,13 +65,9 @@ impl Molds<'_> {
                 newest = Some(generation.number);
             } else {
                 self.served = true;
-                server.notifier.ready("serving");
-                server.set_title("");
-                if !server.succession.is_not_ready() {
-                    announce(&server.listeners, self.settings, self.wanted);
-                    server.control.iter_mut().for_each(Control::take_name);
-                }
+                self.reloads.end(generation.number, ReloadOutcome::TakenOver);
             }
+            self.failed = false;
         }
         self.give_up_incomplete(server);
         if termination_requested && server.stays() {
@@ -89,12 +85,13 @@ impl Molds<'_> {
     }
 
     /// Starts a mold if no mold serves or loads the app, and no pause after a failure is in progress.
-    pub(super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
-        if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
+    pub(in super::super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
+        let stays = self.generations.iter().any(Generation::stays);
+        if self.stopped || stays || !self.pace.wait(Instant::now()).is_zero() {
             return;
         }
         match self.start_generation(server) {
-            Ok(number) => log::debug!("generation {number} started"),
+            Ok(number) => log::debug!("generation {number}{} started", self.label.of()),
             Err(error) => {
                 log::error!("cannot start {}: {}", self.mold.get_program().display(), explain(&error));
                 self.pace.refused(Instant::now());
@@ -111,9 +108,13 @@ impl Molds<'_> {
         let settings = self.settings;
         let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
         // The path of the directory may lead to a new release by now.
-        self.directory.enter();
+        match self.directory.path().filter(|_| !self.label.is_only()) {
+            Some(path) => _ = self.mold.current_dir(path),
+            None => self.directory.enter(),
+        }
         self.directory.describe_to(&mut self.mold);
-        let mut generation = Generation::start(self.started, &mut self.mold, &server.listeners, server.pools(), board)?;
+        let mut generation =
+            Generation::start(self.started, &mut self.mold, &server.listeners, server.pools(self.index), board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
         self.pace.started(generation.started_at);

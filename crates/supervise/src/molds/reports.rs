@@ -5,8 +5,9 @@ use super::{Generation, Molds};
 use oribi_admin::control::{ProcessReport, Progress};
 use oribi_control_api as api;
 
-pub(super) fn of_generation(generation: &Generation) -> api::Generation {
+fn of_generation(app: Option<&str>, generation: &Generation) -> api::Generation {
     api::Generation {
+        app: app.map(str::to_owned),
         number: generation.number,
         pid: generation.pid.as_raw_nonzero().get().unsigned_abs(),
         state: match (generation.ready, generation.stays()) {
@@ -19,15 +20,24 @@ pub(super) fn of_generation(generation: &Generation) -> api::Generation {
     }
 }
 
-pub(super) fn of_workers(generation: &Generation) -> impl Iterator<Item = ProcessReport> + use<> {
-    let number = Some(generation.number);
-    generation.board.rows().into_iter().map(move |row| ProcessReport { kind: "worker", generation: number, row })
-}
-
 impl Molds<'_> {
+    /// Returns the generations of the app.
+    pub(in super::super) fn generations(&self) -> impl Iterator<Item = api::Generation> {
+        self.generations.iter().map(|generation| of_generation(self.label.name(), generation))
+    }
+
+    /// Returns the state of the workers.
+    pub(in super::super) fn workers(&self) -> impl Iterator<Item = ProcessReport> {
+        let name = self.label.name();
+        let report = move |generation: Option<u64>| {
+            move |row| ProcessReport { kind: "worker", app: name.map(str::to_owned), generation, row }
+        };
+        self.generations.iter().flat_map(move |one| one.board.rows().into_iter().map(report(Some(one.number))))
+    }
+
     /// Returns the progress of the reload that has started generation `number`. If later reloads have replaced it, returns the
     /// progress of the first of these that was not given up.
-    pub(super) fn progress_of_reload(&self, number: u64) -> Progress {
+    pub(in super::super) fn progress_of_reload(&self, number: u64) -> Progress {
         let (number, outcome) = (number..=self.started)
             .filter_map(|number| Some((number, self.reloads.outcome(number)?)))
             .find(|(_, outcome)| **outcome != ReloadOutcome::GivenUp)

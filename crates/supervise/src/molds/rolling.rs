@@ -2,6 +2,7 @@
 //! that there is never more than one extra worker. The first process sends target numbers of workers; each mold reports when it
 //! has reached its number.
 
+use super::super::notify::Reloading;
 use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
 use super::Molds;
@@ -34,7 +35,7 @@ impl Molds<'_> {
         for generation in &mut self.generations {
             (generation.settled, generation.incomplete) = (false, false);
         }
-        log::info!("generation {number} takes over one worker after the other");
+        log::info!("generation {number}{} takes over one worker after the other", self.label.of());
         self.rolling = Some(Rolling { number, present, up: 1 });
         self.scale_one(present, self.wanted - 1);
         true
@@ -73,8 +74,8 @@ impl Molds<'_> {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
         let failure = self.generations.iter().find(|one| one.number == number).and_then(|one| one.failure.clone());
         let why = failure.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
-        log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
-        server.notifier.reloaded("the app could not be reloaded; serving the one before");
+        log::error!("{} could not be reloaded: generation {number}: {why}; generation {present} keeps serving", self.label);
+        server.notifier.reloaded(Reloading::App(self.index), "the app could not be reloaded; serving the one before");
         server.totals.count(Counter::GenerationsFailed);
         self.roll_back(ReloadOutcome::Failed(why));
     }

@@ -1,28 +1,41 @@
 //! Stops molds, and kills those that take too long.
 
-use super::super::server::{Phase, Server};
-use super::super::workforce::{Finish, Workforce};
+use super::super::reloads::ReloadOutcome;
+use super::super::server::Server;
+use super::super::workforce::Finish;
 use super::{MOLD_GRACE, Molds};
-use oribi_listen::Listener;
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Commands the molds to stop. Without edges, the molds turn new connections away, and this process only removes the files
-    /// of Unix sockets.
-    pub(super) fn stop_molds(&mut self, server: &mut Server<'_>, finish: Finish) {
+    /// Commands the molds to stop; returns the time at which those that have not ended must be killed. Without edges, the molds
+    /// turn new connections away.
+    pub(in super::super) fn stop(&mut self, server: &Server<'_>, finish: Finish) -> Instant {
         let (now, patience) = (Instant::now(), self.patience());
         if finish == Finish::Replaced {
             self.generations.iter_mut().for_each(|generation| generation.leave(patience));
-            server.phase = Phase::Stopping { deadline: now + patience, cut: false };
-            return;
-        }
-        if finish == Finish::Last {
-            server.listeners.iter_mut().for_each(Listener::remove_file);
+            return now + patience;
         }
         let stop_by = server.stop_by.unwrap_or(now + self.settings.timeouts.graceful);
         let left = stop_by.saturating_duration_since(now);
         self.generations.iter().for_each(|generation| generation.stop(left));
-        server.phase = Phase::Stopping { deadline: now + left + MOLD_GRACE, cut: false };
+        now + left + MOLD_GRACE
+    }
+
+    /// Stops the app alone: its workers finish their requests, and no process of it starts until [`Self::start_app`].
+    pub(in super::super) fn stop_app(&mut self) {
+        self.stopped = true;
+        self.roll_back(ReloadOutcome::GivenUp);
+        let patience = self.patience();
+        for generation in self.generations.iter_mut().filter(|generation| generation.stays()) {
+            generation.leave(patience);
+            self.reloads.end(generation.number, ReloadOutcome::GivenUp);
+        }
+    }
+
+    /// Permits the processes of the app to start, if they are missing.
+    pub(in super::super) fn start_app(&mut self) {
+        self.stopped = false;
+        self.pace.forgive();
     }
 
     /// Kills leaving molds that take too long. The system then sends their workers a signal, and the workers finish.
@@ -35,22 +48,18 @@ impl Molds<'_> {
         }
     }
 
-    /// While the server stops: kills molds that take too long. Returns whether none is left.
-    pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
-        let now = Instant::now();
-        if let Phase::Stopping { deadline, .. } = server.phase
-            && now >= deadline
-            && !self.generations.is_empty()
-        {
-            self.generations.iter_mut().for_each(|generation| generation.end(now + MOLD_GRACE));
-            server.phase = Phase::Stopping { deadline: now + MOLD_GRACE, cut: true };
-        }
-        self.generations.is_empty()
+    /// Kills all molds. Each is killed again at `next` if it still exists then.
+    pub(in super::super) fn end_all(&mut self, next: Instant) {
+        self.generations.iter_mut().for_each(|generation| generation.end(next));
     }
 
-    /// Makes the server fail, because its app could not be loaded at the start or at an upgrade.
+    /// Records that the app could not be loaded at the start. The server fails if this is its only app, or if it is to replace
+    /// another server.
     pub(super) fn fail_to_start(&mut self, server: &mut Server<'_>) {
-        server.fail();
-        self.give_up();
+        self.failed = true;
+        if self.label.is_only() || server.succession.is_not_ready() {
+            server.fail();
+            self.give_up();
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Lets one generation take over from another, or gives it up if it cannot serve completely.
 
+use super::super::notify::Reloading;
 use super::super::reloads::ReloadOutcome;
 use super::super::server::{Phase, Server};
 use super::Molds;
@@ -18,9 +19,13 @@ impl Molds<'_> {
             // In development a generation that cannot load the app serves, and only shows the reason in browsers.
             self.reloads.end(number, ReloadOutcome::Failed(why));
         }
-        log::info!("generation {number} has taken over{}", pid.map_or_else(String::new, |pid| format!(" (pid {pid})")));
+        log::info!(
+            "generation {number}{} has taken over{}",
+            self.label.of(),
+            pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+        );
         self.reloads.end(number, ReloadOutcome::TakenOver);
-        server.notifier.ready(&format!("serving, generation {number}"));
+        server.notifier.took_over(Reloading::App(self.index), &format!("serving, generation {number}{}", self.label.of()));
     }
 
     /// Gives up generations of which some workers cannot start, if another generation serves.
@@ -32,8 +37,11 @@ impl Molds<'_> {
             if std::mem::take(&mut generation.incomplete) {
                 let number = generation.number;
                 let why = generation.failure.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
-                log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
-                server.notifier.reloaded("the app could not be reloaded; serving the one before");
+                log::error!(
+                    "{} could not be reloaded: generation {number}: {why}; generation {present} keeps serving",
+                    self.label
+                );
+                server.notifier.reloaded(Reloading::App(self.index), "the app could not be reloaded; serving the one before");
                 self.reloads.end(number, ReloadOutcome::Failed(why));
                 server.totals.count(Counter::GenerationsFailed);
                 generation.leave(patience);

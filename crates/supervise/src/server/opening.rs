@@ -24,8 +24,8 @@ use oribi_stats::totals::Totals;
 use std::time::Instant;
 
 impl<'a> Server<'a> {
-    /// Opens or inherits everything for the first process of a server. `lanes`: the number of threads of each worker that take
-    /// requests by themselves. `is_program`: whether the process can be executed again for an upgrade, and has no children but
+    /// Opens or inherits everything for the first process of a server. `apps`: the settings of each app, and the number of threads
+    /// of each of its workers that take requests by themselves. `is_program`: whether the process can be executed again for an upgrade, and has no children but
     /// those of the server.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl<'a> Server<'a> {
         runtime: Option<&'a dyn Runtime>,
         role: Role,
         is_program: bool,
-        lanes: usize,
+        apps: &[(&'a Settings, usize)],
     ) -> Result<Self, String> {
         let mut privileges = Privileges::of(settings)?;
         privileges.look_up_edges(settings)?;
@@ -68,7 +68,7 @@ impl<'a> Server<'a> {
                 ServerTotals::new(totals, app_metrics),
             )
         };
-        if let Err(message) = server.open_rest(is_first, lanes) {
+        if let Err(message) = server.open_rest(is_first, apps) {
             server.listeners.iter_mut().for_each(Listener::remove_file);
             server.metrics.iter_mut().for_each(Metrics::end);
             return Err(message);
@@ -84,10 +84,10 @@ impl<'a> Server<'a> {
     }
 
     /// Opens the parts that need the listeners.
-    fn open_rest(&mut self, is_first: bool, lanes: usize) -> Result<(), String> {
+    fn open_rest(&mut self, is_first: bool, apps: &[(&'a Settings, usize)]) -> Result<(), String> {
         let settings = self.settings;
         self.privileges.hand_over(settings, &self.listeners)?;
-        self.edges = Edges::new(settings, lanes)?;
+        self.edges = Edges::new(settings, apps)?;
         self.exporter = Exporter::new(settings)?;
         self.metrics = upgrade::metrics(settings, is_first, &self.listeners)?;
         // The control socket and the pid file belong to the previous server until this one takes over.

@@ -23,7 +23,7 @@ impl Workers<'_> {
                  requests that it had are lost, and it is replaced",
                 member.number
             );
-            for pool in server.pools() {
+            for pool in server.pools(0) {
                 if let Err(error) = pool.report_executed(process) {
                     log::error!("the clients of worker {} wait until pid {process} ends: {error}", member.number);
                 }

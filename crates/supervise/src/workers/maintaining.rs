@@ -2,6 +2,7 @@
 
 use super::super::inheritance::Message;
 use super::super::member::Member;
+use super::super::notify::Reloading;
 use super::super::scaling;
 use super::super::server::Server;
 use super::{Workers, lanes_of_worker};
@@ -40,7 +41,7 @@ impl Workers<'_> {
 
     /// Returns the highest number of workers that may be set.
     pub(super) fn most(&self, server: &Server<'_>) -> usize {
-        let capacity = server.pools().first().map(|memory| memory.shape().workers as usize);
+        let capacity = server.pools(0).first().map(|memory| memory.shape().workers as usize);
         scaling::most_with(self.settings, capacity, lanes_of_worker(self.settings, self.runtime))
     }
 
@@ -62,7 +63,7 @@ impl Workers<'_> {
         self.failed_starts = 0;
         // The cause of earlier failures may have been fixed.
         self.pace.forgive();
-        server.notifier.reloading();
+        server.notifier.reloading(Reloading::App(0));
         let how = if self.replaces_whole() { "" } else { ", one after the other" };
         log::info!("replacing the workers{how}");
     }
@@ -72,7 +73,7 @@ impl Workers<'_> {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
             self.scoreboard.parent_account.count(Counter::GenerationsLoaded);
-            server.notifier.reloaded("serving");
+            server.notifier.reloaded(Reloading::App(0), "serving");
             log::info!("all workers have been replaced");
         }
         let mut counts = self.counts();

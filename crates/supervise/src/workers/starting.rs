@@ -3,6 +3,7 @@
 use super::super::announce;
 use super::super::inheritance::Message;
 use super::super::member::Member;
+use super::super::notify::Reloading;
 use super::super::server::Server;
 use super::super::workforce::Workforce;
 use super::Workers;
@@ -103,7 +104,7 @@ impl Workers<'_> {
         self.replacing = false;
         self.scoreboard.parent_account.count(Counter::GenerationsFailed);
         self.members.iter_mut().for_each(|member| member.outdated = false);
-        server.notifier.reloaded("the workers could not be replaced; serving with those before");
+        server.notifier.reloaded(Reloading::App(0), "the workers could not be replaced; serving with those before");
         log::error!("the current workers stay: fix the errors above, then send HUP again");
         self.replacement_failure = Some(format!("a new worker could not serve, so the current workers stay: {why}"));
     }

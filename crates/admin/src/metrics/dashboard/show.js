@@ -94,7 +94,7 @@ function showProcesses(now, before) {
   showTable('workers', columns, now.processes.map((process) => {
     const request = process.kind === 'worker' ? running.get(process.number) : null;
     return [
-      `${process.kind} ${process.number}`, ...(generations ? [process.generation == null ? '' : String(process.generation)] : []), String(process.pid),
+      `${process.kind} ${process.number}${process.app ? ` of ${process.app}` : ''}`, ...(generations ? [process.generation == null ? '' : String(process.generation)] : []), String(process.pid),
       [process.state, STATES[process.state] ?? ''], time(process.age), count(process.connections), count(process.requests),
       count(rate(process)), process.kind === 'worker' ? bytes(process.memory) : '', request ? time(request.age) : '',
     ];

@@ -1,7 +1,7 @@
 //! The current state for the dashboard, as JSON. It contains no paths, names and addresses, except for those of requests if
 //! the settings permit them.
 
-use super::super::families::Sample;
+use super::super::families::{Sample, WorkerMemory};
 use super::history::{Completed, LEVELS, Levels, UNKNOWN, milliseconds};
 use super::json::{Array, Object};
 use crate::control::{ProcessReport, counters};
@@ -25,7 +25,7 @@ pub(super) fn levels(sample: &Sample) -> Levels {
     let known = |number: usize| number as u64;
     let (queue, oldest) = traffic.queue.map_or((UNKNOWN, UNKNOWN), |(length, oldest)| (known(length), whole(oldest)));
     let running = traffic.running.map_or(UNKNOWN, known);
-    let bytes = if memory.is_empty() { UNKNOWN } else { memory.iter().map(|(.., bytes)| bytes).sum() };
+    let bytes = if memory.is_empty() { UNKNOWN } else { memory.iter().map(|worker| worker.bytes).sum() };
     let threads = ready.saturating_mul(report.threads);
     [connections, queue, oldest, running, known(threads), known(ready), known(report.workers), bytes]
 }
@@ -71,16 +71,19 @@ pub(super) fn object(
 }
 
 fn one(process: &ProcessReport, sample: &Sample) -> String {
-    let ProcessReport { kind, generation, row } = process;
+    let ProcessReport { kind, app, generation, row } = process;
     let mut object = Object::new().text("kind", kind).raw("number", row.number).raw("pid", row.pid);
+    if let Some(app) = app {
+        object = object.text("app", app);
+    }
     if let Some(generation) = generation {
         object = object.raw("generation", generation);
     }
     object = object.text("state", row.state).seconds("age", row.age);
     object = object.raw("connections", row.connections).raw("requests", row.requests);
-    let is_same = |(of, number, _): &&(Option<u64>, usize, u64)| of == generation && *number == row.number;
+    let is_same = |one: &&WorkerMemory| one.app == *app && one.generation == *generation && one.number == row.number;
     match sample.memory.iter().find(is_same).filter(|_| *kind == "worker") {
-        Some((.., bytes)) => object.raw("memory", bytes).end(),
+        Some(WorkerMemory { bytes, .. }) => object.raw("memory", bytes).end(),
         None => object.end(),
     }
 }

@@ -42,6 +42,7 @@ fn answers(seconds: u64, workers: usize, target: &str) -> (Status, Processes, An
     };
     let edge = Process {
         kind: "edge".into(),
+        app: None,
         number: 1,
         pid: 150,
         generation: None,

@@ -1,0 +1,119 @@
+//! The requests of one app at an edge: its pool, and everything that the edge knows about the requests in the pool.
+
+use super::deadlines::Deadlines;
+use super::parent_link::ParentLink;
+use super::queue::Queue;
+use super::table::Table;
+use super::timers::Timers;
+use super::workers::Workers;
+use super::yielding::Yielding;
+use oribi_config::Settings;
+use oribi_engine::Engine;
+use oribi_io::{Backend, DoorbellWait};
+use oribi_ipc::slot::Heads;
+use oribi_listen::Listener;
+use oribi_pool::Ticket;
+use oribi_stats::scoreboard::WorkerSlot;
+use oribi_worker::lane::Lane;
+use std::io;
+use std::time::Duration;
+
+/// A pool, and the requests in it. The connections belong to the lane, which all pools of the edge share.
+pub(super) struct AppPool<'l, 'a, B: Backend> {
+    pub(super) lane: &'l Lane<'a, Engine<'a, B>>,
+    /// The settings of the app.
+    pub(super) settings: &'a Settings,
+    pub(super) listeners: &'a [Listener],
+    pub(super) slot: &'a WorkerSlot,
+    pub(super) pool: oribi_pool::Edge,
+    pub(super) table: Table,
+    pub(super) queue: Queue,
+    pub(super) deadlines: Deadlines,
+    pub(super) workers: Workers,
+    pub(super) timers: Timers,
+    /// The timer for naps; `None` if the edge never naps.
+    pub(super) nap: Option<DoorbellWait>,
+    pub(super) yielding: Yielding,
+    /// The socket to the parent process, which stops workers for this edge.
+    pub(super) parent_link: Option<&'a ParentLink>,
+    pub(super) heads: Heads,
+    /// The bytes of the last event of the pool.
+    pub(super) bytes: Vec<u8>,
+    /// Requests whose responses wait for slow clients. The frames of their workers are not read meanwhile.
+    pub(super) paused: Vec<Ticket>,
+    /// Responses of which only the head has arrived, and has not been sent.
+    pub(super) unsent_heads: Vec<Ticket>,
+    /// Requests whose apps get the sockets of their clients when earlier responses on these have been sent.
+    pub(super) awaited_sockets: Vec<Ticket>,
+    /// The last time at which the edge noticed that workers take or answer requests.
+    pub(super) moved: Duration,
+}
+
+impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
+    /// Creates the state for an app with `settings`, whose connections belong to `lane`. The lane wakes up when `pool` has news.
+    ///
+    /// # Errors
+    /// The backend cannot watch the pool.
+    pub(super) fn new(
+        lane: &'l Lane<'a, Engine<'a, B>>,
+        settings: &'a Settings,
+        (listeners, slot): (&'a [Listener], &'a WorkerSlot),
+        pool: oribi_pool::Edge,
+    ) -> io::Result<Self> {
+        match (lane.source().watch_news(pool.descriptor()), lane.event_sources()) {
+            (Err(error), Some(event_sources)) if error.kind() == io::ErrorKind::Unsupported => {
+                event_sources.watch(pool.descriptor())?;
+            }
+            (outcome, _) => outcome?,
+        }
+        let (table, workers) = (Table::new(pool.shape().slots), Workers::new(pool.shape().workers));
+        Ok(Self {
+            lane,
+            settings,
+            listeners,
+            slot,
+            pool,
+            table,
+            queue: Queue::default(),
+            deadlines: Deadlines::new(settings),
+            workers,
+            timers: Timers::default(),
+            nap: None,
+            yielding: Yielding::default(),
+            parent_link: None,
+            heads: Heads::default(),
+            bytes: Vec::new(),
+            paused: Vec::new(),
+            unsent_heads: Vec::new(),
+            awaited_sockets: Vec::new(),
+            moved: Duration::ZERO,
+        })
+    }
+
+    /// Wakes workers for new requests, and handles the answers of workers; returns whether there were any. `takes_time`:
+    /// whether the answers may be newer than the last reading of the clock.
+    pub(super) fn exchange_with_workers(&mut self, takes_time: bool) -> bool {
+        self.submit_due();
+        // If no request was submitted, the workers are woken only when the edge is about to sleep.
+        let has_submitted = self.pool.has_unannounced();
+        if has_submitted {
+            self.pool.wake_some_workers();
+        }
+        // Workers may have answered requests of this iteration already, and the kernel may have suspended the edge in
+        // between. So the clock must be read again.
+        self.handle_answers(takes_time || has_submitted)
+    }
+
+    /// Informs workers that no client waits any longer.
+    pub(super) fn leave(&mut self) {
+        for ticket in self.table.tickets() {
+            self.pool.withdraw(ticket);
+        }
+        self.pool.wake_workers();
+        self.pool.leave();
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.lane.source().now()
+    }
+}

@@ -1,0 +1,335 @@
+//! The apps of a server with a master: a workforce with the molds of each app.
+//!
+//! Nothing that one app does ends another one: each has its own molds, workers, pools and pace. The server starts as long as one
+//! app can be loaded.
+
+mod reload;
+
+use super::announce;
+use super::molds::{MOLD_GRACE, Molds};
+use super::server::{Phase, Server};
+use super::server_totals::ServerTotals;
+use super::workforce::{Finish, Workforce};
+use oribi_admin::control::{Control, ProcessReport, Progress};
+use oribi_config::Settings;
+use oribi_config::directory::Directory;
+use oribi_control_api::{AppState, Generation};
+use oribi_edge::parent_link::WorkerRequest;
+use oribi_listen::Listener;
+use oribi_stats::app_metrics::Contexts;
+use oribi_stats::scoreboard::{DrainState, RunningRequest};
+use reload::AppReloads;
+use rustix::event::PollFd;
+use rustix::process::{Pid, WaitStatus};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// An app of a server.
+pub struct App<'a> {
+    /// The name; not used if there is only one app.
+    pub name: &'a str,
+    /// The settings of the app.
+    pub settings: &'a Settings,
+    /// The command that loads the app.
+    pub mold: Command,
+    /// The number of threads of each worker that take requests by themselves.
+    pub lanes: usize,
+    /// The directory in which the app is loaded.
+    pub directory: Directory,
+}
+
+pub(super) struct Apps<'a> {
+    apps: Vec<Molds<'a>>,
+    reloads: AppReloads,
+    /// Whether it was announced that the server serves.
+    announced: bool,
+    /// Whether each app was available when the edges were last informed.
+    available: Vec<bool>,
+}
+
+impl<'a> Apps<'a> {
+    /// Creates the workforce without a mold.
+    pub(super) fn new(apps: Vec<App<'a>>) -> Self {
+        let is_only = apps.len() == 1;
+        let apps: Vec<_> = apps.into_iter().enumerate().map(|(index, app)| Molds::new(app, index, is_only)).collect();
+        let available = vec![true; apps.len()];
+        Self { apps, reloads: AppReloads::default(), announced: false, available }
+    }
+
+    /// Returns the app with this name. Without a name, there must be only one app.
+    fn app(&mut self, name: Option<&str>) -> Result<(usize, &mut Molds<'a>), String> {
+        let index = match (name, &self.apps[..]) {
+            (None, [_]) => 0,
+            (None, apps) => return Err(format!("there are several apps; name one of {}", names(apps))),
+            (Some(name), apps) => {
+                let found = apps.iter().position(|app| app.label().name() == Some(name));
+                found.ok_or_else(|| format!("there is no app {name:?}; known are {}", names(apps)))?
+            }
+        };
+        Ok((index, &mut self.apps[index]))
+    }
+
+    /// When all apps have been loaded, or cannot be: announces that the server serves. Makes it fail if none does.
+    fn note_start(&mut self, server: &mut Server<'_>) {
+        if self.announced || server.phase == Phase::Failed || !self.apps.iter().all(Molds::is_settled) {
+            return;
+        }
+        if !self.apps.iter().any(Molds::has_served) {
+            log::error!("no app could be loaded: fix the errors above, then start the server again");
+            return server.fail();
+        }
+        self.announced = true;
+        server.notifier.ready("serving");
+        server.set_title("");
+        if !server.succession.is_not_ready() {
+            announce(&server.listeners, server.settings, self.wanted());
+            server.control.iter_mut().for_each(Control::take_name);
+        }
+        let failed: Vec<&Molds<'_>> = self.apps.iter().filter(|app| !app.has_served()).collect();
+        if !failed.is_empty() {
+            log::error!("not all apps serve: {} cannot be loaded, and clients get a 503", names(failed));
+        }
+    }
+
+    /// Informs the edges which apps are available, if that has changed.
+    fn note_availability(&mut self, server: &Server<'_>) {
+        for (index, (app, before)) in self.apps.iter().zip(&mut self.available).enumerate() {
+            let available = app.label().is_only() || app.is_available();
+            if std::mem::replace(before, available) != available {
+                for pool in server.pools(index) {
+                    if let Err(error) = pool.set_available(available) {
+                        log::error!("cannot inform an edge about {}: {error}", app.label());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes all apps give up, if one has made the server fail.
+    fn give_up_if_failed(&mut self, server: &Server<'_>) {
+        if server.phase == Phase::Failed {
+            self.give_up();
+        }
+    }
+}
+
+fn names<'m>(apps: impl IntoIterator<Item = &'m Molds<'m>>) -> String {
+    apps.into_iter().filter_map(|app| app.label().name()).collect::<Vec<_>>().join(", ")
+}
+
+impl Workforce for Apps<'_> {
+    /// Does nothing: [`Self::keep_running`] starts the first molds.
+    fn begin(&mut self, _: &mut Server<'_>) {}
+
+    fn rearm(&self) {}
+
+    fn step(&mut self, server: &mut Server<'_>) {
+        self.apps.iter_mut().for_each(|app| app.step(server));
+        self.note_start(server);
+        self.note_availability(server);
+        self.give_up_if_failed(server);
+    }
+
+    fn keep_running(&mut self, server: &mut Server<'_>) {
+        self.apps.iter_mut().for_each(|app| app.keep_a_mold(server));
+        self.give_up_if_failed(server);
+    }
+
+    /// Does nothing: a master waits for all its children, and passes their ends to [`Self::ended`].
+    fn reap(&mut self, _: &mut Server<'_>) {}
+
+    fn ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
+        if let Some(app) = self.apps.iter_mut().find(|app| app.owns(pid)) {
+            app.mold_ended(server, pid, status);
+        }
+        self.give_up_if_failed(server);
+    }
+
+    fn has_served(&self) -> bool {
+        self.announced || self.apps.iter().all(Molds::is_settled) && self.apps.iter().any(Molds::has_served)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.has_served()
+    }
+
+    fn is_alive(&self) -> bool {
+        // With several apps, one that has failed must not restart the others.
+        if self.apps.len() == 1 { self.apps.iter().all(Molds::is_alive) } else { self.apps.iter().any(Molds::is_alive) }
+    }
+
+    fn answers_those_waiting(&self) -> bool {
+        // Loading an app may take long.
+        self.apps.iter().any(Molds::has_served)
+    }
+
+    fn reload(&mut self, server: &mut Server<'_>, app: Option<&str>) -> Result<u64, String> {
+        server.renew_certificates();
+        let numbers = match app {
+            None => {
+                let running = self.apps.iter_mut().enumerate().filter(|(_, app)| !app.is_stopped());
+                running.map(|(index, app)| (index, app.load_again(server))).collect()
+            }
+            Some(_) => {
+                let (index, app) = self.app(app)?;
+                vec![(index, app.load_again(server))]
+            }
+        };
+        Ok(self.reloads.begin(numbers))
+    }
+
+    fn reload_progress(&self, number: u64) -> Progress {
+        self.reloads.progress(number, &self.apps)
+    }
+
+    fn wanted(&self) -> usize {
+        self.apps.iter().map(Molds::wanted).sum()
+    }
+
+    fn workers_of(&mut self, app: Option<&str>) -> Result<usize, String> {
+        self.app(app).map(|(_, app)| app.wanted())
+    }
+
+    fn most_workers(&self, server: &Server<'_>) -> usize {
+        self.apps.iter().map(|app| app.most(server)).sum()
+    }
+
+    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, workers: usize) -> Result<u64, String> {
+        let (index, app) = self.app(app)?;
+        Ok(app.have_workers(server, workers)? * self.apps.len() as u64 + index as u64)
+    }
+
+    fn scale_progress(&self, number: u64) -> Progress {
+        let apps = self.apps.len() as u64;
+        self.apps[(number % apps) as usize].change_progress(number / apps)
+    }
+
+    fn stop_app(&mut self, name: &str) -> Result<(), String> {
+        let (_, app) = self.app(Some(name))?;
+        app.stop_app();
+        log::info!("{} is stopped: its clients get a 503", app.label());
+        Ok(())
+    }
+
+    fn start_app(&mut self, name: &str) -> Result<(), String> {
+        self.app(Some(name)).map(|(_, app)| app.start_app())
+    }
+
+    fn has_one_app(&self) -> bool {
+        self.apps.len() == 1
+    }
+
+    fn app_states(&self) -> Vec<AppState> {
+        let state = |app: &Molds<'_>| {
+            let name = app.label().name()?.to_owned();
+            let requests = app.workers().map(|process| process.row.requests).sum();
+            Some(AppState { name, state: app.state().into(), workers: app.wanted(), requests })
+        };
+        self.apps.iter().filter_map(state).collect()
+    }
+
+    fn leave_slowly(&mut self, _: &mut Server<'_>) -> bool {
+        false
+    }
+
+    fn let_next_leave(&mut self, _: &mut Server<'_>) -> bool {
+        true
+    }
+
+    fn stop(&mut self, server: &mut Server<'_>, finish: Finish) {
+        if finish == Finish::Last {
+            server.listeners.iter_mut().for_each(Listener::remove_file);
+        }
+        let deadline = self.apps.iter_mut().map(|app| app.stop(server, finish)).max();
+        server.phase = Phase::Stopping { deadline: deadline.unwrap_or_else(Instant::now), cut: false };
+    }
+
+    fn finish_up(&mut self, server: &mut Server<'_>) -> bool {
+        let now = Instant::now();
+        if let Phase::Stopping { deadline, .. } = server.phase
+            && now >= deadline
+            && !self.is_gone()
+        {
+            self.apps.iter_mut().for_each(|app| app.end_all(now + MOLD_GRACE));
+            server.phase = Phase::Stopping { deadline: now + MOLD_GRACE, cut: true };
+        }
+        self.is_gone()
+    }
+
+    fn end_now(&mut self, server: &mut Server<'_>, _: &str) {
+        self.apps.iter_mut().for_each(Molds::end_now);
+        server.phase = Phase::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
+    }
+
+    fn give_up(&mut self) {
+        self.apps.iter_mut().for_each(Molds::give_up);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.apps.iter().all(Molds::is_gone)
+    }
+
+    fn set_drain_state(&self, drain_state: DrainState) {
+        self.apps.iter().for_each(|app| app.set_drain_state(drain_state));
+    }
+
+    fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
+        self.apps.iter().for_each(|app| app.handle_request(request));
+    }
+
+    fn reopen_logs(&self) {
+        self.apps.iter().for_each(|app| app.send_all(super::inheritance::Message::Reopen));
+    }
+
+    fn own_listeners(&self) {
+        self.apps.iter().for_each(|app| app.send_all(super::inheritance::Message::Own));
+    }
+
+    fn add_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        self.apps.iter().for_each(|app| app.add_counts(totals, own_connections));
+        totals.add_orphaned();
+    }
+
+    fn release(&mut self) {
+        self.apps.iter_mut().for_each(Molds::release);
+    }
+
+    fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
+        self.apps.iter().filter_map(|app| app.next_step(server, now)).min()
+    }
+
+    fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
+        self.apps.iter().for_each(|app| app.polled(polled));
+    }
+
+    fn generations(&self) -> Vec<Generation> {
+        self.apps.iter().flat_map(Molds::generations).collect()
+    }
+
+    fn processes(&self) -> Vec<ProcessReport> {
+        self.apps.iter().flat_map(Molds::workers).collect()
+    }
+
+    fn running(&self) -> Vec<RunningRequest> {
+        self.apps.iter().flat_map(Molds::running).collect()
+    }
+
+    fn parent_process(&self, process: &ProcessReport) -> Option<u32> {
+        self.app_of(process)?.parent_process(process.generation?)
+    }
+
+    fn backtraces(&self, process: &ProcessReport, lines: usize) -> Vec<u8> {
+        let app = self.app_of(process).zip(process.generation);
+        app.map(|(app, generation)| app.backtraces(generation, process.row.number, lines)).unwrap_or_default()
+    }
+
+    fn contexts(&self) -> Vec<Contexts> {
+        self.apps.iter().flat_map(Molds::contexts).collect()
+    }
+}
+
+impl<'a> Apps<'a> {
+    fn app_of(&self, process: &ProcessReport) -> Option<&Molds<'a>> {
+        self.apps.iter().find(|app| app.label().name() == process.app.as_deref())
+    }
+}
