@@ -28,7 +28,7 @@ enum Unsafe {
     Allowed,
 }
 
-/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, control-api`,
+/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, control-api`,
 /// `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp` and `protobuf <- otlp`. `io`,
 /// `pool` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <- source <- engine <-
 /// worker <- edge <- supervise`, `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen, protobuf, control-api <-
@@ -39,6 +39,12 @@ const RULES: &[Rule] = &[
         name: "oribi-proto",
         sees: &["oribi-message"],
         uses: Uses::Only(&["memchr", "wide"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-route",
+        sees: &["oribi-message"],
+        uses: Uses::Only(&["memchr", "regex"]),
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },

@@ -1,0 +1,349 @@
+//! Host patterns, and the rules that are possible with a host.
+
+use crate::index::{Index, Mention};
+use crate::list::List;
+use crate::rows::RuleSet;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+/// A host pattern without its `!`. Names are in lower case.
+#[derive(Debug, PartialEq)]
+pub(crate) enum HostPattern {
+    /// Every request.
+    Any,
+    Exact(Vec<u8>),
+    /// The hosts that end with this text, which begins with a dot.
+    Below(Vec<u8>),
+}
+
+/// The longest name of a host, in bytes (RFC 1035, section 2.3.4).
+const LONGEST_NAME: usize = 255;
+
+impl HostPattern {
+    /// Parses a pattern that is not empty.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        if text.starts_with('[') {
+            let mut literal = Vec::new();
+            let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            return match address.and_then(|address| address.parse().ok()) {
+                Some(address) => {
+                    write_literal(address, &mut literal);
+                    Ok(Self::Exact(literal))
+                }
+                None => Err("bad IPv6 literal; write it without a port, such as [2001:db8::1]".to_owned()),
+            };
+        }
+        let (name, below) = match text.strip_prefix("*.") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        let name = name.strip_suffix('.').unwrap_or(name);
+        if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || name.ends_with('.') {
+            return Err(format!("bad host; expected a name of 1 to {LONGEST_NAME} bytes, *.NAME or *"));
+        }
+        if let Some(other) = name.chars().find(|other| !(other.is_ascii_alphanumeric() || matches!(other, '-' | '.' | '_'))) {
+            return Err(match other {
+                ':' => "bad host; write it without a port, because hosts are compared without one".to_owned(),
+                '*' => "bad host; a * may only stand alone, or for all labels before a name as in *.example.com".to_owned(),
+                '~' => "bad host; regular expressions are not for hosts, expected NAME, *.NAME or *".to_owned(),
+                other if !other.is_ascii() => "bad host; write a name that is not ASCII in its form with xn--".to_owned(),
+                other => format!("bad host; a name has letters, digits, `-`, `_` and dots, but no {other:?}"),
+            });
+        }
+        let name = name.to_ascii_lowercase().into_bytes();
+        Ok(if below { Self::Below([b".".as_slice(), &name].concat()) } else { Self::Exact(name) })
+    }
+}
+
+/// Writes the canonical form of an IPv6 literal.
+fn write_literal(address: Ipv6Addr, literal: &mut Vec<u8>) {
+    literal.clear();
+    literal.push(b'[');
+    for (index, segment) in address.segments().into_iter().enumerate() {
+        if index > 0 {
+            literal.push(b':');
+        }
+        literal.extend(segment.to_be_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hexadecimal));
+    }
+    literal.push(b']');
+}
+
+const fn hexadecimal(digit: u8) -> u8 {
+    if digit < 10 { b'0' + digit } else { b'a' - 10 + digit }
+}
+
+/// The value of Host without its port and without a dot at its end.
+#[inline]
+fn bare(host: &[u8]) -> &[u8] {
+    let name = match host {
+        // The name of most hosts ends with a letter.
+        [.., b'0'..=b'9' | b':'] => {
+            let digits = host.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+            host[..host.len() - digits].strip_suffix(b":").unwrap_or(host)
+        }
+        host => host,
+    };
+    name.strip_suffix(b".").unwrap_or(name)
+}
+
+/// The rules that are possible with each host.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    /// Names without patterns: they need no look into the tree.
+    names: Names,
+    /// All patterns, with their bytes from the last to the first: a pattern for the end of a host is a prefix then.
+    reversed: Index,
+    /// Whether there are patterns for the end of a host.
+    any_below: bool,
+    /// The row of hosts that no name belongs to.
+    other: u32,
+    /// Whether each rule is possible with each host.
+    unrestricted: bool,
+}
+
+impl Hosts {
+    /// Builds the index of the lists of all rules.
+    pub(crate) fn new(lists: &[List<HostPattern>]) -> Self {
+        let mut restricted = RuleSet::new(lists.len());
+        let mut mentions = Vec::new();
+        for (rule, list) in lists.iter().enumerate() {
+            if !list.positive.is_empty() {
+                restricted.insert(rule);
+            }
+            let signed = list.positive.iter().map(|pattern| (pattern, false));
+            for (pattern, negative) in signed.chain(list.negative.iter().map(|pattern| (pattern, true))) {
+                let (text, whole) = match pattern {
+                    HostPattern::Any => (&[][..], false),
+                    HostPattern::Exact(name) => (&name[..], true),
+                    HostPattern::Below(end) => (&end[..], false),
+                };
+                mentions.push(Mention { key: text.iter().rev().copied().collect(), whole, negative, rule });
+            }
+        }
+        let any_below = mentions.iter().any(|mention| !mention.whole && !mention.key.is_empty());
+        let unrestricted = mentions.is_empty();
+        let mut names: Vec<Vec<u8>> =
+            mentions.iter().filter(|mention| mention.whole).map(|mention| mention.key.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let reversed = Index::new(lists.len(), &restricted, mentions);
+        let rows = names.into_iter().map(|mut name| {
+            let row = reversed.find(&name);
+            name.reverse();
+            (name, row)
+        });
+        let names = Names::new(rows.collect());
+        let other = reversed.find(b"");
+        Self { names, reversed, any_below, other, unrestricted }
+    }
+
+    /// The row for a host, and the index of its first word that is not zero. `scratch` is for hosts that are not plain.
+    #[inline]
+    pub(crate) fn row(&self, host: Option<&[u8]>, scratch: &mut Vec<u8>) -> (&[u64], usize) {
+        self.reversed.row(if self.unrestricted { self.other } else { self.find(host.unwrap_or_default(), scratch) })
+    }
+
+    #[inline]
+    fn find(&self, host: &[u8], scratch: &mut Vec<u8>) -> u32 {
+        if let [b'[', ..] = host {
+            return self.find_literal(host, scratch);
+        }
+        let host = bare(host);
+        match self.names.find(host) {
+            Some(row) => row,
+            None if self.any_below => self.find_end(host, scratch),
+            None => self.other,
+        }
+    }
+
+    /// The row of an IPv6 literal. A literal that is not valid is compared with no name.
+    #[inline(never)]
+    fn find_literal(&self, host: &[u8], scratch: &mut Vec<u8>) -> u32 {
+        let address = bare(host).strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+        let address = address.and_then(|address| core::str::from_utf8(address).ok()?.parse().ok());
+        let Some(address) = address else { return self.other };
+        write_literal(address, scratch);
+        self.names.find(scratch).unwrap_or(self.other)
+    }
+
+    #[inline(never)]
+    fn find_end(&self, host: &[u8], scratch: &mut Vec<u8>) -> u32 {
+        if let [b'.', ..] = host {
+            return self.other;
+        }
+        scratch.clear();
+        scratch.extend(host.iter().rev().map(u8::to_ascii_lowercase));
+        self.reversed.find(scratch)
+    }
+}
+
+/// A hash table of names in lower case.
+#[derive(Debug)]
+struct Names {
+    /// A power of two, and at least four times the number of names.
+    slots: Vec<Slot>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    hash: u32,
+    /// 0: the slot is empty, because no name is.
+    length: u32,
+    start: u32,
+    row: u32,
+}
+
+impl Names {
+    fn new(names: Vec<(Vec<u8>, u32)>) -> Self {
+        let empty = Slot { hash: 0, length: 0, start: 0, row: 0 };
+        let mut table = Self { slots: vec![empty; (names.len() * 4).next_power_of_two()], bytes: Vec::new() };
+        for (name, row) in names {
+            let hash = hash(&name);
+            let mut place = table.place(hash);
+            while table.slots[place].length > 0 {
+                place = (place + 1) % table.slots.len();
+            }
+            let (length, start) = (name.len() as u32, table.bytes.len() as u32);
+            table.slots[place] = Slot { hash, length, start, row };
+            table.bytes.extend_from_slice(&name);
+        }
+        table
+    }
+
+    #[inline]
+    const fn place(&self, hash: u32) -> usize {
+        hash as usize & (self.slots.len() - 1)
+    }
+
+    /// The row of a name in any case.
+    #[inline]
+    fn find(&self, name: &[u8]) -> Option<u32> {
+        if name.len() > LONGEST_NAME {
+            return None;
+        }
+        let hash = hash(name);
+        let mut place = self.place(hash);
+        loop {
+            let slot = self.slots.get(place)?;
+            if slot.length == 0 {
+                return None;
+            }
+            if slot.hash == hash && slot.length as usize == name.len() {
+                let known = &self.bytes[slot.start as usize..][..name.len()];
+                if words(name).eq(words(known)) {
+                    return Some(slot.row);
+                }
+            }
+            place = (place + 1) & (self.slots.len() - 1);
+        }
+    }
+}
+
+#[inline]
+fn hash(name: &[u8]) -> u32 {
+    // An odd number with many bits: 2^64 divided by the golden ratio.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let hash = words(name).fold(0, |hash: u64, word| (hash.rotate_left(29) ^ word).wrapping_mul(FACTOR));
+    (hash >> 32) as u32
+}
+
+/// The bytes in lower case, eight at a time. If their number is not a multiple of eight, the last eight overlap those before.
+#[inline]
+fn words(name: &[u8]) -> impl Iterator<Item = u64> {
+    let (chunks, rest) = name.as_chunks::<8>();
+    let last = match (rest, name.last_chunk::<8>()) {
+        ([], _) => None,
+        (_, Some(last)) => Some(u64::from_le_bytes(*last)),
+        (rest, None) => Some(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))),
+    };
+    chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).chain(last).map(lower)
+}
+
+/// Turns the ASCII capitals among eight bytes into small letters.
+#[inline]
+const fn lower(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let low = word & !HIGH;
+    // The high bit of each byte: it is at least `A`; it is greater than `Z`.
+    let from_a = low + (0x80 - b'A' as u64) * ONES;
+    let above_z = low + (0x7f - b'Z' as u64) * ONES;
+    word | ((from_a & !above_z & !word & HIGH) >> 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_capitals_become_small() {
+        for byte in 0..=u8::MAX {
+            for place in 0..8 {
+                let word = u64::from(byte) << (8 * place);
+                assert_eq!(lower(word), u64::from(byte.to_ascii_lowercase()) << (8 * place), "{byte}");
+                assert_eq!(
+                    lower(word | !(0xff << (8 * place))),
+                    u64::from(byte.to_ascii_lowercase()) << (8 * place) | !(0xff << (8 * place))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_has_no_port_and_no_dot_at_its_end() {
+        for (host, expected) in [
+            ("example.com", "example.com"),
+            ("example.com:80", "example.com"),
+            ("example.com:", "example.com"),
+            ("example.com.", "example.com"),
+            ("example.com.:8080", "example.com"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("127.0.0.1:80", "127.0.0.1"),
+            ("h1", "h1"),
+            ("80", "80"),
+            (":80", ""),
+            ("", ""),
+            ("a:b", "a:b"),
+            ("[::1]:80", "[::1]"),
+        ] {
+            assert_eq!(bare(host.as_bytes()), expected.as_bytes(), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_no_host_can_match_is_an_error() {
+        for pattern in [
+            "a:80",
+            "*.",
+            "**",
+            "a.*",
+            "*a",
+            "*.*.a",
+            ".a",
+            "*..a",
+            "a b",
+            "a/b",
+            "~a",
+            "[::1",
+            "[::1]:80",
+            "[x]",
+            "\u{e9}.com",
+            ".",
+            "a..",
+        ] {
+            assert!(HostPattern::parse(pattern).is_err(), "{pattern}");
+        }
+        assert!(HostPattern::parse(&"a".repeat(255)).is_ok());
+        assert!(HostPattern::parse(&"a".repeat(256)).is_err());
+        assert_eq!(HostPattern::parse("*.Example.COM."), Ok(HostPattern::Below(b".example.com".to_vec())));
+        assert_eq!(HostPattern::parse("[0:0::1]"), HostPattern::parse("[::1]"));
+    }
+}

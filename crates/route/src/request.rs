@@ -1,0 +1,61 @@
+//! The parts of a request that rules are about.
+
+use core::net::IpAddr;
+use oribi_message::{KnownField, RequestHead};
+
+/// The scheme of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http`
+    Http,
+    /// `https`
+    Https,
+}
+
+/// The parts of a request that rules are about.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The scheme by which the client sent the request, as far as the server believes it. The scheme of an absolute-form
+    /// target does not count.
+    pub scheme: Scheme,
+    /// The value of Host, perhaps with a port; `None` without one.
+    pub host: Option<&'a [u8]>,
+    /// The target as sent, in any form.
+    pub target: &'a [u8],
+    /// The address of the client; `None` for a Unix socket, which is in no network.
+    pub source: Option<IpAddr>,
+    /// The fields.
+    pub fields: FieldLines<'a>,
+}
+
+impl<'a> RequestView<'a> {
+    /// The view of a request head.
+    #[inline]
+    #[must_use]
+    pub fn of_head(head: RequestHead<'a>, scheme: Scheme, source: Option<IpAddr>) -> Self {
+        Self { method: head.method(), scheme, host: head.host(), target: head.target(), source, fields: FieldLines::Head(head) }
+    }
+}
+
+/// The field lines of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldLines<'a> {
+    /// Those of a request head.
+    Head(RequestHead<'a>),
+    /// Names and values.
+    Pairs(&'a [(&'a [u8], &'a [u8])]),
+}
+
+impl FieldLines<'_> {
+    /// Whether a line with this name has a value that matches. `known` is the number of the name, if it has one.
+    pub(crate) fn any(&self, known: Option<KnownField>, name: &[u8], mut matches: impl FnMut(&[u8]) -> bool) -> bool {
+        match self {
+            Self::Head(head) => head.fields().any(|(line_known, line_name, value)| {
+                line_known == known && (known.is_some() || line_name.eq_ignore_ascii_case(name)) && matches(value)
+            }),
+            Self::Pairs(pairs) => pairs.iter().any(|(line_name, value)| line_name.eq_ignore_ascii_case(name) && matches(value)),
+        }
+    }
+}

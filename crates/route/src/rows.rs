@@ -1,0 +1,82 @@
+//! Rows of bits: one bit for each rule.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A set of rules.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RuleSet(Vec<u64>);
+
+impl RuleSet {
+    /// The empty set, for so many rules.
+    pub(crate) fn new(rules: usize) -> Self {
+        Self(vec![0; rules.div_ceil(64)])
+    }
+
+    pub(crate) fn insert(&mut self, rule: usize) {
+        self.0[rule / 64] |= 1 << (rule % 64);
+    }
+
+    /// Removes the rules that are in `other`.
+    pub(crate) fn remove_all(&mut self, other: &Self) {
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
+            *word &= !other;
+        }
+    }
+
+    /// Adds the rules that are in `other`.
+    pub(crate) fn insert_all(&mut self, other: &Self) {
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
+            *word |= other;
+        }
+    }
+}
+
+/// Rows of bits, each of which is stored once.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    words: usize,
+    bits: Vec<u64>,
+    /// For each row, the first word with a bit: rules far down are found without a look at those before them.
+    first: Vec<u32>,
+}
+
+impl Rows {
+    /// The words of a row and the index of the first one that is not zero.
+    #[inline]
+    pub(crate) fn get(&self, row: u32) -> (&[u64], usize) {
+        let start = row as usize * self.words;
+        (&self.bits[start..start + self.words], self.first[row as usize] as usize)
+    }
+}
+
+/// Collects rows.
+#[derive(Debug)]
+pub(crate) struct RowsBuilder {
+    rows: Rows,
+    numbers: BTreeMap<RuleSet, u32>,
+}
+
+impl RowsBuilder {
+    pub(crate) fn new(rules: usize) -> Self {
+        let rows = Rows { words: rules.div_ceil(64), bits: Vec::new(), first: Vec::new() };
+        Self { rows, numbers: BTreeMap::new() }
+    }
+
+    /// The number of the row with these rules.
+    pub(crate) fn add(&mut self, rules: RuleSet) -> u32 {
+        if let Some(number) = self.numbers.get(&rules) {
+            return *number;
+        }
+        let number = self.rows.first.len() as u32;
+        self.rows.bits.extend_from_slice(&rules.0);
+        self.rows.first.push(rules.0.iter().position(|word| *word != 0).unwrap_or(rules.0.len()) as u32);
+        self.numbers.insert(rules, number);
+        number
+    }
+
+    pub(crate) fn build(self) -> Rows {
+        self.rows
+    }
+}

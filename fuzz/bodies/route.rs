@@ -1,0 +1,98 @@
+//! Properties of all rules of a configuration, and of all requests.
+
+use crate::reference;
+use oribi_route::{FieldLines, NamedPattern, RequestView, Rule, Scheme, Scratch, Table};
+use std::net::IpAddr;
+
+/// Compiles rules and chooses among them. `data` consists of lines: a letter, and a text. `R` begins a rule and `Q` a request;
+/// the other letters are the parts of both, as [`condition`] and [`part`] say. A table must choose as [`reference`] does, and
+/// the path that it returns must be in its normal form. Returns the number of requests.
+pub fn check(data: &[u8]) -> usize {
+    let (mut rules, mut requests) = (Vec::new(), Vec::new());
+    for line in data.split(|byte| *byte == b'\n') {
+        match line {
+            [b'R', ..] => rules.push(Rule::default()),
+            [b'Q', target @ ..] => requests.push(Request { target, ..Request::default() }),
+            [letter, text @ ..] => match (requests.last_mut(), rules.last_mut(), std::str::from_utf8(text)) {
+                (Some(request), _, _) => part(request, *letter, text),
+                (None, Some(rule), Ok(text)) => condition(rule, *letter, text),
+                _ => {}
+            },
+            [] => {}
+        }
+    }
+    let table = match Table::compile(&rules) {
+        Ok(table) => table,
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            for error in errors {
+                assert!(error.rule < rules.len() && !error.to_string().contains('\n'), "{error}");
+            }
+            return 0;
+        }
+    };
+    assert_eq!(table.len(), rules.len());
+    let mut scratch = Scratch::default();
+    for request in &requests {
+        let view = RequestView {
+            method: request.method,
+            scheme: if request.https { Scheme::Https } else { Scheme::Http },
+            host: request.host,
+            target: request.target,
+            source: request.source,
+            fields: FieldLines::Pairs(&request.fields),
+        };
+        let choice = table.choose(&view, &mut scratch);
+        let (rule, path) = reference::choose(&rules, &view);
+        assert_eq!((choice.rule, choice.path), (rule, path.as_deref()), "{rules:?} {view:?}");
+        if let Some(path) = choice.path {
+            let mut segments = path.split(|byte| *byte == b'/');
+            assert_eq!(segments.next(), Some(&b""[..]), "the path begins with a slash");
+            let last = segments.next_back();
+            assert!(last.is_some() && segments.chain(last).all(|segment| !matches!(segment, b"." | b"..")));
+            assert!(!path.windows(2).any(|pair| pair == b"//"));
+        }
+    }
+    requests.len()
+}
+
+#[derive(Default)]
+struct Request<'a> {
+    target: &'a [u8],
+    method: &'a [u8],
+    https: bool,
+    host: Option<&'a [u8]>,
+    source: Option<IpAddr>,
+    fields: Vec<(&'a [u8], &'a [u8])>,
+}
+
+fn condition(rule: &mut Rule, letter: u8, text: &str) {
+    let named = || {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        NamedPattern { name: name.to_owned(), value: value.map(str::to_owned) }
+    };
+    match letter {
+        b'h' => rule.host.push(text.to_owned()),
+        b'p' => rule.path.push(text.to_owned()),
+        b'm' => rule.method.push(text.to_owned()),
+        b'f' => rule.field.push(named()),
+        b'q' => rule.query.push(named()),
+        b's' => rule.source.push(text.to_owned()),
+        b't' => rule.scheme.push(text.to_owned()),
+        _ => {}
+    }
+}
+
+fn part<'a>(request: &mut Request<'a>, letter: u8, text: &'a [u8]) {
+    match letter {
+        b'h' => request.host = Some(text),
+        b'm' => request.method = text,
+        b'f' => {
+            let name = text.split(|byte| *byte == b'=').next().unwrap_or_default();
+            request.fields.push((name, text.get(name.len() + 1..).unwrap_or_default()));
+        }
+        b's' => request.source = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        b't' => request.https = text == b"https",
+        _ => {}
+    }
+}
