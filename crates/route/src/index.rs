@@ -1,7 +1,7 @@
 //! An index of the rules that are possible with a text, by all literal patterns of one list of each rule.
 
 use crate::rows::{Rows, RowsBuilder, RuleSet};
-use crate::tree::{Entry, Tree};
+use crate::tree::{Entry, Found, Tree};
 use alloc::vec::Vec;
 
 /// A literal pattern of a rule, or the literal beginning of a pattern that is not literal.
@@ -74,10 +74,10 @@ impl Index {
         Self { tree: Tree::new(&entries, missing), rows: rows.build(), missing }
     }
 
-    /// The number of the row for a text.
+    /// The row for a text, which ends before the byte `end`, if it has one.
     #[inline]
-    pub(crate) fn find(&self, text: &[u8]) -> u32 {
-        self.tree.find(text)
+    pub(crate) fn find(&self, text: &[u8], end: Option<u8>) -> Found {
+        self.tree.find(text, end)
     }
 
     /// The number of the row for requests without such a text.

@@ -59,12 +59,14 @@ extern crate alloc;
 
 mod checks;
 mod compile;
+mod equal;
 mod glob;
 mod host;
 mod index;
 mod list;
 mod network;
 mod normal;
+mod path;
 mod pattern;
 mod query;
 mod request;

@@ -1,69 +1,75 @@
-//! The parts of a target, and the normal form of its path.
+//! The forms of a target, and the normal form of its path.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
-/// The parts of a target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Target<'a> {
-    /// The authority of an absolute-form target.
-    pub(crate) authority: Option<&'a [u8]>,
-    /// The path as sent; it begins with a slash. `None` for the other forms.
-    pub(crate) path: Option<&'a [u8]>,
-    /// The bytes behind the first `?`; empty without one.
-    pub(crate) query: &'a [u8],
-    /// Whether the path is in its normal form already.
-    pub(crate) normal: bool,
-}
-
-impl<'a> Target<'a> {
-    #[inline]
-    pub(crate) fn read(target: &'a [u8]) -> Self {
-        if let [b'/', ..] = target { Self::of_origin(None, target) } else { Self::of_other_form(target) }
-    }
-
-    #[inline]
-    fn of_origin(authority: Option<&'a [u8]>, target: &'a [u8]) -> Self {
-        let (mut end, normal) = plain_end(target);
-        if !normal {
-            end = memchr(b'?', target).unwrap_or(target.len());
-        }
-        Self { authority, path: Some(&target[..end]), query: target.get(end + 1..).unwrap_or_default(), normal }
-    }
-
-    fn of_other_form(target: &'a [u8]) -> Self {
-        let rest = [b"http://".as_slice(), b"https://"].into_iter().find_map(|scheme| {
-            let (start, rest) = target.split_at_checked(scheme.len())?;
-            start.eq_ignore_ascii_case(scheme).then_some(rest)
-        });
-        let Some(rest) = rest else { return Self { authority: None, path: None, query: b"", normal: true } };
-        let (authority, behind) = rest.split_at(memchr2(b'/', b'?', rest).unwrap_or(rest.len()));
-        match behind {
-            [b'/', ..] => Self::of_origin(Some(authority), behind),
-            behind => {
-                Self { authority: Some(authority), path: Some(b"/"), query: behind.get(1..).unwrap_or_default(), normal: true }
-            }
-        }
-    }
-}
-
-/// The end of the path, if it is in its normal form (and `true`). In most paths, most bytes are letters, which are larger than
-/// all bytes with a meaning.
+/// The authority of an absolute-form target; and path and query, which begin with a slash, unless the path of an absolute-form
+/// target is empty. `None` instead of a path: the target has none.
 #[inline]
-fn plain_end(target: &[u8]) -> (usize, bool) {
-    let mut before = 0;
-    for (place, &byte) in target.iter().enumerate() {
-        if byte <= b'?' {
-            match byte {
-                b'?' => return (place, true),
-                b'%' => return (place, false),
-                b'/' | b'.' if before == b'/' => return (place, false),
-                _ => {}
+pub(crate) fn split(target: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+    if let [b'/', ..] = target { (None, Some(target)) } else { split_other_form(target) }
+}
+
+#[inline(never)]
+fn split_other_form(target: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+    let rest = [b"http://".as_slice(), b"https://"].into_iter().find_map(|scheme| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    let Some(rest) = rest else { return (None, None) };
+    let length = memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+    (Some(&rest[..length]), Some(&rest[length..]))
+}
+
+/// The place at which a path ends that is in its normal form, and `true`; or the first place at which it is not, and `false`.
+#[inline]
+pub(crate) fn plain_end(target: &[u8]) -> (usize, bool) {
+    let found = |place: usize| (place, target.get(place) == Some(&b'?'));
+    let Some(last) = target.last_chunk::<8>() else {
+        let mut before = 0;
+        for (place, &byte) in target.iter().enumerate() {
+            // Most bytes are letters, which are greater than all bytes with a meaning.
+            if byte <= b'?' && (matches!(byte, b'?' | b'%') || matches!(byte, b'/' | b'.') && before == b'/') {
+                return found(place);
             }
+            before = byte;
         }
-        before = byte;
+        return (target.len(), true);
+    };
+    let (chunks, rest) = target.as_chunks::<8>();
+    let mut slash_before = 0;
+    for (index, chunk) in chunks.iter().enumerate() {
+        let (special, slashes) = special(*chunk, slash_before);
+        if special != 0 {
+            return found(8 * index + special.trailing_zeros() as usize / 8);
+        }
+        slash_before = slashes >> 56;
+    }
+    if !rest.is_empty() {
+        // The last eight bytes overlap the chunks, so the byte before them does not matter.
+        let (special, _) = special(*last, 0);
+        if special != 0 {
+            return found(target.len() - 8 + special.trailing_zeros() as usize / 8);
+        }
     }
     (target.len(), true)
+}
+
+/// The bytes that end a plain path: `?`, `%`, and a slash or a dot behind a slash; and the slashes. Each has its high bit set.
+/// The lowest byte of `slash_before` has it if a slash is before the chunk.
+#[inline]
+fn special(chunk: [u8; 8], slash_before: u64) -> (u64, u64) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    // Only behind a byte that is zero, a byte that is 1 may pass for one. Behind a slash, that is a dot; and behind the others,
+    // it does not matter, because the first place counts.
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let word = u64::from_le_bytes(chunk);
+    let of = |byte: u8| is_zero(word ^ (u64::from(byte) * ONES));
+    let slashes = of(b'/');
+    // A dot is a slash but for the lowest bit.
+    let slashes_and_dots = is_zero((word | ONES) ^ (u64::from(b'/') * ONES));
+    (of(b'?') | of(b'%') | (slashes_and_dots & (slashes << 8 | slash_before)), slashes)
 }
 
 /// Writes the normal form of a path that begins with a slash.
@@ -181,34 +187,39 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_path_sees_all_that_is_not_normal() {
-        for path in ["//", "/.", "/..", "/a/./b", "/a/../b", "/a%41", "/a//b", "/.a"] {
-            let target = Target::read(path.as_bytes());
-            assert_eq!((target.path, target.normal), (Some(path.as_bytes()), false), "{path}");
-        }
-        for path in ["/", "/a/b", "/a.b", "/a/b.", "/a/"] {
-            let target = Target::read(path.as_bytes());
-            assert_eq!((target.path, target.normal), (Some(path.as_bytes()), true), "{path}");
-            assert_eq!(normal(path.as_bytes()), path.as_bytes());
+    fn the_fast_path_sees_it_at_every_place_of_paths_of_every_length() {
+        for length in 1..40 {
+            let plain: Vec<u8> = b"/".iter().chain(&[b'a'; 40]).copied().take(length).collect();
+            assert_eq!(plain_end(&plain), (length, true));
+            for place in 1..length {
+                for (special, normal) in [("?", true), ("%", false), ("/", true), (".", true), ("//", false), ("/.", false)] {
+                    let mut path = plain.clone();
+                    path.splice(place..place, special.bytes());
+                    // The first byte is a slash, too.
+                    let normal = normal && (place > 1 || !matches!(special, "/" | "."));
+                    let end = if special == "?" { place } else { path.len() };
+                    let found = plain_end(&path);
+                    assert!(found.1 == normal && (!normal || found.0 == end), "{length} {place} {special} {found:?}");
+                }
+            }
         }
     }
 
     #[test]
     fn each_form_of_a_target_has_its_parts() {
         let parts = |target: &'static str| {
-            let Target { authority, path, query, .. } = Target::read(target.as_bytes());
+            let (authority, rest) = split(target.as_bytes());
             let text = |bytes| core::str::from_utf8(bytes).expect("the targets are text");
-            (authority.map(text), path.map(text), text(query))
+            (authority.map(text), rest.map(text))
         };
-        assert_eq!(parts("/a?b?c"), (None, Some("/a"), "b?c"));
-        assert_eq!(parts("//a?b"), (None, Some("//a"), "b"));
-        assert_eq!(parts("/?//."), (None, Some("/"), "//."));
-        assert_eq!(parts("http://h:1/a?b"), (Some("h:1"), Some("/a"), "b"));
-        assert_eq!(parts("HTTPS://h"), (Some("h"), Some("/"), ""));
-        assert_eq!(parts("http://h?b/c"), (Some("h"), Some("/"), "b/c"));
-        assert_eq!(parts("http://"), (Some(""), Some("/"), ""));
+        assert_eq!(parts("/a?b?c"), (None, Some("/a?b?c")));
+        assert_eq!(parts("//a?b"), (None, Some("//a?b")));
+        assert_eq!(parts("http://h:1/a?b"), (Some("h:1"), Some("/a?b")));
+        assert_eq!(parts("HTTPS://h"), (Some("h"), Some("")));
+        assert_eq!(parts("http://h?b/c"), (Some("h"), Some("?b/c")));
+        assert_eq!(parts("http://"), (Some(""), Some("")));
         for other in ["", "*", "h:443", "a/b", "http:/a", "ftp://h/"] {
-            assert_eq!(parts(other), (None, None, ""), "{other}");
+            assert_eq!(parts(other), (None, None), "{other}");
         }
     }
 }

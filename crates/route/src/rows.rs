@@ -33,21 +33,23 @@ impl RuleSet {
     }
 }
 
-/// Rows of bits, each of which is stored once.
+/// Rows of bits, each of which is stored once. A row is known by the place of its first word.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    words: usize,
-    bits: Vec<u64>,
-    /// For each row, the first word with a bit: rules far down are found without a look at those before them.
-    first: Vec<u32>,
+    /// The words of a row and one more, before them: the index of the first word with a bit, so that rules far down are found
+    /// without a look at those before them.
+    size: usize,
+    words: Vec<u64>,
 }
 
 impl Rows {
     /// The words of a row and the index of the first one that is not zero.
     #[inline]
     pub(crate) fn get(&self, row: u32) -> (&[u64], usize) {
-        let start = row as usize * self.words;
-        (&self.bits[start..start + self.words], self.first[row as usize] as usize)
+        match &self.words[row as usize..][..self.size] {
+            [first, words @ ..] => (words, *first as usize),
+            [] => (&[], 0),
+        }
     }
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct RowsBuilder {
 
 impl RowsBuilder {
     pub(crate) fn new(rules: usize) -> Self {
-        let rows = Rows { words: rules.div_ceil(64), bits: Vec::new(), first: Vec::new() };
+        let rows = Rows { size: 1 + rules.div_ceil(64), words: Vec::new() };
         Self { rows, numbers: BTreeMap::new() }
     }
 
@@ -69,9 +71,11 @@ impl RowsBuilder {
         if let Some(number) = self.numbers.get(&rules) {
             return *number;
         }
-        let number = self.rows.first.len() as u32;
-        self.rows.bits.extend_from_slice(&rules.0);
-        self.rows.first.push(rules.0.iter().position(|word| *word != 0).unwrap_or(rules.0.len()) as u32);
+        // At most 32769 rows of 65 words: the number fits.
+        let number = self.rows.words.len() as u32;
+        let first = rules.0.iter().position(|word| *word != 0).unwrap_or(rules.0.len());
+        self.rows.words.push(first as u64);
+        self.rows.words.extend_from_slice(&rules.0);
         self.numbers.insert(rules, number);
         number
     }

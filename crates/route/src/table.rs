@@ -3,13 +3,10 @@
 use crate::checks::{Checks, Subject};
 use crate::compile::{self, ReadRule};
 use crate::host::Hosts;
-use crate::index::{Index, Mention};
-use crate::list::List;
-use crate::normal::{Target, normalize};
-use crate::pattern::Pattern;
+use crate::normal::split;
+use crate::path::{Paths, is_literal};
 use crate::query::Pairs;
 use crate::request::RequestView;
-use crate::rows::RuleSet;
 use crate::rule::{Rule, RuleError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,7 +15,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Table {
     hosts: Hosts,
-    paths: Index,
+    paths: Paths,
     /// The conditions of each rule that hosts and paths do not decide.
     checks: Vec<Option<Box<Checks>>>,
 }
@@ -61,7 +58,7 @@ impl Table {
             checks.push(rest);
         }
         let hosts = Hosts::new(&hosts);
-        let index = index_paths(&paths);
+        let path_index = Paths::new(&paths);
         let checks = checks.into_iter().zip(paths).map(|(mut checks, paths)| {
             if !is_literal(&paths) {
                 checks.paths = paths;
@@ -69,7 +66,7 @@ impl Table {
             (!checks.is_empty()).then(|| Box::new(checks))
         });
         let checks = checks.collect();
-        Ok(Self { hosts, paths: index, checks })
+        Ok(Self { hosts, paths: path_index, checks })
     }
 
     /// The number of rules.
@@ -89,20 +86,15 @@ impl Table {
     pub fn choose<'a>(&self, request: &RequestView<'a>, scratch: &'a mut Scratch) -> Choice<'a> {
         let Scratch { path: normal, host, pairs } = scratch;
         pairs.clear();
-        let target = Target::read(request.target);
-        let path = match target.path {
-            Some(path) if !target.normal => {
-                normalize(path, normal);
-                Some(normal.as_slice())
-            }
-            path => path,
-        };
-        let (host_row, host_first) = self.hosts.row(target.authority.or(request.host), host);
-        let (path_row, path_first) = self.paths.row(path.map_or(self.paths.missing(), |path| self.paths.find(path)));
-        let mut subject = Subject { request, path, query: target.query, pairs };
-        let first = host_first.max(path_first);
-        for (word, (with_host, with_path)) in host_row.iter().zip(path_row).enumerate().skip(first) {
-            let mut possible = with_host & with_path;
+        let (authority, target) = split(request.target);
+        let found = target.map(|target| self.paths.find(target, normal));
+        let (path_row, path_first) = self.paths.row(found.as_ref());
+        let (host_row, host_first) = self.hosts.row(authority.or(request.host), host);
+        let (path, query) = found.map_or((None, &[][..]), |found| (Some(found.path), found.query));
+        let mut subject = Subject { request, path, query, pairs };
+        let mut word = path_first.max(host_first);
+        while let (Some(with_path), Some(with_host)) = (path_row.get(word), host_row.get(word)) {
+            let mut possible = with_path & with_host;
             while possible != 0 {
                 let rule = word * 64 + possible.trailing_zeros() as usize;
                 match self.checks.get(rule) {
@@ -111,41 +103,8 @@ impl Table {
                 }
                 possible &= possible - 1;
             }
+            word += 1;
         }
         Choice { rule: None, path }
     }
-}
-
-/// Whether the index decides the list.
-fn is_literal(paths: &List<Pattern>) -> bool {
-    paths.positive.iter().chain(&paths.negative).all(|pattern| mention(pattern).2)
-}
-
-/// The key of a path pattern, whether it is the whole text, and whether this is the whole pattern.
-fn mention(pattern: &Pattern) -> (&[u8], bool, bool) {
-    match pattern {
-        Pattern::Exact(text) => (text, true, true),
-        Pattern::Glob(glob) => (glob.first(), false, glob.is_prefix()),
-        Pattern::Expression(_) => (&[], false, false),
-    }
-}
-
-/// Builds the index of the rules that are possible with each path.
-fn index_paths(lists: &[List<Pattern>]) -> Index {
-    let mut restricted = RuleSet::new(lists.len());
-    let mut mentions = Vec::new();
-    for (rule, list) in lists.iter().enumerate() {
-        if !list.positive.is_empty() {
-            restricted.insert(rule);
-        }
-        let signed = list.positive.iter().map(|pattern| (pattern, false));
-        for (pattern, negative) in signed.chain(list.negative.iter().map(|pattern| (pattern, true))) {
-            let (key, whole, literal) = mention(pattern);
-            // A negative pattern that is not literal leaves the rule possible.
-            if literal || !negative {
-                mentions.push(Mention { key: key.to_vec(), whole, negative, rule });
-            }
-        }
-    }
-    Index::new(lists.len(), &restricted, mentions)
 }

@@ -1,5 +1,6 @@
 //! A radix tree that finds a text, or else the longest of many prefixes of it.
 
+use crate::equal::equal;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -104,36 +105,43 @@ impl Tree {
         self.nodes[at.node] = node;
     }
 
-    /// The row of a text.
+    /// The row of a text, which ends before the byte `end`, if it has one.
     #[inline]
-    pub(crate) fn find(&self, text: &[u8]) -> u32 {
-        let (mut rest, mut row, mut number) = (text, self.outside, 0);
+    pub(crate) fn find(&self, text: &[u8], end: Option<u8>) -> Found {
+        let mut found = Found { row: self.outside, known: 0, ended: false };
+        let mut number = 0;
         loop {
             let node = &self.nodes[number];
             let label = &self.labels[node.label as usize..][..node.label_bytes as usize];
-            let Some(behind) = behind(rest, label) else { return row };
-            let Some(byte) = behind.first() else { return node.end };
-            row = node.beyond;
+            let Some((start, behind)) = text[found.known..].split_at_checked(label.len()) else { return found };
+            if !equal(start, label) {
+                return found;
+            }
+            found.known += label.len();
+            let byte = match behind.first() {
+                Some(byte) if Some(*byte) != end => byte,
+                _ => return Found { row: node.end, ended: true, ..found },
+            };
+            found.row = node.beyond;
             let place = usize::from(byte.wrapping_sub(node.first_byte));
             if place >= usize::from(node.child_places) {
-                return row;
+                return found;
             }
             number = self.children[node.children as usize + place] as usize;
             if number == 0 {
-                return row;
+                return found;
             }
-            rest = behind;
         }
     }
 }
 
-/// The bytes of `text` behind `label`; `None` if it does not begin with it. Most labels are short, so a call of `memcmp` would
-/// cost more than this loop.
-#[inline]
-fn behind<'a>(text: &'a [u8], label: &[u8]) -> Option<&'a [u8]> {
-    let (start, behind) = text.split_at_checked(label.len())?;
-    let equal = if label.len() > 16 { start == label } else { start.iter().zip(label).all(|(one, other)| one == other) };
-    equal.then_some(behind)
+/// The result of a search.
+pub(crate) struct Found {
+    pub(crate) row: u32,
+    /// The number of the first bytes that were compared: keys begin with them.
+    pub(crate) known: usize,
+    /// Whether these are all bytes of the text.
+    pub(crate) ended: bool,
 }
 
 #[cfg(test)]
@@ -178,14 +186,31 @@ mod tests {
             ("/zz", 8),
             ("/\u{ff}", 1),
         ] {
-            assert_eq!(tree.find(text.as_bytes()), row, "{text}");
+            assert_eq!(tree.find(text.as_bytes(), None).row, row, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_may_end_before_a_byte() {
+        let tree = tree(&[("/a", Some(1), Some(2)), ("/ab/c", None, Some(3))]);
+        for (text, row, known, ended) in [
+            ("/a?", 2, 2, true),
+            ("/a??b", 2, 2, true),
+            ("/ab?", 1, 2, false),
+            ("/ab/c?x", 3, 5, true),
+            ("/ab/c", 3, 5, true),
+            ("/ab/cd?", 1, 5, false),
+            ("/?", 0, 0, false),
+        ] {
+            let found = tree.find(text.as_bytes(), Some(b'?'));
+            assert_eq!((found.row, found.known, found.ended), (row, known, ended), "{text}");
         }
     }
 
     #[test]
     fn an_empty_tree_has_only_the_outside() {
         let tree = tree(&[]);
-        assert_eq!((tree.find(b""), tree.find(b"/")), (0, 0));
+        assert_eq!((tree.find(b"", None).row, tree.find(b"/", None).row), (0, 0));
     }
 
     #[test]
@@ -194,8 +219,8 @@ mod tests {
         let entry = |key: &Vec<u8>| Entry { key: key.clone(), prefix: None, whole: Some(key.len() as u32) };
         let tree = Tree::new(&keys.iter().map(entry).collect::<Vec<_>>(), 0);
         for length in 0..3000 {
-            assert_eq!(tree.find(&keys[2998][..length]), length as u32);
+            assert_eq!(tree.find(&keys[2998][..length], None).row, length as u32);
         }
-        assert_eq!(tree.find(&[b'a'; 3000]), 0);
+        assert_eq!(tree.find(&[b'a'; 3000], None).row, 0);
     }
 }
