@@ -180,6 +180,7 @@ const RULES: &[Rule] = &[
         sees: &[
             "oribi-message",
             "oribi-proto",
+            "oribi-route",
             "oribi-host",
             "oribi-io",
             "oribi-tls",
@@ -190,6 +191,7 @@ const RULES: &[Rule] = &[
             "oribi-listen",
             "oribi-log",
             "oribi-ipc",
+            "oribi-source",
             "oribi-engine",
             "oribi-worker",
             "oribi-test-support",

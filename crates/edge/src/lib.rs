@@ -19,6 +19,7 @@ mod nap;
 pub mod parent_link;
 mod probe;
 mod queue;
+pub mod routes;
 pub mod sandbox;
 mod setup;
 mod shares;
@@ -41,6 +42,7 @@ use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_worker::lane::{Lane, LaneSetup};
+use routes::Router;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -81,12 +83,15 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let (engine, event_sources) = lane_setup.engine(backend, settings.workers)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let apps = setup.apps.iter().map(|app| app.settings).zip(pools);
-    let mut edge =
-        EdgeLoop::new(&lane, &lane_setup, apps)?.with_parent(setup.parent_link).taking_over(setup.handed)?.napping()?;
+    let mut edge = EdgeLoop::new(&lane, &lane_setup, apps)?
+        .with_routes(setup)?
+        .with_parent(setup.parent_link)
+        .taking_over(setup.handed)?
+        .napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_parent();
         // All files and sockets that the edge opens by name are open.
-        sandbox.enter(settings)?;
+        sandbox.enter(settings, setup.directories())?;
     }
     // The edge has started.
     lane_setup.slot.set_state(WorkerState::Ready);
@@ -104,6 +109,8 @@ struct EdgeLoop<'l, 'a, B: Backend> {
     slot: &'a WorkerSlot,
     /// The pool of each app.
     apps: Vec<AppPool<'l, 'a, B>>,
+    /// The routes; `None`: the only app answers all requests.
+    router: Option<Router<'a>>,
     /// The socket to the parent process.
     parent_link: Option<&'a ParentLink>,
     peers: HandoverPeers<'a>,
@@ -131,6 +138,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             listeners: setup.listeners,
             slot: setup.slot,
             apps,
+            router: None,
             parent_link: None,
             peers: HandoverPeers::default(),
         })
@@ -141,6 +149,13 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         self.parent_link = Some(parent_link);
         self.apps.iter_mut().for_each(|app| app.parent_link = Some(parent_link));
         self
+    }
+
+    /// Opens the directories of the routes.
+    fn with_routes(self, setup: &EdgeSetup<'a>) -> io::Result<Self> {
+        let apps = setup.apps.iter().map(|app| app.settings);
+        let open = |routes| Router::open(routes, setup.lane.settings, apps);
+        Ok(Self { router: setup.routes.map(open).transpose()?, ..self })
     }
 
     /// Does all pending work, and waits once; `false` if the edge ends.
@@ -181,9 +196,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             let Some(exchange) = next else { return };
             if let Some(exchange) = self.answer_probe(exchange)
                 && let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners)
+                && let Some((exchange, app)) = self.route(exchange)
             {
                 self.slot.requests.fetch_add(1, Relaxed);
-                self.apps[0].submit(exchange);
+                self.apps[app].submit(exchange);
             }
             self.lane.source().expect_prompt_answers(true);
         }

@@ -5,6 +5,7 @@
 //! signal processes itself. With `--user` it lacks the permission, and a process id from shared memory may be that of any
 //! process. The parent process fulfils a request only if the process is a worker of this server.
 
+use crate::routes::Routes;
 use crate::sandbox::Sandbox;
 use oribi_config::Settings;
 use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
@@ -15,6 +16,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 /// The parameters of an edge.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,8 @@ pub struct EdgeSetup<'a> {
     pub lane: LaneSetup<'a>,
     /// The apps whose requests the edge queues.
     pub apps: &'a [EdgeApp<'a>],
+    /// The routes; `None`: the first app answers all requests.
+    pub routes: Option<&'a Routes>,
     /// Whether another edge has used this memory before. Then this edge takes over the workers.
     pub takes_over: bool,
     /// The socket to the parent process, which stops and signals workers for this edge.
@@ -32,6 +36,14 @@ pub struct EdgeSetup<'a> {
     pub handed: Option<&'a Receiver>,
     /// The sandbox that the edge enters before it serves; `None` to keep all rights of its user.
     pub sandbox: Option<&'a Sandbox>,
+}
+
+impl<'a> EdgeSetup<'a> {
+    /// Returns the directories of files that routes and apps send.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &'a Path> {
+        let of_apps = self.apps.iter().flat_map(|app| &app.settings.files.mounts).map(|mount| mount.directory.as_path());
+        of_apps.chain(self.routes.into_iter().flat_map(Routes::directories))
+    }
 }
 
 /// An app at an edge.

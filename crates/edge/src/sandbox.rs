@@ -65,12 +65,12 @@ impl Sandbox {
         Ok(Some(Self(Offer::of_kernel())))
     }
 
-    /// Enters the sandbox, which cannot be left.
+    /// Enters the sandbox, which cannot be left. `sites`: the directories with files that the edge sends.
     ///
     /// # Errors
     /// A directory cannot be opened, or the operating system refuses. The edge must end.
-    pub(crate) fn enter(&self, settings: &Settings) -> io::Result<()> {
-        let sites = settings.files.mounts.iter().map(|mount| directory(&mount.directory)).collect::<io::Result<Vec<_>>>()?;
+    pub(crate) fn enter<'d>(&self, settings: &Settings, sites: impl Iterator<Item = &'d Path>) -> io::Result<()> {
+        let sites = sites.map(directory).collect::<io::Result<Vec<_>>>()?;
         let temporary = directory(&settings.temporary_directory)?;
         let readable: Vec<BorrowedFd<'_>> = sites.iter().map(AsFd::as_fd).collect();
         self.0

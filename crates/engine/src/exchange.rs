@@ -14,6 +14,7 @@ use oribi_io::Encryption;
 use oribi_listen::Listener;
 use oribi_message::{HeadLayout, RequestHead};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A complete request, taken out of the engine. Return it with `Engine::give_back`.
@@ -139,6 +140,28 @@ impl Exchange {
         match &received.variables {
             None => request(),
             Some(variables) => variables.complete(request()),
+        }
+    }
+
+    /// Whether the client sent the request over https.
+    #[inline]
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.received.is_https()
+    }
+
+    /// The address of the client; `None` for the peer of a Unix socket.
+    #[must_use]
+    pub fn client(&self) -> Option<IpAddr> {
+        self.received.remote.ip()
+    }
+
+    /// Says that the app answers below `prefix`, a path without a slash at its end. If the path of the request begins with it,
+    /// SCRIPT_NAME is `prefix`, and PATH_INFO the rest. A web server in front has split the path already: then this does nothing.
+    pub fn mount(&mut self, prefix: &[u8]) {
+        let variables = &mut self.received.variables;
+        if variables.as_ref().is_none_or(|variables| variables.own) {
+            variables.get_or_insert_default().mount(prefix);
         }
     }
 

@@ -5,6 +5,8 @@ use oribi_host::{Endpoint, Gateway, Request};
 use oribi_io::Encryption;
 use oribi_message::{KnownVariable, Role, Span, Variable};
 
+const SCRIPT_NAME: &[u8] = b"SCRIPT_NAME";
+
 /// The variables with their bytes, which also contain the head; and the data for a filter.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
@@ -12,7 +14,8 @@ pub(super) struct Variables {
     pub(super) list: Vec<Variable>,
     pub(super) role: Role,
     pub(super) data: StoredContent,
-    /// Whether this server describes an encrypted connection. Then `bytes` does not contain the head.
+    /// Whether the variables are this server's: about an encrypted connection, or about the app's place. Then `bytes` does not
+    /// contain the head.
     pub(super) own: bool,
 }
 
@@ -59,6 +62,18 @@ impl Variables {
             self.list.push(Variable { name, value: Span::new(between + 1, end), known });
             start = end + 1;
         }
+    }
+
+    /// Adds the path below which the app answers.
+    #[inline(never)]
+    pub(super) fn mount(&mut self, prefix: &[u8]) {
+        self.own = true;
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(SCRIPT_NAME);
+        let between = self.bytes.len();
+        self.bytes.extend_from_slice(prefix);
+        let (name, value) = (Span::new(start, between), Span::new(between, self.bytes.len()));
+        self.list.push(Variable { name, value, known: Some(KnownVariable::ScriptName) });
     }
 
     pub(super) fn clear(&mut self) {

@@ -18,6 +18,7 @@ use super::foreground::leave_report;
 use super::pace::Pace;
 use oribi_config::{LogTarget, SandboxChoice, Settings, counted};
 use oribi_edge::parent_link::{self, EdgeLink, WorkerRequest};
+use oribi_edge::routes::Routes;
 use oribi_engine::shortage::explain;
 use oribi_io::process::{Fork, Heirs};
 use oribi_ipc::handover::{self, Sender};
@@ -46,6 +47,8 @@ pub(super) struct Edges<'a> {
     settings: &'a Settings,
     /// The apps whose requests the edges queue.
     apps: Vec<AppPools<'a>>,
+    /// The routes; `None`: the only app answers all requests.
+    routes: Option<&'a Routes>,
     scoreboard: Scoreboard,
     /// The place of each edge.
     entries: Vec<EdgeEntry>,
@@ -149,6 +152,7 @@ impl<'a> Edges<'a> {
         Ok(Some(Self {
             settings,
             apps,
+            routes: None,
             scoreboard,
             entries: (0..count).map(|_| EdgeEntry::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
@@ -173,14 +177,19 @@ impl<'a> Edges<'a> {
         self.scoreboard.slots()
     }
 
+    /// Sets the routes of edges that start from now on.
+    pub(super) fn use_routes(&mut self, routes: Option<&'a Routes>) {
+        self.routes = routes;
+    }
+
     /// Returns the apps, with the memory that their workers share with the edges.
     pub(super) fn apps(&self) -> &[AppPools<'a>] {
         &self.apps
     }
 
-    /// In a new worker or edge: returns the apps, and drops everything else of the edges.
-    pub(super) fn into_apps(self) -> Vec<AppPools<'a>> {
-        self.apps
+    /// In a new worker or edge: returns the apps and the routes, and drops everything else of the edges.
+    pub(super) fn into_apps(self) -> (Vec<AppPools<'a>>, Option<&'a Routes>) {
+        (self.apps, self.routes)
     }
 
     /// Starts the edges that are missing, unless a pause after failures is in progress. In a new edge it returns the parameters

@@ -8,6 +8,7 @@ use super::server::{Role, Server};
 use super::{failed_to, inheritance, notify};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_edge::routes::Routes;
 use std::process::Command;
 
 /// Runs the command `mold` as the process that loads the app, and serves until a signal or an order stops the server. The mold
@@ -24,13 +25,13 @@ use std::process::Command;
 /// is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
     let name = &settings.app_name;
-    run_apps(settings, vec![App { name, settings, mold, lanes, directory: Directory::current() }])
+    run_apps(settings, vec![App { name, settings, mold, lanes, directory: Directory::current() }], None)
 }
 
-/// As [`run`], for several apps, which need edges. `settings` are those of the server. An order reloads, stops or starts one app.
-/// The server serves as long as one app does.
-pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>) -> i32 {
-    match start(settings, apps) {
+/// As [`run`], for several apps, which need edges. `settings` are those of the server; `routes` choose the app for each request.
+/// An order reloads, stops or starts one app. The server serves as long as one app does.
+pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>, routes: Option<&'a Routes>) -> i32 {
+    match start(settings, apps, routes) {
         Ok(master) => master.serve(),
         Err(message) => {
             log::error!("{message}");
@@ -39,12 +40,17 @@ pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>) -> i32 {
     }
 }
 
-fn start<'a>(settings: &'a Settings, mut apps: Vec<App<'a>>) -> Result<FirstProcess<'a, Apps<'a>>, String> {
+fn start<'a>(
+    settings: &'a Settings,
+    mut apps: Vec<App<'a>>,
+    routes: Option<&'a Routes>,
+) -> Result<FirstProcess<'a, Apps<'a>>, String> {
     // Workers whose mold has died become children of this process, so that it can wait for them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed_to("become the parent of orphans", &error.into()))?;
     let shapes: Vec<_> = apps.iter().map(|app| (app.settings, app.lanes)).collect();
-    let server = Server::open(settings, None, Role::Master, true, &shapes)?;
+    let mut server = Server::open(settings, None, Role::Master, true, &shapes)?;
+    server.edges.iter_mut().for_each(|edges| edges.use_routes(routes));
     for App { settings, mold, .. } in &mut apps {
         Privileges::of_workers(settings)?.drop_in(mold);
         inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));

@@ -15,7 +15,7 @@ use app_chunks::AppChunks;
 use deadlines::Deadlines;
 use event_wait::EventWait;
 use front::Front;
-pub use front::{ProbePage, is_probe};
+pub use front::{Files, ProbePage, host_of, is_probe};
 use named_files::FileResponses;
 use oribi_config::{ProxyProtocol, Settings};
 use oribi_engine::{ConnectionCounts, Engine};

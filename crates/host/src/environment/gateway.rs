@@ -25,9 +25,13 @@ impl Environment {
     /// Replaces the variables that come from the head by those of the web server.
     pub(super) fn lay_out_gateway(&mut self, request: &Request<'_>, gateway: &Gateway<'_>, path_info: PathInfo) {
         if gateway.is_own() {
-            for number in 0..gateway.list().len() {
-                let value = Text::Variable(number as u32);
-                self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value });
+            for (number, (known, _, value)) in gateway.variables().enumerate() {
+                let text = Text::Variable(number as u32);
+                if known == Some(KnownVariable::ScriptName) {
+                    self.lay_out_mount(request, value, text, path_info);
+                } else {
+                    self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value: text });
+                }
             }
             return;
         }
@@ -85,6 +89,21 @@ impl Environment {
                 self.replaced.push((PATH_INFO, rest));
             }
         }
+    }
+
+    /// Splits the path of a request for an app that answers below `prefix`, if the path begins with it. A path that begins with
+    /// it only after normalization, such as `//prefix/`, stays whole.
+    fn lay_out_mount(&mut self, request: &Request<'_>, prefix: &[u8], text: Text, path_info: PathInfo) {
+        let rest = behind(request.head.path(), prefix).filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        let Some(rest) = rest else { return };
+        self.replaced.push((SCRIPT_NAME, text));
+        let start = self.rendered.len();
+        if path_info == PathInfo::AsSent {
+            self.rendered.extend_from_slice(rest);
+        } else {
+            decode_percent(rest, &mut self.rendered);
+        }
+        self.replaced.push((PATH_INFO, Text::Rendered(Span::new(start, self.rendered.len()))));
     }
 
     /// Lays out the role of the app, which is in the protocol and not in a variable.

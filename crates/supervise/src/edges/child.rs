@@ -5,6 +5,7 @@ use super::super::signals;
 use super::AppPools;
 use oribi_config::{Settings, Timeouts};
 use oribi_edge::parent_link::{EdgeApp, EdgeSetup, ParentLink};
+use oribi_edge::routes::Routes;
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
@@ -52,7 +53,7 @@ impl ForkedEdge {
         self,
         settings: &Settings,
         listeners: &[Listener],
-        apps: Vec<AppPools<'_>>,
+        (apps, routes): (Vec<AppPools<'_>>, Option<&Routes>),
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
         set_title: impl FnOnce(&str),
@@ -61,7 +62,8 @@ impl ForkedEdge {
         let memory: Vec<_> = apps.into_iter().map(|mut app| (app.settings, app.pools.swap_remove(self.number))).collect();
         let apps: Vec<_> = memory.iter().map(|(settings, memory)| EdgeApp { settings, memory }).collect();
         set_title(&name);
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &apps, privileges, parent_signals)));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, (&apps, routes), privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(message)) => {
@@ -81,7 +83,7 @@ impl ForkedEdge {
         self,
         settings: &Settings,
         listeners: &[Listener],
-        apps: &[EdgeApp<'_>],
+        (apps, routes): (&[EdgeApp<'_>], Option<&Routes>),
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
     ) -> Result<(), String> {
@@ -109,6 +111,7 @@ impl ForkedEdge {
         oribi_edge::run(&EdgeSetup {
             lane,
             apps,
+            routes,
             takes_over,
             parent_link: &parent_link,
             handed: handed.as_ref(),

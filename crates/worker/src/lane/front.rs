@@ -7,6 +7,8 @@ mod metrics;
 mod probe;
 
 use super::Lane;
+pub use files::Files;
+pub use https::host_of;
 use oribi_config::Settings;
 use oribi_listen::Listener;
 use oribi_message::{FieldPair, ResponseHead};
@@ -52,7 +54,7 @@ impl<S: Source> Front<S> {
         if let Some(https) = https::HttpsRedirect::of(settings) {
             handlers.push(Box::new(https));
         }
-        if let Some(files) = files::Files::of(settings)? {
+        if let Some(files) = Files::of(settings)? {
             handlers.push(Box::new(files));
         }
         Ok(Self(handlers))
@@ -99,14 +101,26 @@ impl<S: Source> Lane<'_, S> {
 
     /// Answers with a short text, and a field that belongs to it.
     fn send_text(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
+        let fields = [(&b"Content-Type"[..], kind)].into_iter().chain(field);
+        self.answer_with(exchange, status, fields, content.as_bytes());
+    }
+
+    /// Answers an exchange at once, without the host. The content is left out where it must be.
+    pub fn answer_with<'f>(
+        &self,
+        exchange: S::Exchange,
+        status: u16,
+        fields: impl Iterator<Item = FieldPair<'f>>,
+        content: &'f [u8],
+    ) {
         let is_head = exchange.head().method() == b"HEAD";
         let length = content.len().to_string();
-        let mut fields: Vec<FieldPair<'_>> = vec![(b"Content-Type", kind)];
-        fields.extend(field);
-        if is_head {
+        let mut fields: Vec<FieldPair<'_>> = fields.collect();
+        let has_content = !matches!(status, 204 | 304);
+        if is_head && has_content {
             fields.push((b"Content-Length", length.as_bytes()));
         }
-        let parts: &[&[u8]] = if is_head { &[] } else { &[content.as_bytes()] };
+        let parts: &[&[u8]] = if is_head || !has_content { &[] } else { &[content] };
         self.source().expect_prompt_answers(true);
         // It fails if the client has disconnected.
         let _ = self.source().respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);

@@ -11,22 +11,24 @@ use std::cell::RefCell;
 use std::io;
 
 /// Answers with files from the configured folders.
-pub(super) struct Files(RefCell<Mounts>);
+#[derive(Debug)]
+pub struct Files(RefCell<Mounts>);
 
 impl Files {
+    /// Opens the folders of `settings`. `None` without any.
+    ///
     /// # Errors
     /// A folder cannot be opened.
-    pub(super) fn of(settings: &Settings) -> io::Result<Option<Self>> {
+    pub fn of(settings: &Settings) -> io::Result<Option<Self>> {
         let files = &settings.files;
         if files.mounts.is_empty() {
             return Ok(None);
         }
         Ok(Some(Self(RefCell::new(Mounts::open(&files.mounts, &files.options)?))))
     }
-}
 
-impl<S: Source> Handler<S> for Files {
-    fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+    /// Answers a request for one of the files, and returns any other.
+    pub fn answer<S: Source>(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         lane.source().expect_prompt_answers(true);
         let answered = self.0.borrow_mut().answer(&exchange.request(listeners), Reply::new(lane, exchange.id()));
         if let Err(reply) = answered {
@@ -35,5 +37,11 @@ impl<S: Source> Handler<S> for Files {
         }
         lane.take_back(exchange);
         None
+    }
+}
+
+impl<S: Source> Handler<S> for Files {
+    fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        Self::answer(self, lane, exchange, listeners)
     }
 }

@@ -99,7 +99,8 @@ fn location(request: &Request<'_>, port: u16) -> Option<Vec<u8>> {
 }
 
 /// Returns the host without its port, if browsers can be redirected to it: Host may contain names that are not addressable.
-fn host_of(authority: &[u8]) -> Option<&[u8]> {
+#[must_use]
+pub fn host_of(authority: &[u8]) -> Option<&[u8]> {
     let (host, rest) = match authority {
         [b'[', inside @ ..] => {
             let end = inside.iter().position(|&byte| byte == b']')?;
