@@ -53,6 +53,7 @@ impl Checks {
     }
 
     /// Whether the request fulfils all conditions.
+    #[inline(never)]
     pub(crate) fn admit(&self, subject: &mut Subject<'_>) -> bool {
         let request = subject.request;
         let value_matches =

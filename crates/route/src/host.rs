@@ -3,7 +3,7 @@
 use crate::equal::equal;
 use crate::index::{Index, Mention};
 use crate::list::List;
-use crate::rows::RuleSet;
+use crate::rows::{Row, RuleSet};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -145,9 +145,9 @@ impl Hosts {
         Self { names, reversed, any_below, other, unrestricted }
     }
 
-    /// The row for a host, and the index of its first word that is not zero. `scratch` is for hosts that are not plain.
+    /// The row for a host. `scratch` is for hosts that are not plain.
     #[inline]
-    pub(crate) fn row(&self, host: Option<&[u8]>, scratch: &mut Vec<u8>) -> (&[u64], usize) {
+    pub(crate) fn row(&self, host: Option<&[u8]>, scratch: &mut Vec<u8>) -> Row<'_> {
         self.reversed.row(if self.unrestricted { self.other } else { self.find(host.unwrap_or_default(), scratch) })
     }
 
@@ -238,11 +238,28 @@ impl Names {
                 return None;
             }
             if slot.hash == hash && slot.length as usize == name.len() {
-                let known = &self.bytes[slot.start as usize..][..name.len()];
                 // Nearly all clients send small letters.
-                if equal(name, known) || name.eq_ignore_ascii_case(known) {
-                    return Some(slot.row);
-                }
+                return if equal(name, self.name(slot)) { Some(slot.row) } else { self.find_any_case(name, place) };
+            }
+            place = (place + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    #[inline]
+    fn name(&self, slot: &Slot) -> &[u8] {
+        &self.bytes[slot.start as usize..][..slot.length as usize]
+    }
+
+    /// The same, from a place on.
+    #[inline(never)]
+    fn find_any_case(&self, name: &[u8], mut place: usize) -> Option<u32> {
+        loop {
+            let slot = self.slots.get(place)?;
+            if slot.length == 0 {
+                return None;
+            }
+            if name.eq_ignore_ascii_case(self.name(slot)) {
+                return Some(slot.row);
             }
             place = (place + 1) & (self.slots.len() - 1);
         }

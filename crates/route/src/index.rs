@@ -1,6 +1,6 @@
 //! An index of the rules that are possible with a text, by all literal patterns of one list of each rule.
 
-use crate::rows::{Rows, RowsBuilder, RuleSet};
+use crate::rows::{Row, Rows, RowsBuilder, RuleSet};
 use crate::tree::{Entry, Found, Tree};
 use alloc::vec::Vec;
 
@@ -86,9 +86,9 @@ impl Index {
         self.missing
     }
 
-    /// The words of a row, and the index of the first one that is not zero.
+    /// The row with this number.
     #[inline]
-    pub(crate) fn row(&self, row: u32) -> (&[u64], usize) {
+    pub(crate) fn row(&self, row: u32) -> Row<'_> {
         self.rows.get(row)
     }
 }

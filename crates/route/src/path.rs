@@ -4,7 +4,7 @@ use crate::index::{Index, Mention};
 use crate::list::List;
 use crate::normal::{normalize, plain_end};
 use crate::pattern::Pattern;
-use crate::rows::RuleSet;
+use crate::rows::{Row, RuleSet};
 use alloc::vec::Vec;
 use memchr::memchr;
 
@@ -20,9 +20,18 @@ pub(crate) struct Paths {
 pub(crate) struct FoundPath<'a> {
     /// The path in its normal form.
     pub(crate) path: &'a [u8],
-    /// The bytes behind the first `?`; empty without one.
-    pub(crate) query: &'a [u8],
+    /// Path and query as sent.
+    target: &'a [u8],
+    /// The end of the path as sent.
+    end: usize,
     row: u32,
+}
+
+impl<'a> FoundPath<'a> {
+    /// The bytes behind the first `?`; empty without one.
+    pub(crate) fn query(&self) -> &'a [u8] {
+        self.target.get(self.end + 1..).unwrap_or_default()
+    }
 }
 
 impl Paths {
@@ -63,7 +72,7 @@ impl Paths {
             (known + length, plain)
         };
         if plain && end > 0 {
-            return FoundPath { path: &target[..end], query: target.get(end + 1..).unwrap_or_default(), row: found.row };
+            return FoundPath { path: &target[..end], target, end, row: found.row };
         }
         self.find_normalized(target, normal)
     }
@@ -72,8 +81,8 @@ impl Paths {
     fn find_scanned<'a>(&self, target: &'a [u8], normal: &'a mut Vec<u8>) -> FoundPath<'a> {
         match plain_end(target) {
             (end @ 1.., true) => {
-                let (path, query) = (&target[..end], target.get(end + 1..).unwrap_or_default());
-                FoundPath { path, query, row: self.index.find(path, None).row }
+                let path = &target[..end];
+                FoundPath { path, target, end, row: self.index.find(path, None).row }
             }
             _ => self.find_normalized(target, normal),
         }
@@ -85,13 +94,12 @@ impl Paths {
         // In an absolute-form target, the path may be empty.
         normalize(if end == 0 { b"/" } else { &target[..end] }, normal);
         let row = self.index.find(normal, None).row;
-        FoundPath { path: normal, query: target.get(end + 1..).unwrap_or_default(), row }
+        FoundPath { path: normal, target, end, row }
     }
 
-    /// The words of a path's row and the index of the first one that is not zero; without a path, those of the rules without
-    /// a positive path pattern.
+    /// The row of a path; without one, that of the rules without a positive path pattern.
     #[inline]
-    pub(crate) fn row(&self, found: Option<&FoundPath<'_>>) -> (&[u64], usize) {
+    pub(crate) fn row(&self, found: Option<&FoundPath<'_>>) -> Row<'_> {
         self.index.row(found.map_or(self.index.missing(), |found| found.row))
     }
 }

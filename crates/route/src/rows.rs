@@ -43,13 +43,28 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The words of a row and the index of the first one that is not zero.
     #[inline]
-    pub(crate) fn get(&self, row: u32) -> (&[u64], usize) {
+    pub(crate) fn get(&self, row: u32) -> Row<'_> {
         match &self.words[row as usize..][..self.size] {
-            [first, words @ ..] => (words, *first as usize),
-            [] => (&[], 0),
+            [first, words @ ..] => Row { first: *first as usize, words },
+            [] => Row { first: 0, words: &[] },
         }
+    }
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    /// The index of the first word that is not zero.
+    pub(crate) first: usize,
+    words: &'a [u64],
+}
+
+impl Row<'_> {
+    /// The word with this index; behind the last word, there are no rules.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        self.words.get(index).copied().unwrap_or(0)
     }
 }
 

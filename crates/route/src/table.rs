@@ -7,6 +7,7 @@ use crate::normal::split;
 use crate::path::{Paths, is_literal};
 use crate::query::Pairs;
 use crate::request::RequestView;
+use crate::rows::Row;
 use crate::rule::{Rule, RuleError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -82,29 +83,47 @@ impl Table {
     }
 
     /// Chooses the first rule that matches a request.
-    #[inline]
     pub fn choose<'a>(&self, request: &RequestView<'a>, scratch: &'a mut Scratch) -> Choice<'a> {
         let Scratch { path: normal, host, pairs } = scratch;
-        pairs.clear();
         let (authority, target) = split(request.target);
         let found = target.map(|target| self.paths.find(target, normal));
-        let (path_row, path_first) = self.paths.row(found.as_ref());
-        let (host_row, host_first) = self.hosts.row(authority.or(request.host), host);
-        let (path, query) = found.map_or((None, &[][..]), |found| (Some(found.path), found.query));
-        let mut subject = Subject { request, path, query, pairs };
-        let mut word = path_first.max(host_first);
-        while let (Some(with_path), Some(with_host)) = (path_row.get(word), host_row.get(word)) {
-            let mut possible = with_path & with_host;
+        let paths = self.paths.row(found.as_ref());
+        let hosts = self.hosts.row(authority.or(request.host), host);
+        let path = found.as_ref().map(|found| found.path);
+        let first = paths.first.max(hosts.first);
+        let possible = paths.word(first) & hosts.word(first);
+        if possible != 0 {
+            let rule = rule_of(first, possible);
+            if let Some(None) = self.checks.get(rule) {
+                return Choice { rule: Some(rule), path };
+            }
+        }
+        pairs.clear();
+        let query = found.map_or(&[][..], |found| found.query());
+        let rule = self.check(first, paths, hosts, &mut Subject { request, path, query, pairs });
+        Choice { rule, path }
+    }
+
+    /// The first rule that is possible, and whose other conditions the request fulfils; from the word `first` of the rows on.
+    #[inline(never)]
+    fn check(&self, first: usize, paths: Row<'_>, hosts: Row<'_>, subject: &mut Subject<'_>) -> Option<usize> {
+        for word in first..self.checks.len().div_ceil(64) {
+            let mut possible = paths.word(word) & hosts.word(word);
             while possible != 0 {
-                let rule = word * 64 + possible.trailing_zeros() as usize;
+                let rule = rule_of(word, possible);
                 match self.checks.get(rule) {
-                    Some(Some(checks)) if !checks.admit(&mut subject) => {}
-                    _ => return Choice { rule: Some(rule), path },
+                    Some(Some(checks)) if !checks.admit(subject) => {}
+                    _ => return Some(rule),
                 }
                 possible &= possible - 1;
             }
-            word += 1;
         }
-        Choice { rule: None, path }
+        None
     }
+}
+
+/// The rule of the lowest bit of a word that is not zero.
+#[inline]
+const fn rule_of(word: usize, possible: u64) -> usize {
+    word * 64 + possible.trailing_zeros() as usize
 }

@@ -108,30 +108,30 @@ impl Tree {
     /// The row of a text, which ends before the byte `end`, if it has one.
     #[inline]
     pub(crate) fn find(&self, text: &[u8], end: Option<u8>) -> Found {
-        let mut found = Found { row: self.outside, known: 0, ended: false };
-        let mut number = 0;
+        let (mut rest, mut row, mut number) = (text, self.outside, 0);
         loop {
             let node = &self.nodes[number];
             let label = &self.labels[node.label as usize..][..node.label_bytes as usize];
-            let Some((start, behind)) = text[found.known..].split_at_checked(label.len()) else { return found };
+            let Some((start, behind)) = rest.split_at_checked(label.len()) else { break };
             if !equal(start, label) {
-                return found;
+                break;
             }
-            found.known += label.len();
+            rest = behind;
             let byte = match behind.first() {
                 Some(byte) if Some(*byte) != end => byte,
-                _ => return Found { row: node.end, ended: true, ..found },
+                _ => return Found { row: node.end, known: text.len() - rest.len(), ended: true },
             };
-            found.row = node.beyond;
+            row = node.beyond;
             let place = usize::from(byte.wrapping_sub(node.first_byte));
             if place >= usize::from(node.child_places) {
-                return found;
+                break;
             }
             number = self.children[node.children as usize + place] as usize;
             if number == 0 {
-                return found;
+                break;
             }
         }
+        Found { row, known: text.len() - rest.len(), ended: false }
     }
 }
 
