@@ -1,9 +1,8 @@
 //! Host patterns, and the rules that are possible with a host.
 
-use crate::equal::equal;
 use crate::index::{Index, Mention};
 use crate::list::List;
-use crate::rows::{Row, RuleSet};
+use crate::rows::{Rows, RuleSet};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -81,10 +80,9 @@ const fn hexadecimal(digit: u8) -> u8 {
 }
 
 /// The value of Host without its port and without a dot at its end.
-#[inline]
+#[inline(never)]
 fn bare(host: &[u8]) -> &[u8] {
     let name = match host {
-        // The name of most hosts ends with a letter.
         [.., b'0'..=b'9' | b':'] => {
             let digits = host.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
             host[..host.len() - digits].strip_suffix(b":").unwrap_or(host)
@@ -136,27 +134,31 @@ impl Hosts {
         names.dedup();
         let reversed = Index::new(lists.len(), &restricted, mentions);
         let rows = names.into_iter().map(|mut name| {
-            let row = reversed.find(&name, None).row;
+            let row = reversed.find(&name);
             name.reverse();
             (name, row)
         });
         let names = Names::new(rows.collect());
-        let other = reversed.find(b"", None).row;
+        let other = reversed.find(b"");
         Self { names, reversed, any_below, other, unrestricted }
     }
 
-    /// The row for a host. `scratch` is for hosts that are not plain.
+    /// The rows.
     #[inline]
-    pub(crate) fn row(&self, host: Option<&[u8]>, scratch: &mut Vec<u8>) -> Row<'_> {
-        self.reversed.row(if self.unrestricted { self.other } else { self.find(host.unwrap_or_default(), scratch) })
+    pub(crate) const fn rows(&self) -> &Rows {
+        self.reversed.rows()
     }
 
-    #[inline]
-    fn find(&self, host: &[u8], scratch: &mut Vec<u8>) -> u32 {
-        if let [b'[', ..] = host {
-            return self.find_literal(host, scratch);
-        }
-        let host = bare(host);
+    /// The row for a host. `scratch` is for hosts that are not plain.
+    #[inline(always)]
+    pub(crate) fn find(&self, host: Option<&[u8]>, scratch: &mut Vec<u8>) -> u32 {
+        let Some(host) = host.filter(|_| !self.unrestricted) else { return self.other };
+        let host = match host {
+            [b'[', ..] => return self.find_literal(host, scratch),
+            // The name of most hosts ends with a letter.
+            [.., b'-' | b'a'..=b'z'] => host,
+            host => bare(host),
+        };
         match self.names.find(host) {
             Some(row) => row,
             None if self.any_below => self.find_end(host, scratch),
@@ -181,7 +183,7 @@ impl Hosts {
         }
         scratch.clear();
         scratch.extend(host.iter().rev().map(u8::to_ascii_lowercase));
-        self.reversed.find(scratch, None).row
+        self.reversed.find(scratch)
     }
 }
 
@@ -195,54 +197,79 @@ struct Names {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    hash: u32,
+    ends: Ends,
     /// 0: the slot is empty, because no name is.
     length: u32,
-    start: u32,
     row: u32,
+    /// The name in `bytes`.
+    start: u32,
+}
+
+/// The first and the last eight bytes of a name, which may overlap; of a shorter name, all bytes and nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Ends {
+    first: u64,
+    last: u64,
+}
+
+impl Ends {
+    #[inline(always)]
+    fn of(name: &[u8]) -> Self {
+        match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+            (Some(first), Some(last)) => Self { first: u64::from_le_bytes(*first), last: u64::from_le_bytes(*last) },
+            _ => Self { first: name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), last: 0 },
+        }
+    }
+
+    /// The same for names that differ only in case. A few bytes that differ otherwise count as equal.
+    #[inline(always)]
+    fn hash(self, name: &[u8]) -> usize {
+        // An odd number with many bits: 2^64 divided by the golden ratio.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        const FOLD: u64 = 0x2020_2020_2020_2020;
+        let mix = |hash: u64, word: u64| (hash ^ hash >> 32 ^ (word | FOLD)).wrapping_mul(FACTOR);
+        let mut hash = mix(mix(0, self.first), self.last);
+        if name.len() > 16 {
+            // The last bytes are there already.
+            for chunk in name[8..].as_chunks::<8>().0 {
+                hash = mix(hash, u64::from_le_bytes(*chunk));
+            }
+        }
+        (hash >> 32) as usize
+    }
 }
 
 impl Names {
     fn new(names: Vec<(Vec<u8>, u32)>) -> Self {
-        let empty = Slot { hash: 0, length: 0, start: 0, row: 0 };
+        let empty = Slot { ends: Ends::default(), length: 0, row: 0, start: 0 };
         let mut table = Self { slots: vec![empty; (names.len() * 4).next_power_of_two()], bytes: Vec::new() };
         for (name, row) in names {
-            let hash = hash(&name);
-            let mut place = table.place(hash);
+            let ends = Ends::of(&name);
+            let mut place = ends.hash(&name) & (table.slots.len() - 1);
             while table.slots[place].length > 0 {
-                place = (place + 1) % table.slots.len();
+                place = (place + 1) & (table.slots.len() - 1);
             }
-            let (length, start) = (name.len() as u32, table.bytes.len() as u32);
-            table.slots[place] = Slot { hash, length, start, row };
+            table.slots[place] = Slot { ends, length: name.len() as u32, row, start: table.bytes.len() as u32 };
             table.bytes.extend_from_slice(&name);
         }
         table
     }
 
-    #[inline]
-    const fn place(&self, hash: u32) -> usize {
-        hash as usize & (self.slots.len() - 1)
-    }
-
     /// The row of a name in any case.
-    #[inline]
+    #[inline(always)]
     fn find(&self, name: &[u8]) -> Option<u32> {
         if name.len() > LONGEST_NAME {
             return None;
         }
-        let hash = hash(name);
-        let mut place = self.place(hash);
-        loop {
-            let slot = self.slots.get(place)?;
-            if slot.length == 0 {
-                return None;
-            }
-            if slot.hash == hash && slot.length as usize == name.len() {
-                // Nearly all clients send small letters.
-                return if equal(name, self.name(slot)) { Some(slot.row) } else { self.find_any_case(name, place) };
-            }
-            place = (place + 1) & (self.slots.len() - 1);
+        let ends = Ends::of(name);
+        let hash = ends.hash(name);
+        let slot = self.slots.get(hash & (self.slots.len() - 1))?;
+        if slot.length == 0 {
+            return None;
         }
+        // Nearly all clients send small letters.
+        let equal = slot.ends == ends && slot.length as usize == name.len() && (name.len() <= 16 || *name == *self.name(slot));
+        if equal { Some(slot.row) } else { self.find_any_case(name, hash) }
     }
 
     #[inline]
@@ -250,9 +277,10 @@ impl Names {
         &self.bytes[slot.start as usize..][..slot.length as usize]
     }
 
-    /// The same, from a place on.
+    /// The same for a name that is not at its own place, or has capitals.
     #[inline(never)]
-    fn find_any_case(&self, name: &[u8], mut place: usize) -> Option<u32> {
+    fn find_any_case(&self, name: &[u8], hash: usize) -> Option<u32> {
+        let mut place = hash & (self.slots.len() - 1);
         loop {
             let slot = self.slots.get(place)?;
             if slot.length == 0 {
@@ -264,22 +292,6 @@ impl Names {
             place = (place + 1) & (self.slots.len() - 1);
         }
     }
-}
-
-/// The same for names that differ only in case. A few bytes that differ otherwise count as equal.
-#[inline]
-fn hash(name: &[u8]) -> u32 {
-    // An odd number with many bits: 2^64 divided by the golden ratio.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    const FOLD: u64 = 0x2020_2020_2020_2020;
-    let mix = |hash: u64, word: u64| ((hash ^ hash >> 32) ^ (word | FOLD)).wrapping_mul(FACTOR);
-    let Some(last) = name.last_chunk::<8>() else {
-        return (mix(0, name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))) >> 32) as u32;
-    };
-    // The last chunk overlaps the others.
-    let (chunks, _) = name[..name.len() - 1].as_chunks::<8>();
-    let hash = chunks.iter().fold(0, |hash, chunk| mix(hash, u64::from_le_bytes(*chunk)));
-    (mix(hash, u64::from_le_bytes(*last)) >> 32) as u32
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! An index of the rules that are possible with a text, by all literal patterns of one list of each rule.
 
-use crate::rows::{Row, Rows, RowsBuilder, RuleSet};
+use crate::rows::{Rows, RowsBuilder, RuleSet};
 use crate::tree::{Entry, Found, Tree};
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ struct Class<'m> {
 impl Index {
     /// Builds the index. `restricted` are the rules with a positive pattern.
     pub(crate) fn new(rules: usize, restricted: &RuleSet, mut mentions: Vec<Mention>) -> Self {
-        let mut rows = RowsBuilder::new(rules);
+        let mut rows = RowsBuilder::new();
         let mut unrestricted = RuleSet::new(rules);
         (0..rules).for_each(|rule| unrestricted.insert(rule));
         unrestricted.remove_all(restricted);
@@ -74,21 +74,27 @@ impl Index {
         Self { tree: Tree::new(&entries, missing), rows: rows.build(), missing }
     }
 
-    /// The row for a text, which ends before the byte `end`, if it has one.
-    #[inline]
-    pub(crate) fn find(&self, text: &[u8], end: Option<u8>) -> Found {
-        self.tree.find(text, end)
+    /// The row for a text.
+    #[inline(never)]
+    pub(crate) fn find(&self, text: &[u8]) -> u32 {
+        self.tree.find(text, None).row
     }
 
-    /// The number of the row for requests without such a text.
+    /// The row for a text, which ends before the byte `end`, if it has one.
+    #[inline(always)]
+    pub(crate) fn find_until(&self, text: &[u8], end: u8) -> Found {
+        self.tree.find(text, Some(end))
+    }
+
+    /// The row for requests without such a text.
     #[inline]
     pub(crate) const fn missing(&self) -> u32 {
         self.missing
     }
 
-    /// The row with this number.
+    /// The rows.
     #[inline]
-    pub(crate) fn row(&self, row: u32) -> Row<'_> {
-        self.rows.get(row)
+    pub(crate) const fn rows(&self) -> &Rows {
+        &self.rows
     }
 }

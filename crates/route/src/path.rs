@@ -2,36 +2,19 @@
 
 use crate::index::{Index, Mention};
 use crate::list::List;
-use crate::normal::{normalize, plain_end};
+use crate::normal::plain_end;
 use crate::pattern::Pattern;
-use crate::rows::{Row, RuleSet};
+use crate::rows::{Rows, RuleSet};
 use alloc::vec::Vec;
-use memchr::memchr;
 
 /// The rules that are possible with each path.
 #[derive(Debug)]
 pub(crate) struct Paths {
     index: Index,
-    /// Whether a target that begins with a key is in its normal form so far.
-    plain_keys: bool,
-}
-
-/// A path, and its row.
-pub(crate) struct FoundPath<'a> {
-    /// The path in its normal form.
-    pub(crate) path: &'a [u8],
-    /// Path and query as sent.
-    target: &'a [u8],
-    /// The end of the path as sent.
-    end: usize,
-    row: u32,
-}
-
-impl<'a> FoundPath<'a> {
-    /// The bytes behind the first `?`; empty without one.
-    pub(crate) fn query(&self) -> &'a [u8] {
-        self.target.get(self.end + 1..).unwrap_or_default()
-    }
+    /// The row of the path `/`, which is that of the most requests.
+    root: u32,
+    /// Whether a key has a `?`, which ends the path of a target.
+    question: bool,
 }
 
 impl Paths {
@@ -52,55 +35,47 @@ impl Paths {
                 }
             }
         }
-        let plain_keys = mentions.iter().all(|mention| plain_end(&mention.key) == (mention.key.len(), true));
-        Self { index: Index::new(lists.len(), &restricted, mentions), plain_keys }
+        let question = mentions.iter().any(|mention| mention.key.contains(&b'?'));
+        let index = Index::new(lists.len(), &restricted, mentions);
+        let root = index.find(b"/");
+        Self { index, root, question }
     }
 
-    /// Finds path and row of a target's path and query. `normal` is memory for a path that is not in its normal form.
+    /// Row and end of an origin-form target's path, if the path is in its normal form; `None` for other targets. A path that
+    /// begins with `/.` as in `/.well-known` may be among these.
+    #[inline(always)]
+    pub(crate) fn find_plain(&self, target: &[u8]) -> Option<(u32, usize)> {
+        match target {
+            [b'/'] | [b'/', b'?', ..] => return Some((self.root, 1)),
+            [b'/', ..] if !self.question => {}
+            _ => return None,
+        }
+        let found = self.index.find_until(target, b'?');
+        // Keys are in their normal form, and so is a path that is equal to the beginning of one, unless it ends in a segment
+        // of dots.
+        if found.ended && target.get(found.known.wrapping_sub(1)).is_some_and(|byte| *byte != b'.') {
+            return Some((found.row, found.known));
+        }
+        // The segment in which the search has ended may be one of dots, or it may begin with an escape.
+        let segment = target[..found.known].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (length, plain) = plain_end(&target[segment..]);
+        plain.then_some((found.row, segment + length))
+    }
+
+    /// The row of a path in its normal form.
+    pub(crate) fn find(&self, path: &[u8]) -> u32 {
+        self.index.find(path)
+    }
+
+    /// The row of requests without a path: that of the rules without a positive path pattern.
+    pub(crate) const fn missing(&self) -> u32 {
+        self.index.missing()
+    }
+
+    /// The rows.
     #[inline]
-    pub(crate) fn find<'a>(&self, target: &'a [u8], normal: &'a mut Vec<u8>) -> FoundPath<'a> {
-        if !self.plain_keys {
-            return self.find_scanned(target, normal);
-        }
-        let found = self.index.find(target, Some(b'?'));
-        let (end, plain) = if found.ended && found.known > 0 {
-            (found.known, true)
-        } else {
-            // The byte before may be a slash.
-            let known = found.known.saturating_sub(1);
-            let (length, plain) = plain_end(&target[known..]);
-            (known + length, plain)
-        };
-        if plain && end > 0 {
-            return FoundPath { path: &target[..end], target, end, row: found.row };
-        }
-        self.find_normalized(target, normal)
-    }
-
-    #[inline(never)]
-    fn find_scanned<'a>(&self, target: &'a [u8], normal: &'a mut Vec<u8>) -> FoundPath<'a> {
-        match plain_end(target) {
-            (end @ 1.., true) => {
-                let path = &target[..end];
-                FoundPath { path, target, end, row: self.index.find(path, None).row }
-            }
-            _ => self.find_normalized(target, normal),
-        }
-    }
-
-    #[inline(never)]
-    fn find_normalized<'a>(&self, target: &'a [u8], normal: &'a mut Vec<u8>) -> FoundPath<'a> {
-        let end = memchr(b'?', target).unwrap_or(target.len());
-        // In an absolute-form target, the path may be empty.
-        normalize(if end == 0 { b"/" } else { &target[..end] }, normal);
-        let row = self.index.find(normal, None).row;
-        FoundPath { path: normal, target, end, row }
-    }
-
-    /// The row of a path; without one, that of the rules without a positive path pattern.
-    #[inline]
-    pub(crate) fn row(&self, found: Option<&FoundPath<'_>>) -> Row<'_> {
-        self.index.row(found.map_or(self.index.missing(), |found| found.row))
+    pub(crate) const fn rows(&self) -> &Rows {
+        self.index.rows()
     }
 }
 

@@ -33,38 +33,22 @@ impl RuleSet {
     }
 }
 
-/// Rows of bits, each of which is stored once. A row is known by the place of its first word.
+/// Rows of bits, each of which is stored once. A row begins with the index of its first word that is not zero, so that rules far
+/// down are found without a look at those before them. Its words follow, and one that is zero. A row is known by its place.
 #[derive(Debug)]
-pub(crate) struct Rows {
-    /// The words of a row and one more, before them: the index of the first word with a bit, so that rules far down are found
-    /// without a look at those before them.
-    size: usize,
-    words: Vec<u64>,
-}
+pub(crate) struct Rows(Vec<u64>);
 
 impl Rows {
+    /// The index of a row's first word that is not zero; without one, that of the zero at the end.
     #[inline]
-    pub(crate) fn get(&self, row: u32) -> Row<'_> {
-        match &self.words[row as usize..][..self.size] {
-            [first, words @ ..] => Row { first: *first as usize, words },
-            [] => Row { first: 0, words: &[] },
-        }
+    pub(crate) fn first(&self, row: u32) -> usize {
+        self.0[row as usize] as usize
     }
-}
 
-/// A row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
-    /// The index of the first word that is not zero.
-    pub(crate) first: usize,
-    words: &'a [u64],
-}
-
-impl Row<'_> {
-    /// The word with this index; behind the last word, there are no rules.
+    /// A word of a row.
     #[inline]
-    pub(crate) fn word(&self, index: usize) -> u64 {
-        self.words.get(index).copied().unwrap_or(0)
+    pub(crate) fn word(&self, row: u32, index: usize) -> u64 {
+        self.0[row as usize + 1 + index]
     }
 }
 
@@ -76,9 +60,8 @@ pub(crate) struct RowsBuilder {
 }
 
 impl RowsBuilder {
-    pub(crate) fn new(rules: usize) -> Self {
-        let rows = Rows { size: 1 + rules.div_ceil(64), words: Vec::new() };
-        Self { rows, numbers: BTreeMap::new() }
+    pub(crate) const fn new() -> Self {
+        Self { rows: Rows(Vec::new()), numbers: BTreeMap::new() }
     }
 
     /// The number of the row with these rules.
@@ -86,11 +69,12 @@ impl RowsBuilder {
         if let Some(number) = self.numbers.get(&rules) {
             return *number;
         }
-        // At most 32769 rows of 65 words: the number fits.
-        let number = self.rows.words.len() as u32;
+        // At most 32769 rows of 66 words: the number fits.
+        let number = self.rows.0.len() as u32;
         let first = rules.0.iter().position(|word| *word != 0).unwrap_or(rules.0.len());
-        self.rows.words.push(first as u64);
-        self.rows.words.extend_from_slice(&rules.0);
+        self.rows.0.push(first as u64);
+        self.rows.0.extend_from_slice(&rules.0);
+        self.rows.0.push(0);
         self.numbers.insert(rules, number);
         number
     }

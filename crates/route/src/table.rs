@@ -3,14 +3,14 @@
 use crate::checks::{Checks, Subject};
 use crate::compile::{self, ReadRule};
 use crate::host::Hosts;
-use crate::normal::split;
+use crate::normal::{normalize, split};
 use crate::path::{Paths, is_literal};
 use crate::query::Pairs;
 use crate::request::RequestView;
-use crate::rows::Row;
 use crate::rule::{Rule, RuleError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use memchr::memchr;
 
 /// Compiled rules. It is plain memory without a lock: threads may share it, and a forked process inherits it.
 #[derive(Debug)]
@@ -84,35 +84,56 @@ impl Table {
 
     /// Chooses the first rule that matches a request.
     pub fn choose<'a>(&self, request: &RequestView<'a>, scratch: &'a mut Scratch) -> Choice<'a> {
-        let Scratch { path: normal, host, pairs } = scratch;
-        let (authority, target) = split(request.target);
-        let found = target.map(|target| self.paths.find(target, normal));
-        let paths = self.paths.row(found.as_ref());
-        let hosts = self.hosts.row(authority.or(request.host), host);
-        let path = found.as_ref().map(|found| found.path);
-        let first = paths.first.max(hosts.first);
-        let possible = paths.word(first) & hosts.word(first);
+        let Some((path_row, end)) = self.paths.find_plain(request.target) else {
+            return self.choose_by_normalized(request, scratch);
+        };
+        let Scratch { host, pairs, .. } = scratch;
+        let path = &request.target[..end];
+        let host_row = self.hosts.find(request.host, host);
+        let (paths, hosts) = (self.paths.rows(), self.hosts.rows());
+        let first = paths.first(path_row).max(hosts.first(host_row));
+        let possible = paths.word(path_row, first) & hosts.word(host_row, first);
         if possible != 0 {
             let rule = rule_of(first, possible);
             if let Some(None) = self.checks.get(rule) {
-                return Choice { rule: Some(rule), path };
+                return Choice { rule: Some(rule), path: Some(path) };
             }
         }
-        pairs.clear();
-        let query = found.map_or(&[][..], |found| found.query());
-        let rule = self.check(first, paths, hosts, &mut Subject { request, path, query, pairs });
+        let query = request.target.get(end + 1..).unwrap_or_default();
+        let rule = self.check(first, path_row, host_row, Subject { request, path: Some(path), query, pairs });
+        Choice { rule, path: Some(path) }
+    }
+
+    /// The same for a path that is not known to be in its normal form, and for targets of all forms.
+    #[inline(never)]
+    fn choose_by_normalized<'a>(&self, request: &RequestView<'a>, scratch: &'a mut Scratch) -> Choice<'a> {
+        let Scratch { path: normal, host, pairs } = scratch;
+        let (authority, target) = split(request.target);
+        let (path, query) = match target {
+            Some(target) => {
+                let end = memchr(b'?', target).unwrap_or(target.len());
+                // In an absolute-form target, the path may be empty.
+                normalize(if end == 0 { b"/" } else { &target[..end] }, normal);
+                (Some(normal.as_slice()), target.get(end + 1..).unwrap_or_default())
+            }
+            None => (None, &[][..]),
+        };
+        let path_row = path.map_or(self.paths.missing(), |path| self.paths.find(path));
+        let host_row = self.hosts.find(authority.or(request.host), host);
+        let rule = self.check(0, path_row, host_row, Subject { request, path, query, pairs });
         Choice { rule, path }
     }
 
     /// The first rule that is possible, and whose other conditions the request fulfils; from the word `first` of the rows on.
     #[inline(never)]
-    fn check(&self, first: usize, paths: Row<'_>, hosts: Row<'_>, subject: &mut Subject<'_>) -> Option<usize> {
+    fn check(&self, first: usize, path_row: u32, host_row: u32, mut subject: Subject<'_>) -> Option<usize> {
+        subject.pairs.clear();
         for word in first..self.checks.len().div_ceil(64) {
-            let mut possible = paths.word(word) & hosts.word(word);
+            let mut possible = self.paths.rows().word(path_row, word) & self.hosts.rows().word(host_row, word);
             while possible != 0 {
                 let rule = rule_of(word, possible);
                 match self.checks.get(rule) {
-                    Some(Some(checks)) if !checks.admit(subject) => {}
+                    Some(Some(checks)) if !checks.admit(&mut subject) => {}
                     _ => return Some(rule),
                 }
                 possible &= possible - 1;

@@ -25,8 +25,12 @@ pub(crate) struct Tree {
     outside: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Node {
+    /// The first eight bytes of the label, and the mask of those that it has.
+    head: u64,
+    head_mask: u64,
+    /// The whole label in `labels`.
     label: u32,
     label_bytes: u32,
     /// The row of the text that ends here.
@@ -55,8 +59,7 @@ struct Pending {
 impl Tree {
     /// Builds the tree. The entries are sorted by their keys, which differ. `outside` is the row of all other texts.
     pub(crate) fn new(entries: &[Entry], outside: u32) -> Self {
-        let root =
-            Node { label: 0, label_bytes: 0, end: outside, beyond: outside, children: 0, child_places: 0, first_byte: 0 };
+        let root = Node { end: outside, beyond: outside, ..Node::default() };
         let mut tree = Self { nodes: vec![root], labels: Vec::new(), children: Vec::new(), outside };
         let mut pending = Vec::new();
         if !entries.is_empty() {
@@ -73,16 +76,21 @@ impl Tree {
         let mut below = &entries[at.low..at.high];
         let (Some(least), Some(greatest)) = (below.first(), below.last()) else { return };
         let shared = least.key.iter().zip(&greatest.key).take_while(|(one, other)| one == other).count();
+        let label = &least.key[at.depth..shared];
+        let (head, head_mask) =
+            label.iter().take(8).rev().fold((0, 0), |(head, mask), byte| (head << 8 | u64::from(*byte), mask << 8 | 0xff));
         let mut node = Node {
+            head,
+            head_mask,
             label: self.labels.len() as u32,
-            label_bytes: (shared - at.depth) as u32,
+            label_bytes: label.len() as u32,
             end: at.beyond,
             beyond: at.beyond,
             children: self.children.len() as u32,
             child_places: 0,
             first_byte: 0,
         };
-        self.labels.extend_from_slice(&least.key[at.depth..shared]);
+        self.labels.extend_from_slice(label);
         let mut low = at.low;
         if least.key.len() == shared {
             node.beyond = least.prefix.unwrap_or(at.beyond);
@@ -106,14 +114,18 @@ impl Tree {
     }
 
     /// The row of a text, which ends before the byte `end`, if it has one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, text: &[u8], end: Option<u8>) -> Found {
         let (mut rest, mut row, mut number) = (text, self.outside, 0);
         loop {
             let node = &self.nodes[number];
-            let label = &self.labels[node.label as usize..][..node.label_bytes as usize];
-            let Some((start, behind)) = rest.split_at_checked(label.len()) else { break };
-            if !equal(start, label) {
+            let bytes = node.label_bytes as usize;
+            let Some((start, behind)) = rest.split_at_checked(bytes) else { break };
+            let equal = match rest.first_chunk::<8>() {
+                Some(head) if bytes <= 8 => (u64::from_le_bytes(*head) ^ node.head) & node.head_mask == 0,
+                _ => equal(start, &self.labels[node.label as usize..][..bytes]),
+            };
+            if !equal {
                 break;
             }
             rest = behind;
