@@ -31,7 +31,7 @@ enum Unsafe {
 /// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, control-api`,
 /// `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp` and `protobuf <- otlp`. `io`,
 /// `pool` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <- source <- engine <-
-/// worker <- edge <- supervise`, `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen, protobuf, control-api <-
+/// worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file` and `stats, log, ipc, listen, protobuf, control-api <-
 /// admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on `server` and the Lua host.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
@@ -78,6 +78,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
+    Rule { name: "oribi-config-file", sees: &["oribi-config"], uses: Uses::Only(&["toml"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-stats",
         sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-tls", "oribi-config"],

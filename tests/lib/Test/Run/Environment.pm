@@ -9,7 +9,7 @@ use Test::Files qw(content_of);
 our @EXPORT = qw(prepare_environment);
 
 # Crates whose tests take no second.
-use constant SMALL => qw(message host proto route protobuf http-client log listen ipc files config control-api);
+use constant SMALL => qw(message host proto route protobuf http-client log listen ipc files config config-file control-api);
 
 # Sets it; the folder of the process is that of the checkout.
 sub prepare_environment () {

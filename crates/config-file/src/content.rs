@@ -1,0 +1,174 @@
+//! The content of a configuration file: sections in the order of the file, each with its place.
+
+use crate::Place;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The content of `oribi.toml` and of the files that it includes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// The options in `[server]`: those of the whole server, and defaults for all apps.
+    pub server: Vec<Item>,
+    /// The addresses, one for each `[[listen]]`. Empty: those of the command line, or its default.
+    pub listens: Vec<Listen>,
+    /// The apps, in the order of the files.
+    pub apps: Vec<AppSection>,
+    /// The routes in the order in which they are tried: those of `oribi.toml`, then those of each included file.
+    pub routes: Vec<RouteSection>,
+}
+
+/// A text with its place. `Debug` writes `***` for a text from the environment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The text, with variables replaced.
+    pub value: String,
+    /// The place of the value.
+    pub place: Place,
+    /// Whether a part of the text is the value of an environment variable, which no message may quote.
+    pub from_environment: bool,
+}
+
+impl Text {
+    /// The text for a message: quoted and masked, or `***` if it is from the environment.
+    #[must_use]
+    pub fn quoted(&self) -> String {
+        if self.from_environment { MASK.to_owned() } else { oribi_config::quoted(&self.value) }
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} at {}", if self.from_environment { MASK } else { &self.value }, self.place)
+    }
+}
+
+/// The placeholder for a text that no message may quote.
+const MASK: &str = "***";
+
+/// An option, or a variable of an app's environment, with its value. `Debug` writes `***` for a value from the environment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The name, as in the file. `Config::set` takes it.
+    pub name: String,
+    /// The texts that the parser of the option takes, one after the other; several only if the option collects values.
+    pub values: Vec<String>,
+    /// The place of the name.
+    pub place: Place,
+    /// Whether a part of a value is from an environment variable, so that no message may quote the values.
+    pub from_environment: bool,
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} = ", self.name)?;
+        if self.from_environment { formatter.write_str(MASK) } else { self.values.fmt(formatter) }?;
+        write!(formatter, " at {}", self.place)
+    }
+}
+
+/// A `[[listen]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The whole address as a value of the option `listen`: the options of the section are its scheme and its query.
+    pub address: Item,
+    /// The place of the section.
+    pub place: Place,
+}
+
+/// An `[app.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppSection {
+    /// The name: letters, digits, `-`, `_`, `.`; at most 64 bytes.
+    pub name: String,
+    /// The place of the section.
+    pub place: Place,
+    /// The file of the app. A relative path is already joined to the folder of the configuration file.
+    pub file: PathBuf,
+    /// The language, if the file gives one.
+    pub language: Option<Text>,
+    /// The working directory, if the file gives one; joined like `file`.
+    pub directory: Option<PathBuf>,
+    /// Variables of the environment that the app gets.
+    pub environment: Vec<Item>,
+    /// The options of the app alone; see [`ConfigFile::options_of`].
+    pub options: Vec<Item>,
+}
+
+/// A `[[route]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteSection {
+    /// The name, if the file gives one.
+    pub name: Option<Text>,
+    /// The place of the section.
+    pub place: Place,
+    /// The conditions. A request must meet all of them.
+    pub conditions: Match,
+    /// The answer to these requests.
+    pub action: Action,
+}
+
+/// The conditions of a route. An empty list of patterns is met by every request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// Host names, without a port: `example.com`, `*.example.com`.
+    pub host: Vec<Pattern>,
+    /// Paths, in which `*` is any text: `/api/*`.
+    pub path: Vec<Pattern>,
+    /// Methods: `GET`.
+    pub method: Vec<Pattern>,
+    /// IP addresses and networks of clients: `10.0.0.0/8`.
+    pub source: Vec<Pattern>,
+    /// `http` or `https`.
+    pub scheme: Vec<Pattern>,
+    /// Fields of the request by their names, with patterns for their values.
+    pub field: Vec<(String, Vec<Pattern>)>,
+    /// Parameters of the query by their names, with patterns for their values.
+    pub query: Vec<(String, Vec<Pattern>)>,
+}
+
+/// A pattern of a condition. A value meets a condition if it fits one of the patterns without `!` (or if there are none), and
+/// none of those with `!`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Whether `!` stood before the text.
+    pub negated: bool,
+    /// The text without `!`.
+    pub text: Text,
+}
+
+/// The answer of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `app`: the app answers.
+    App {
+        /// The name of an app in the file.
+        name: Text,
+        /// The prefix of the path that becomes the app's `SCRIPT_NAME`; begins with `/` and does not end with it.
+        mount: Option<Text>,
+    },
+    /// `files`: files of a directory.
+    Files {
+        /// The directory; joined like [`AppSection::file`].
+        root: PathBuf,
+        /// The app that answers if there is no such file.
+        fallback: Option<Text>,
+        /// The files for a directory, as `--index` takes them; `None`: its default.
+        index: Option<Item>,
+    },
+    /// `redirect`: another URL.
+    Redirect {
+        /// The URL, or a path that begins with `/`.
+        to: Text,
+        /// 301, 302, 303, 307 or 308; 302 if the file gives none.
+        status: u16,
+    },
+    /// `respond`: a fixed response.
+    Respond {
+        /// From 200 to 599; 200 if the file gives none.
+        status: u16,
+        /// The content; empty if the file gives none.
+        content: Option<Text>,
+        /// The `Content-Type`, if the file gives one.
+        content_type: Option<Text>,
+    },
+}
