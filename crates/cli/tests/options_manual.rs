@@ -4,7 +4,7 @@
 
 use oribi_lua::LuaSetting;
 use oribi_server::COUNTER_ROWS;
-use oribi_server::config::{Setting, table};
+use oribi_server::config::{Scope, Setting, table};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\
@@ -20,6 +20,9 @@ A flag overrides the environment, the environment overrides a configuration file
 `oribi check APP` shows the value and the source of each setting.
 
 Times are in seconds unless they have a unit: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
+
+The column `table` is the table of `oribi.toml` in which the option may stand: `server` is `[server]`; `listen` is `[[listen]]`, or
+`[server]` for all addresses; `app` is `[app.NAME]`, or `[server]` as the default of all apps.
 ";
 
 const LUA: &str = "
@@ -66,9 +69,10 @@ fn manual() -> String {
     for setting in table() {
         if section != Some(setting.section) {
             section = Some(setting.section);
-            let _ = write!(text, "\n## {}\n\n| option | default | meaning |\n|---|---|---|\n", setting.section.title());
+            let _ =
+                write!(text, "\n## {}\n\n| option | table | default | meaning |\n|---|---|---|---|\n", setting.section.title());
         }
-        let _ = writeln!(text, "| {} | {} | {} |", names(setting), default(setting), meaning(setting));
+        let _ = writeln!(text, "| {} | {} | {} | {} |", names(setting), place(setting), default(setting), meaning(setting));
     }
     text.push_str(LUA);
     for setting in oribi_lua::table() {
@@ -88,6 +92,15 @@ fn names(setting: &Setting) -> String {
     let short = setting.short.map_or_else(String::new, |short| format!("`-{short}`, "));
     let aliases: String = setting.aliases.iter().map(|alias| format!(", `--{alias}`")).collect();
     format!("{short}`--{}{value}`{aliases}", setting.name)
+}
+
+/// The table of `oribi.toml` in which a setting may stand, besides `[server]`.
+fn place(setting: &Setting) -> &'static str {
+    match setting.scope {
+        Scope::Server => "server",
+        Scope::Listener => "listen",
+        Scope::App => "app",
+    }
 }
 
 fn default(setting: &Setting) -> String {

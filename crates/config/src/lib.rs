@@ -62,10 +62,10 @@ pub use error::SettingError;
 pub use handshakes::Offer;
 pub use io_model::IoModel;
 pub use life::{Life, ReloadMode, ReplaceOrder};
-pub use masked::{masked, quoted};
+pub use masked::{is_secret_name, masked, quoted};
 pub use memory::memory_allowed;
 pub use metrics_path::MetricsPath;
-pub use names::closest;
+pub use names::{closest, setting_of};
 pub use origin::Origin;
 pub use plan::Plan;
 pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
@@ -74,7 +74,7 @@ pub use request_id::RequestIdField;
 pub use resolve::Resolved;
 pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, number_of_name};
 pub use sandbox::sandbox_choice;
-pub use setting::Setting;
+pub use setting::{Scope, Setting};
 pub use settings::{
     AcceptModel, AccessFormat, ControlChoice, EdgeChoice, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice, Settings,
     SocketAddress, Timeouts,

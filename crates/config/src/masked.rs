@@ -37,6 +37,13 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
+/// Whether the value of this name is probably a secret: `DB_PASSWORD`, `api-key`.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|part| lower.contains(part))
+}
+
 /// A value as a message quotes it: masked, without control characters, and cut if it is long.
 #[must_use]
 pub fn quoted(value: &str) -> String {
@@ -58,8 +65,7 @@ fn masked_word(word: &str) -> Cow<'_, str> {
         return Cow::Owned(format!("{scheme}://{MASK}@{}{}", host, &rest[user.len() + 1 + host.len()..]));
     }
     if let Some((name, value)) = word.split_once('=') {
-        let lower = name.to_ascii_lowercase();
-        let secret = SECRET_NAMES.iter().any(|part| lower.contains(part)) && !is_path(value) && value != PLACEHOLDER;
+        let secret = is_secret_name(name) && !is_path(value) && value != PLACEHOLDER;
         let value = if secret && !value.is_empty() { Cow::Borrowed(MASK) } else { masked_word(value) };
         return Cow::Owned(format!("{name}={value}"));
     }

@@ -2,6 +2,8 @@
 
 use super::setting::Setting;
 use super::table::table;
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// Normalizes a name for comparison: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` become the same.
 pub(super) fn squash(name: &str) -> String {
@@ -10,14 +12,22 @@ pub(super) fn squash(name: &str) -> String {
 
 /// The row that a name belongs to, and whether the name means the opposite.
 pub(super) fn find(name: &str) -> Option<(usize, bool)> {
-    let name = squash(name);
-    table().iter().enumerate().find_map(|(index, setting)| {
-        let opposite = || setting.opposites.iter().any(|candidate| squash(candidate) == name);
-        if names(setting).any(|candidate| squash(candidate) == name) {
-            return Some((index, false));
-        }
-        opposite().then_some((index, true))
-    })
+    // A configuration file may have a hundred thousand names.
+    static ROWS: OnceLock<HashMap<String, (usize, bool)>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| {
+        let rows = table().iter().enumerate().flat_map(|(row, setting)| {
+            let same = names(setting).map(move |name| (squash(name), (row, false)));
+            same.chain(setting.opposites.iter().map(move |name| (squash(name), (row, true))))
+        });
+        rows.collect()
+    });
+    rows.get(&squash(name)).copied()
+}
+
+/// The setting that a name belongs to, with `_` or `-` between words, and whether the name means the opposite.
+#[must_use]
+pub fn setting_of(name: &str) -> Option<(&'static Setting, bool)> {
+    find(name).map(|(row, inverted)| (&table()[row], inverted))
 }
 
 /// The known name that is closest to an unknown one, if one is close enough.
@@ -66,7 +76,6 @@ fn distance(left: &str, right: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
 
     #[test]
     fn every_name_belongs_to_one_setting() {

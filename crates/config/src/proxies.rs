@@ -99,7 +99,10 @@ impl TrustedPeers {
     }
 
     /// Parses one address, network or `unix`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The expected form.
+    pub fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected IP addresses, networks such as 10.0.0.0/8, or unix, with commas between them";
         if text.eq_ignore_ascii_case("unix") { Ok(Self::Unix) } else { Self::parse_network(text, EXPECTED) }
     }

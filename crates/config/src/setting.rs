@@ -43,6 +43,30 @@ impl Section {
     }
 }
 
+/// Where a setting may stand in `oribi.toml`: a setting belongs to the server if the first process, edges or all listeners
+/// together use it, and to an app if its mold or its workers use it, or if edges use it for each app by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In `[server]` only.
+    Server,
+    /// In `[[listen]]` as a part of one address, or in `[server]` for all addresses.
+    Listener,
+    /// In `[app.NAME]`, or in `[server]` as the default of all apps.
+    App,
+}
+
+impl Scope {
+    /// The tables in which such a setting may stand.
+    #[must_use]
+    pub const fn tables(self) -> &'static str {
+        match self {
+            Self::Server => "[server]",
+            Self::Listener => "[[listen]] or [server]",
+            Self::App => "[app.NAME] or [server]",
+        }
+    }
+}
+
 /// The settings while texts are applied one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
@@ -78,12 +102,16 @@ pub struct Setting {
     pub environment: Option<&'static str>,
     /// The heading of its group.
     pub section: Section,
+    /// Where it may stand in `oribi.toml`.
+    pub scope: Scope,
     /// The placeholder for its value in a usage text; empty for a switch, which needs no value.
     pub placeholder: &'static str,
     /// The description with its unit, without its default.
     pub help: &'static str,
     /// A description of the default if it depends on the machine or on other settings.
     pub(crate) default_words: Option<&'static str>,
+    /// The character between values in one text; `None` if a text is one value.
+    pub separator: Option<char>,
     pub(super) apply: Apply,
     /// The value as text, in a form that `apply` accepts; `None` for a shorthand that only sets other settings.
     show: Option<fn(&Settings) -> String>,
@@ -92,7 +120,22 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub(super) const fn new(name: &'static str, section: Section, placeholder: &'static str, help: &'static str) -> Self {
+    /// A setting of the scope [`Scope::Server`].
+    pub(super) const fn server(name: &'static str, section: Section, placeholder: &'static str, help: &'static str) -> Self {
+        Self::new(Scope::Server, name, section, placeholder, help)
+    }
+
+    /// A setting of the scope [`Scope::Listener`].
+    pub(super) const fn listener(name: &'static str, section: Section, placeholder: &'static str, help: &'static str) -> Self {
+        Self::new(Scope::Listener, name, section, placeholder, help)
+    }
+
+    /// A setting of the scope [`Scope::App`].
+    pub(super) const fn app(name: &'static str, section: Section, placeholder: &'static str, help: &'static str) -> Self {
+        Self::new(Scope::App, name, section, placeholder, help)
+    }
+
+    const fn new(scope: Scope, name: &'static str, section: Section, placeholder: &'static str, help: &'static str) -> Self {
         Self {
             name,
             aliases: &[],
@@ -100,13 +143,21 @@ impl Setting {
             short: None,
             environment: None,
             section,
+            scope,
             placeholder,
             help,
             default_words: None,
+            separator: None,
             apply: |_, _| Ok(()),
             show: None,
             show_each: None,
         }
+    }
+
+    /// The character between the values of a list in one text.
+    pub(super) const fn separator(mut self, separator: char) -> Self {
+        self.separator = Some(separator);
+        self
     }
 
     pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
@@ -151,7 +202,7 @@ impl Setting {
 
     /// Whether it may be given several times and collects its values.
     #[must_use]
-    pub(crate) const fn repeats(&self) -> bool {
+    pub const fn repeats(&self) -> bool {
         self.show_each.is_some()
     }
 

@@ -39,7 +39,7 @@ pub fn table() -> &'static [Setting] {
 }
 
 static TABLE: &[Setting] = &[
-    Setting::new(
+    Setting::server(
         "listen",
         Section::Listening,
         "ADDRESS",
@@ -56,25 +56,25 @@ static TABLE: &[Setting] = &[
         Ok(())
     })
     .shows_each(|settings| settings.listen.iter().map(ToString::to_string).collect()),
-    Setting::new("socket", Section::Listening, "PATH", "Listen on a Unix socket: --listen PATH").short('S').apply(
+    Setting::server("socket", Section::Listening, "PATH", "Listen on a Unix socket: --listen PATH").short('S').apply(
         |draft, text| {
             let address = parse_socket(text)?;
             add_listener(draft, address);
             Ok(())
         },
     ),
-    Setting::new("host", Section::Listening, "HOST", "Listen on this host or address (* for all) and the port of --port")
+    Setting::server("host", Section::Listening, "HOST", "Listen on this host or address (* for all) and the port of --port")
         .short('o')
         .environment("HOST")
         .apply(|draft, text| parse_host(text).map(|host| draft.host = Some(host))),
-    Setting::new("port", Section::Listening, "PORT", "Listen on this port (0: the kernel chooses) and the host of --host")
+    Setting::server("port", Section::Listening, "PORT", "Listen on this port (0: the kernel chooses) and the host of --host")
         .short('p')
         .environment("PORT")
         .apply(|draft, text| parse_port(text).map(|port| draft.port = Some(port))),
     listening::BACKLOG,
     listening::REUSE_PORT,
     listening::SOCKET_MODE,
-    Setting::new(
+    Setting::listener(
         "protocol",
         Section::Listening,
         "NAME",
@@ -99,12 +99,12 @@ static TABLE: &[Setting] = &[
     acme::STORAGE,
     acme::AUTHORITIES,
     fastcgi::CLIENTS,
-    Setting::new("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
+    Setting::app("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
         .default_words("the name in Host")
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
         .show(|settings| settings.server_name.clone().unwrap_or_default()),
     // ---- Workers and threads
-    Setting::new("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default, 0 is 1")
+    Setting::app("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default, 0 is 1")
         .aliases(&["max-workers", "worker-processes", "nproc"])
         .environment("WEB_CONCURRENCY")
         .default_words("the CPUs that the process may use, cgroup quota included")
@@ -116,7 +116,7 @@ static TABLE: &[Setting] = &[
             Ok(())
         })
         .show(|settings| settings.workers.to_string()),
-    Setting::new(
+    Setting::app(
         "threads",
         Section::Workers,
         "NUMBER",
@@ -129,7 +129,7 @@ static TABLE: &[Setting] = &[
         Ok(())
     })
     .show(|settings| show_span(settings.min_threads, settings.threads)),
-    Setting::new(
+    Setting::server(
         "io",
         Section::Workers,
         "NAME",
@@ -141,7 +141,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| IoModel::parse(text).map(|model| draft.settings.io = model))
     .show(|settings| settings.io.show()),
-    Setting::new(
+    Setting::server(
         "accept",
         Section::Workers,
         "NAME",
@@ -151,7 +151,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| accept_model(text).map(|model| draft.settings.accept = model))
     .show(|settings| show_accept_model(settings.accept)),
-    Setting::new(
+    Setting::app(
         "max-requests",
         Section::Workers,
         "NUMBER",
@@ -160,7 +160,7 @@ static TABLE: &[Setting] = &[
     .aliases(&["max-reqs-per-child", "max-requests-per-child", "max-request-per-child", "max-requests-per-worker"])
     .apply(|draft, text| limit(text).map(|number| draft.settings.max_requests = number))
     .show(|settings| show_limit(settings.max_requests)),
-    Setting::new(
+    Setting::app(
         "min-requests",
         Section::Workers,
         "NUMBER",
@@ -169,10 +169,10 @@ static TABLE: &[Setting] = &[
     .aliases(&["min-reqs-per-child", "min-requests-per-child", "min-request-per-child"])
     .apply(|draft, text| limit(text).map(|number| draft.settings.min_requests = number))
     .show(|settings| show_limit(settings.min_requests)),
-    Setting::new("spawn-interval", Section::Workers, "TIME", "Time between the starts of two workers")
+    Setting::app("spawn-interval", Section::Workers, "TIME", "Time between the starts of two workers")
         .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.spawn_interval = time))
         .show(|settings| show_duration(settings.spawn_interval)),
-    Setting::new(
+    Setting::app(
         "respawn-interval",
         Section::Workers,
         "TIME",
@@ -192,7 +192,7 @@ static TABLE: &[Setting] = &[
     life::REPLACE_ORDER,
     life::RELOAD,
     life::RELOAD_PATH,
-    Setting::new(
+    Setting::app(
         "user",
         Section::Workers,
         "NAME",
@@ -203,12 +203,12 @@ static TABLE: &[Setting] = &[
     .default_words("the user that starts the server")
     .apply(|draft, text| account(text).map(|name| draft.settings.user = Some(name)))
     .show(|settings| settings.user.clone().unwrap_or_default()),
-    Setting::new("group", Section::Workers, "NAME", "The group, by name or number, that the workers run as")
+    Setting::app("group", Section::Workers, "NAME", "The group, by name or number, that the workers run as")
         .aliases(&["gid", "setgid", "change-group"])
         .default_words("that of --user")
         .apply(|draft, text| account(text).map(|name| draft.settings.group = Some(name)))
         .show(|settings| settings.group.clone().unwrap_or_default()),
-    Setting::new(
+    Setting::app(
         "no-new-privileges",
         Section::Workers,
         "",
@@ -219,10 +219,10 @@ static TABLE: &[Setting] = &[
     .opposites(&["new-privileges"])
     .apply(|draft, text| boolean(text).map(|on| draft.settings.new_privileges = !on))
     .show(|settings| show_switch(!settings.new_privileges)),
-    Setting::new("umask", Section::Workers, "MODE", "Permission bits that new files do not get, such as 022; off leaves it unchanged")
+    Setting::app("umask", Section::Workers, "MODE", "Permission bits that new files do not get, such as 022; off leaves it unchanged")
         .apply(|draft, text| file_mode(text).map(|mode| draft.settings.umask = mode))
         .show(|settings| show_file_mode(settings.umask)),
-    Setting::new(
+    Setting::server(
         "proctitle",
         Section::Workers,
         "",
@@ -231,11 +231,11 @@ static TABLE: &[Setting] = &[
     .opposites(&["disable-proctitle", "no-proctitle"])
     .apply(|draft, text| boolean(text).map(|on| draft.settings.process_titles = on))
     .show(|settings| show_switch(settings.process_titles)),
-    Setting::new("app-name", Section::Workers, "TEXT", "The name of the app in process lists")
+    Setting::app("app-name", Section::Workers, "TEXT", "The name of the app in process lists")
         .default_words("its file, as it was given")
         .apply(|draft, text| title_part(text).map(|name| draft.settings.app_name = name))
         .show(|settings| settings.app_name.clone()),
-    Setting::new(
+    Setting::app(
         "graceful-timeout",
         Section::Workers,
         "TIME",
@@ -244,7 +244,7 @@ static TABLE: &[Setting] = &[
     .aliases(&["worker-shutdown-timeout", "shutdown-timeout"])
     .apply(|draft, text| patience(text).map(|time| draft.settings.timeouts.graceful = time))
     .show(|settings| show_duration(settings.timeouts.graceful)),
-    Setting::new(
+    Setting::server(
         "shutdown-delay",
         Section::Workers,
         "TIME",
@@ -266,7 +266,7 @@ static TABLE: &[Setting] = &[
     edges::RETRY_LOST,
     edges::X_REQUEST_START,
     // ---- Timeouts
-    Setting::new("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
+    Setting::server("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {
             let time = deadline(text)?;
             draft.settings.timeouts.head = time;
@@ -275,13 +275,13 @@ static TABLE: &[Setting] = &[
             Ok(())
         },
     ),
-    Setting::new("read-timeout", Section::Timeouts, "TIME", "Sets --header-timeout and --body-timeout").apply(|draft, text| {
+    Setting::server("read-timeout", Section::Timeouts, "TIME", "Sets --header-timeout and --body-timeout").apply(|draft, text| {
         let time = deadline(text)?;
         draft.settings.timeouts.head = time;
         draft.settings.timeouts.content = time;
         Ok(())
     }),
-    Setting::new(
+    Setting::server(
         "header-timeout",
         Section::Timeouts,
         "TIME",
@@ -290,15 +290,15 @@ static TABLE: &[Setting] = &[
     .aliases(&["head-timeout", "first-data-timeout"])
     .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.head = time))
     .show(|settings| show_duration(settings.timeouts.head)),
-    Setting::new("body-timeout", Section::Timeouts, "TIME", "Time from the end of the header to the end of the body; or off")
+    Setting::server("body-timeout", Section::Timeouts, "TIME", "Time from the end of the header to the end of the body; or off")
         .aliases(&["content-timeout"])
         .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.content = time))
         .show(|settings| show_duration(settings.timeouts.content)),
-    Setting::new("write-timeout", Section::Timeouts, "TIME", "Time for a client to take each 64 KiB of a response; or off")
+    Setting::server("write-timeout", Section::Timeouts, "TIME", "Time for a client to take each 64 KiB of a response; or off")
         .aliases(&["send-timeout"])
         .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.write = time))
         .show(|settings| show_duration(settings.timeouts.write)),
-    Setting::new(
+    Setting::app(
         "request-warning",
         Section::Timeouts,
         "TIME",
@@ -307,7 +307,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| deadline(text).map(|time| draft.settings.request_warning = time))
     .show(|settings| show_duration(settings.request_warning)),
-    Setting::new(
+    Setting::app(
         "request-timeout",
         Section::Timeouts,
         "TIME",
@@ -316,7 +316,7 @@ static TABLE: &[Setting] = &[
     .aliases(&["harakiri", "worker-timeout", "max-request-time"])
     .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.request = time))
     .show(|settings| show_duration(settings.timeouts.request)),
-    Setting::new(
+    Setting::app(
         "request-kill",
         Section::Timeouts,
         "TIME",
@@ -325,7 +325,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| deadline_or_auto(text).map(|time| draft.settings.request_kill = time))
     .show(|settings| settings.request_kill.map_or_else(|| "auto".to_owned(), show_duration)),
-    Setting::new(
+    Setting::server(
         "keepalive-timeout",
         Section::Timeouts,
         "TIME",
@@ -334,7 +334,7 @@ static TABLE: &[Setting] = &[
     .aliases(&["keep-alive-timeout", "idle-timeout", "persistent-timeout"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.keepalive = time))
     .show(|settings| show_duration(settings.timeouts.keepalive)),
-    Setting::new("disable-keepalive", Section::Timeouts, "", "Answer one request per connection: --keepalive-timeout 0")
+    Setting::server("disable-keepalive", Section::Timeouts, "", "Answer one request per connection: --keepalive-timeout 0")
         .aliases(&["no-keepalive"])
         .opposites(&["keepalive", "enable-keepalive"])
         .apply(|draft, text| {
@@ -343,7 +343,7 @@ static TABLE: &[Setting] = &[
             }
             Ok(())
         }),
-    Setting::new(
+    Setting::server(
         "linger-timeout",
         Section::Timeouts,
         "TIME",
@@ -384,10 +384,10 @@ static TABLE: &[Setting] = &[
     requests::HTTP2,
     requests::HTTP2_STREAMS,
     // ---- Responses
-    Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text omits it")
+    Setting::server("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text omits it")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))
         .show(|settings| settings.server_header.clone()),
-    Setting::new(
+    Setting::server(
         "chunked-transfer",
         Section::Responses,
         "",
@@ -398,7 +398,7 @@ static TABLE: &[Setting] = &[
     https::REDIRECT,
     https::POLICY,
     // ---- Files
-    Setting::new(
+    Setting::server(
         "static",
         Section::Files,
         "/PREFIX=DIR",
@@ -407,7 +407,7 @@ static TABLE: &[Setting] = &[
     .default_words("none")
     .apply(|draft, text| Mount::parse(text).map(|mount| draft.settings.files.mounts.push(mount)))
     .shows_each(|settings| settings.files.mounts.iter().map(ToString::to_string).collect()),
-    Setting::new(
+    Setting::app(
         "sendfile-root",
         Section::Files,
         "DIR",
@@ -418,7 +418,7 @@ static TABLE: &[Setting] = &[
     .default_words("none")
     .apply(|draft, text| path(text).map(|path| draft.settings.files.sendfile_roots.push(path)))
     .shows_each(|settings| settings.files.sendfile_roots.iter().map(|path| path.display().to_string()).collect()),
-    Setting::new(
+    Setting::app(
         "accel",
         Section::Files,
         "/PREFIX=DIR",
@@ -429,30 +429,31 @@ static TABLE: &[Setting] = &[
     .default_words("none")
     .apply(|draft, text| Mount::parse(text).map(|mount| draft.settings.files.accelerated.push(mount)))
     .shows_each(|settings| settings.files.accelerated.iter().map(ToString::to_string).collect()),
-    Setting::new(
+    Setting::server(
         "index",
         Section::Files,
         "NAMES",
         "Answer a request for a directory with the first of these files that exists, separated by commas; off: none",
     )
+    .separator(',')
     .aliases(&["index-files"])
     .apply(|draft, text| file_names(text).map(|names| draft.settings.files.options.index = names))
     .show(|settings| show_file_names(&settings.files.options.index)),
-    Setting::new("max-age", Section::Files, "TIME", "Time for clients to cache a file: --cache-control max-age=SECONDS").apply(
+    Setting::server("max-age", Section::Files, "TIME", "Time for clients to cache a file: --cache-control max-age=SECONDS").apply(
         |draft, text| {
             let time = duration(text)?;
             draft.settings.files.options.cache_control = Some(format!("max-age={}", time.as_secs()));
             Ok(())
         },
     ),
-    Setting::new("cache-control", Section::Files, "TEXT", "The Cache-Control field of files, such as \"public, max-age=3600\"")
+    Setting::server("cache-control", Section::Files, "TEXT", "The Cache-Control field of files, such as \"public, max-age=3600\"")
         .apply(|draft, text| {
             let value = field_value(text)?;
             draft.settings.files.options.cache_control = Some(value).filter(|value| !value.is_empty());
             Ok(())
         })
         .show(|settings| settings.files.options.cache_control.clone().unwrap_or_default()),
-    Setting::new(
+    Setting::server(
         "open-files",
         Section::Files,
         "NUMBER",
@@ -461,7 +462,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.options.open_files = number))
     .show(|settings| settings.files.options.open_files.to_string()),
-    Setting::new(
+    Setting::server(
         "precompressed",
         Section::Files,
         "",
@@ -469,14 +470,14 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.precompressed = on))
     .show(|settings| show_switch(settings.files.options.precompressed)),
-    Setting::new("dotfiles", Section::Files, "", "Serve files that begin with a dot, or that are in a directory that does")
+    Setting::server("dotfiles", Section::Files, "", "Serve files that begin with a dot, or that are in a directory that does")
         .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.dotfiles = on))
         .show(|settings| show_switch(settings.files.options.dotfiles)),
     // ---- Logs and files
     logs::ACCESS_LOG,
     logs::ACCESS_LOG_FORMAT,
     logs::SLOW,
-    Setting::new(
+    Setting::server(
         "error-log",
         Section::Logs,
         "PATH",
@@ -484,7 +485,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| log_target(text).map(|target| draft.settings.error_log = target))
     .show(|settings| show_log_target(&settings.error_log)),
-    Setting::new(
+    Setting::server(
         "log-level",
         Section::Logs,
         "LEVEL",
@@ -492,7 +493,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| log_level(text).map(|level| draft.settings.log_level = level))
     .show(|settings| settings.log_level.as_str().to_ascii_lowercase()),
-    Setting::new("pid-file", Section::Logs, "PATH", "Write the process id of the master to a file")
+    Setting::server("pid-file", Section::Logs, "PATH", "Write the process id of the master to a file")
         .aliases(&["pid", "pidfile"])
         .apply(|draft, text| path(text).map(|path| draft.settings.pid_file = Some(path)))
         .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
@@ -502,10 +503,10 @@ static TABLE: &[Setting] = &[
     metrics::DASHBOARD,
     metrics::HISTOGRAM_BUCKETS,
     metrics::METRICS_ROUTE,
-    Setting::new("restart-file", Section::Logs, "PATH", "Load the app again, as on HUP, whenever this file is touched")
+    Setting::app("restart-file", Section::Logs, "PATH", "Load the app again, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
-    Setting::new(
+    Setting::server(
         "temporary-directory",
         Section::Logs,
         "PATH",
@@ -531,7 +532,34 @@ fn or_auto(number: Result<usize, String>) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::setting::Scope;
     use super::*;
+
+    #[test]
+    fn a_list_in_one_text_has_a_separator() {
+        for setting in table().iter().filter(|setting| !setting.repeats()) {
+            let described = match setting.help {
+                help if help.contains("by colons") => Some(':'),
+                help if help.contains("by commas") || help.contains("after commas") => Some(','),
+                _ => None,
+            };
+            assert_eq!(setting.separator, described, "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn what_one_app_can_have_for_itself_is_of_the_app() {
+        let scope = |name| table().iter().find(|setting| setting.name == name).map(|setting| setting.scope);
+        for (names, expected) in [
+            ("workers threads user request-timeout queue-limit max-memory sendfile-root restart-file", Scope::App),
+            ("edges access-log control backlog header-timeout max-connections acme metrics static", Scope::Server),
+            ("ssl-cert ssl-key ssl-ca tls-min-version socket-mode proxy-protocol protocol", Scope::Listener),
+        ] {
+            for name in names.split(' ') {
+                assert_eq!(scope(name), Some(expected), "{name}");
+            }
+        }
+    }
 
     #[test]
     fn sections_stand_together() {

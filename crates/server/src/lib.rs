@@ -10,8 +10,8 @@ pub use oribi_stats::{app_metrics, backtrace};
 pub mod config {
     pub use oribi_config::{
         AcceptModel, AccessFormat, Config, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget, Origin, Plan,
-        Protocol, ProxyProtocol, Resolved, SandboxChoice, Served, Setting, SettingError, Settings, Timeouts, closest, counted,
-        instead_of, masked, quoted, sandbox_choice, table, value,
+        Protocol, ProxyProtocol, Resolved, SandboxChoice, Scope, Served, Setting, SettingError, Settings, Timeouts, closest,
+        counted, instead_of, masked, quoted, sandbox_choice, table, value,
     };
 }
 

@@ -4,7 +4,7 @@ use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, path, show_switch};
 use oribi_acme::{Challenge, LETS_ENCRYPT, Names};
 
-pub(super) const CERTIFICATE: Setting = Setting::new(
+pub(super) const CERTIFICATE: Setting = Setting::server(
     "acme",
     Section::Listening,
     "DOMAIN",
@@ -16,12 +16,12 @@ pub(super) const CERTIFICATE: Setting = Setting::new(
 .shows_each(|settings| settings.acme.certificates.iter().map(ToString::to_string).collect());
 
 pub(super) const TERMS: Setting =
-    Setting::new("acme-agree-terms", Section::Listening, "", "You agree to the terms of service of the authority of --acme")
+    Setting::server("acme-agree-terms", Section::Listening, "", "You agree to the terms of service of the authority of --acme")
         .aliases(&["agree-tos"])
         .apply(|draft, text| boolean(text).map(|agreed| draft.settings.acme.agreed = agreed))
         .show(|settings| show_switch(settings.acme.agreed));
 
-pub(super) const CHALLENGE: Setting = Setting::new(
+pub(super) const CHALLENGE: Setting = Setting::server(
     "acme-challenge",
     Section::Listening,
     "NAME",
@@ -32,18 +32,18 @@ pub(super) const CHALLENGE: Setting = Setting::new(
 .show(|settings| settings.acme_challenge.map_or(AUTO, Challenge::name).to_owned());
 
 pub(super) const EMAIL: Setting =
-    Setting::new("acme-email", Section::Listening, "EMAIL", "The email address for messages of the authority of --acme")
+    Setting::server("acme-email", Section::Listening, "EMAIL", "The email address for messages of the authority of --acme")
         .default_words("none")
         .apply(|draft, text| email(text).map(|address| draft.settings.acme.email = Some(address)))
         .show(|settings| settings.acme.email.clone().unwrap_or_default());
 
 pub(super) const DIRECTORY: Setting =
-    Setting::new("acme-directory", Section::Listening, "URL", "The URL of the ACME directory of the authority of --acme")
+    Setting::server("acme-directory", Section::Listening, "URL", "The URL of the ACME directory of the authority of --acme")
         .apply(|draft, text| directory(text).map(|url| draft.settings.acme.directory = url))
         .show(|settings| settings.acme.directory.clone())
         .default_words(LETS_ENCRYPT);
 
-pub(super) const STORAGE: Setting = Setting::new(
+pub(super) const STORAGE: Setting = Setting::server(
     "acme-storage",
     Section::Listening,
     "PATH",
@@ -54,7 +54,7 @@ pub(super) const STORAGE: Setting = Setting::new(
 .show(|settings| settings.acme.storage.display().to_string());
 
 pub(super) const AUTHORITIES: Setting =
-    Setting::new("acme-ca", Section::Listening, "PATH", "CA certificates (PEM) for the directory of --acme")
+    Setting::server("acme-ca", Section::Listening, "PATH", "CA certificates (PEM) for the directory of --acme")
         .default_words("those of the system")
         .apply(|draft, text| path(text).map(|path| draft.settings.acme.authorities = Some(path)))
         .show(|settings| settings.acme.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));

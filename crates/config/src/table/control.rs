@@ -4,7 +4,7 @@ use super::super::setting::{Section, Setting};
 use super::super::settings::ControlChoice;
 use super::super::value::path;
 
-pub(super) const CONTROL: Setting = Setting::new(
+pub(super) const CONTROL: Setting = Setting::server(
     "control",
     Section::Logs,
     "PATH",

@@ -11,7 +11,7 @@ const QUEUED: u32 = 32_768;
 /// The most edges. Each edge watches every worker, and one edge can serve several workers on fast processors.
 const MOST_EDGES: u32 = 64;
 
-pub(super) const EDGE: Setting = Setting::new(
+pub(super) const EDGE: Setting = Setting::server(
     "edge",
     Section::Edges,
     "NAME",
@@ -25,12 +25,12 @@ pub(super) const EDGE: Setting = Setting::new(
 .show(|settings| show_edge_choice(settings.edge));
 
 pub(super) const EDGES: Setting =
-    Setting::new("edges", Section::Edges, "NUMBER", "Number of edge processes, unless --edge is off")
+    Setting::server("edges", Section::Edges, "NUMBER", "Number of edge processes, unless --edge is off")
         .aliases(&["http-processes"])
         .apply(|draft, text| small_count(text, 1..=MOST_EDGES).map(|number| draft.settings.edges = number))
         .show(|settings| settings.edges.to_string());
 
-pub(super) const EDGE_USER: Setting = Setting::new(
+pub(super) const EDGE_USER: Setting = Setting::server(
     "edge-user",
     Section::Edges,
     "NAME",
@@ -42,12 +42,12 @@ pub(super) const EDGE_USER: Setting = Setting::new(
 .show(|settings| settings.edge_user.clone().unwrap_or_default());
 
 pub(super) const EDGE_GROUP: Setting =
-    Setting::new("edge-group", Section::Edges, "NAME", "The group, by name or number, that edges run as")
+    Setting::server("edge-group", Section::Edges, "NAME", "The group, by name or number, that edges run as")
         .default_words("that of --edge-user, or else --group")
         .apply(|draft, text| account(text).map(|name| draft.settings.edge_group = Some(name)))
         .show(|settings| settings.edge_group.clone().unwrap_or_default());
 
-pub(super) const EDGE_SANDBOX: Setting = Setting::new(
+pub(super) const EDGE_SANDBOX: Setting = Setting::server(
     "edge-sandbox",
     Section::Edges,
     "NAME",
@@ -59,7 +59,7 @@ pub(super) const EDGE_SANDBOX: Setting = Setting::new(
 .apply(|draft, text| sandbox_choice(text).map(|choice| draft.settings.edge_sandbox = choice))
 .show(|settings| show_sandbox(settings.edge_sandbox));
 
-pub(super) const QUEUE_LIMIT: Setting = Setting::new(
+pub(super) const QUEUE_LIMIT: Setting = Setting::app(
     "queue-limit",
     Section::Edges,
     "NUMBER",
@@ -68,7 +68,7 @@ pub(super) const QUEUE_LIMIT: Setting = Setting::new(
 .apply(|draft, text| small_count(text, 1..=QUEUED).map(|number| draft.settings.queue_limit = number))
 .show(|settings| settings.queue_limit.to_string());
 
-pub(super) const QUEUE_TIMEOUT: Setting = Setting::new(
+pub(super) const QUEUE_TIMEOUT: Setting = Setting::app(
     "queue-timeout",
     Section::Edges,
     "TIME",
@@ -77,7 +77,7 @@ pub(super) const QUEUE_TIMEOUT: Setting = Setting::new(
 .apply(|draft, text| deadline(text).map(|time| draft.settings.queue_timeout = time))
 .show(|settings| show_duration(settings.queue_timeout));
 
-pub(super) const PROBE: Setting = Setting::new(
+pub(super) const PROBE: Setting = Setting::server(
     "probe",
     Section::Edges,
     "PATH",
@@ -89,7 +89,7 @@ pub(super) const PROBE: Setting = Setting::new(
 .apply(|draft, text| path_of_clients(text).map(|path| draft.settings.probe = path))
 .show(|settings| settings.probe.clone().unwrap_or_default());
 
-pub(super) const RETRY_LOST: Setting = Setting::new(
+pub(super) const RETRY_LOST: Setting = Setting::app(
     "retry-lost",
     Section::Edges,
     "",
@@ -99,7 +99,7 @@ pub(super) const RETRY_LOST: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.retry_lost = on))
 .show(|settings| show_switch(settings.retry_lost));
 
-pub(super) const X_REQUEST_START: Setting = Setting::new(
+pub(super) const X_REQUEST_START: Setting = Setting::app(
     "x-request-start",
     Section::Edges,
     "",

@@ -3,7 +3,7 @@
 use super::super::https::{policy, redirect_port, show_redirect};
 use super::super::setting::{Section, Setting};
 
-pub(super) const REDIRECT: Setting = Setting::new(
+pub(super) const REDIRECT: Setting = Setting::server(
     "redirect-https",
     Section::Responses,
     "",
@@ -14,7 +14,7 @@ pub(super) const REDIRECT: Setting = Setting::new(
 .apply(|draft, text| redirect_port(text).map(|port| draft.settings.redirect_https = port))
 .show(|settings| show_redirect(settings.redirect_https));
 
-pub(super) const POLICY: Setting = Setting::new(
+pub(super) const POLICY: Setting = Setting::server(
     "hsts",
     Section::Responses,
     "TEXT",

@@ -7,7 +7,7 @@ use super::super::life_values::{
 use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, deadline, path, show_duration, show_switch};
 
-pub(super) const BOOT_REQUEST: Setting = Setting::new(
+pub(super) const BOOT_REQUEST: Setting = Setting::app(
     "boot-request",
     Section::Workers,
     "PATH",
@@ -18,7 +18,7 @@ pub(super) const BOOT_REQUEST: Setting = Setting::new(
 .apply(|draft, text| boot_request(text).map(|target| draft.settings.life.boot_request = target))
 .show(|settings| settings.life.boot_request.clone().unwrap_or_default());
 
-pub(super) const BOOT_TIMEOUT: Setting = Setting::new(
+pub(super) const BOOT_TIMEOUT: Setting = Setting::app(
     "boot-timeout",
     Section::Workers,
     "TIME",
@@ -29,7 +29,7 @@ pub(super) const BOOT_TIMEOUT: Setting = Setting::new(
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.boot_timeout = time))
 .show(|settings| show_duration(settings.life.boot_timeout));
 
-pub(super) const UPGRADE_TIMEOUT: Setting = Setting::new(
+pub(super) const UPGRADE_TIMEOUT: Setting = Setting::server(
     "upgrade-timeout",
     Section::Workers,
     "TIME",
@@ -39,7 +39,7 @@ pub(super) const UPGRADE_TIMEOUT: Setting = Setting::new(
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.upgrade_timeout = time))
 .show(|settings| show_duration(settings.life.upgrade_timeout));
 
-pub(super) const LOAD_TIMEOUT: Setting = Setting::new(
+pub(super) const LOAD_TIMEOUT: Setting = Setting::app(
     "load-timeout",
     Section::Workers,
     "TIME",
@@ -49,7 +49,7 @@ pub(super) const LOAD_TIMEOUT: Setting = Setting::new(
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.load_timeout = time))
 .show(|settings| show_duration(settings.life.load_timeout));
 
-pub(super) const RELOAD_MODE: Setting = Setting::new(
+pub(super) const RELOAD_MODE: Setting = Setting::app(
     "reload-mode",
     Section::Workers,
     "NAME",
@@ -59,7 +59,7 @@ pub(super) const RELOAD_MODE: Setting = Setting::new(
 .apply(|draft, text| reload_mode(text).map(|mode| draft.settings.life.reload_mode = mode))
 .show(|settings| show_reload_mode(settings.life.reload_mode));
 
-pub(super) const MAX_LIFETIME: Setting = Setting::new(
+pub(super) const MAX_LIFETIME: Setting = Setting::app(
     "max-lifetime",
     Section::Workers,
     "TIME",
@@ -70,7 +70,7 @@ pub(super) const MAX_LIFETIME: Setting = Setting::new(
 .apply(|draft, text| lifetime(text).map(|time| draft.settings.life.max_lifetime = time))
 .show(|settings| show_lifetime(settings.life.max_lifetime));
 
-pub(super) const MAX_MEMORY: Setting = Setting::new(
+pub(super) const MAX_MEMORY: Setting = Setting::app(
     "max-memory",
     Section::Workers,
     "SIZE",
@@ -81,7 +81,7 @@ pub(super) const MAX_MEMORY: Setting = Setting::new(
 .apply(|draft, text| memory(text).map(|limit| draft.settings.life.max_memory = limit))
 .show(|settings| show_memory(settings.life.max_memory));
 
-pub(super) const REPLACE_ORDER: Setting = Setting::new(
+pub(super) const REPLACE_ORDER: Setting = Setting::app(
     "replace-order",
     Section::Workers,
     "NAME",
@@ -91,7 +91,7 @@ pub(super) const REPLACE_ORDER: Setting = Setting::new(
 .apply(|draft, text| replace_order(text).map(|order| draft.settings.life.replace_order = order))
 .show(|settings| show_replace_order(settings.life.replace_order));
 
-pub(super) const RELOAD: Setting = Setting::new(
+pub(super) const RELOAD: Setting = Setting::app(
     "reload",
     Section::Workers,
     "",
@@ -102,7 +102,7 @@ pub(super) const RELOAD: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.life.watch = on))
 .show(|settings| show_switch(settings.life.watch));
 
-pub(super) const RELOAD_PATH: Setting = Setting::new(
+pub(super) const RELOAD_PATH: Setting = Setting::app(
     "reload-path",
     Section::Workers,
     "PATH",

@@ -10,32 +10,36 @@ const HEAD_BYTES: u64 = 1 << 30;
 /// The most field lines: enough for any use, and few enough to walk through quickly.
 const FIELDS: u32 = 65536;
 
-pub(super) const MAX_HEADER_SIZE: Setting =
-    Setting::new("max-header-size", Section::Limits, "SIZE", "Bytes of a request line and all header fields; more gets a 431")
-        .aliases(&["max-head-size", "max-header-len"])
-        .apply(|draft, text| size(text, 512..=HEAD_BYTES).map(|bytes| draft.settings.limits.head_bytes = bytes as usize))
-        .show(|settings| show_size(settings.limits.head_bytes as u64));
+pub(super) const MAX_HEADER_SIZE: Setting = Setting::server(
+    "max-header-size",
+    Section::Limits,
+    "SIZE",
+    "Bytes of a request line and all header fields; more gets a 431",
+)
+.aliases(&["max-head-size", "max-header-len"])
+.apply(|draft, text| size(text, 512..=HEAD_BYTES).map(|bytes| draft.settings.limits.head_bytes = bytes as usize))
+.show(|settings| show_size(settings.limits.head_bytes as u64));
 
 pub(super) const MAX_HEADERS: Setting =
-    Setting::new("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more get a 431")
+    Setting::server("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more get a 431")
         .aliases(&["max-header-count"])
         .apply(|draft, text| small_count(text, 1..=FIELDS).map(|number| draft.settings.limits.fields = number))
         .show(|settings| settings.limits.fields.to_string());
 
 pub(super) const MAX_URI_SIZE: Setting =
-    Setting::new("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more gets a 414")
+    Setting::server("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more gets a 414")
         .aliases(&["max-uri-len", "max-uri-length"])
         .default_words("8KiB, or --max-header-size if that is less")
         .apply(|draft, text| size(text, 1..=HEAD_BYTES).map(|bytes| draft.settings.limits.target_bytes = bytes as usize))
         .show(|settings| show_size(settings.limits.target_bytes as u64));
 
 pub(super) const MAX_BODY_SIZE: Setting =
-    Setting::new("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more gets a 413. `off` for no limit")
+    Setting::server("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more gets a 413. `off` for no limit")
         .aliases(&["max-body-len", "max-body-length", "max-content-size"])
         .apply(|draft, text| size_limit(text).map(|bytes| draft.settings.limits.content_bytes = bytes))
         .show(|settings| show_size(settings.limits.content_bytes));
 
-pub(super) const BODY_BUFFER_SIZE: Setting = Setting::new(
+pub(super) const BODY_BUFFER_SIZE: Setting = Setting::server(
     "body-buffer-size",
     Section::Limits,
     "SIZE",
@@ -45,7 +49,7 @@ pub(super) const BODY_BUFFER_SIZE: Setting = Setting::new(
 .apply(|draft, text| size(text, 0..=HEAD_BYTES).map(|bytes| draft.settings.limits.content_memory_bytes = bytes as usize))
 .show(|settings| show_size(settings.limits.content_memory_bytes as u64));
 
-pub(super) const BODY_MEMORY_TOTAL: Setting = Setting::new(
+pub(super) const BODY_MEMORY_TOTAL: Setting = Setting::server(
     "body-memory-total",
     Section::Limits,
     "SIZE",
@@ -57,7 +61,7 @@ pub(super) const BODY_MEMORY_TOTAL: Setting = Setting::new(
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.content_memory_total = Some(bytes)))
 .show(|settings| settings.limits.content_memory_total.map_or_else(String::new, show_size));
 
-pub(super) const BODY_FILES_TOTAL: Setting = Setting::new(
+pub(super) const BODY_FILES_TOTAL: Setting = Setting::server(
     "body-files-total",
     Section::Limits,
     "NUMBER",
@@ -68,7 +72,7 @@ pub(super) const BODY_FILES_TOTAL: Setting = Setting::new(
 .apply(|draft, text| count(text, 1..=1 << 30).map(|number| draft.settings.limits.content_files_total = Some(number)))
 .show(|settings| settings.limits.content_files_total.map_or_else(String::new, |number| number.to_string()));
 
-pub(super) const OUTPUT_BUFFER_SIZE: Setting = Setting::new(
+pub(super) const OUTPUT_BUFFER_SIZE: Setting = Setting::server(
     "output-buffer-size",
     Section::Limits,
     "SIZE",
@@ -78,7 +82,7 @@ pub(super) const OUTPUT_BUFFER_SIZE: Setting = Setting::new(
 .apply(|draft, text| size(text, 4096..=HEAD_BYTES).map(|bytes| draft.settings.limits.output_bytes = bytes as usize))
 .show(|settings| show_size(settings.limits.output_bytes as u64));
 
-pub(super) const OUTPUT_SPOOL_SIZE: Setting = Setting::new(
+pub(super) const OUTPUT_SPOOL_SIZE: Setting = Setting::server(
     "output-spool-size",
     Section::Limits,
     "SIZE",
@@ -88,7 +92,7 @@ pub(super) const OUTPUT_SPOOL_SIZE: Setting = Setting::new(
 .apply(|draft, text| spool_size(text).map(|bytes| draft.settings.limits.output_spool_bytes = bytes))
 .show(|settings| show_spool(settings.limits.output_spool_bytes));
 
-pub(super) const OUTPUT_SPOOL_TOTAL: Setting = Setting::new(
+pub(super) const OUTPUT_SPOOL_TOTAL: Setting = Setting::server(
     "output-spool-total",
     Section::Limits,
     "SIZE",
@@ -97,7 +101,7 @@ pub(super) const OUTPUT_SPOOL_TOTAL: Setting = Setting::new(
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_spool_total = bytes))
 .show(|settings| show_size(settings.limits.output_spool_total));
 
-pub(super) const OUTPUT_MEMORY_TOTAL: Setting = Setting::new(
+pub(super) const OUTPUT_MEMORY_TOTAL: Setting = Setting::server(
     "output-memory-total",
     Section::Limits,
     "SIZE",
@@ -108,7 +112,7 @@ pub(super) const OUTPUT_MEMORY_TOTAL: Setting = Setting::new(
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_memory_total = Some(bytes)))
 .show(|settings| settings.limits.output_memory_total.map_or_else(String::new, show_size));
 
-pub(super) const MAX_CONNECTIONS: Setting = Setting::new(
+pub(super) const MAX_CONNECTIONS: Setting = Setting::server(
     "max-connections",
     Section::Limits,
     "NUMBER",
@@ -119,7 +123,7 @@ pub(super) const MAX_CONNECTIONS: Setting = Setting::new(
 .apply(|draft, text| small_count(text, 1..=1 << 20).map(|number| draft.settings.limits.connections = number))
 .show(|settings| settings.limits.connections.to_string());
 
-pub(super) const MAX_KEEPALIVE_REQUESTS: Setting = Setting::new(
+pub(super) const MAX_KEEPALIVE_REQUESTS: Setting = Setting::server(
     "max-keepalive-requests",
     Section::Limits,
     "NUMBER",
@@ -134,7 +138,7 @@ pub(super) const MAX_KEEPALIVE_REQUESTS: Setting = Setting::new(
 })
 .show(|settings| show_limit(settings.limits.requests_per_connection.map(u64::from)));
 
-pub(super) const MAX_PIPELINED_REQUESTS: Setting = Setting::new(
+pub(super) const MAX_PIPELINED_REQUESTS: Setting = Setting::server(
     "max-pipelined-requests",
     Section::Limits,
     "NUMBER",
@@ -143,7 +147,7 @@ pub(super) const MAX_PIPELINED_REQUESTS: Setting = Setting::new(
 .apply(|draft, text| count(text, 1..=65535).map(|number| draft.settings.limits.pipelined_per_turn = number as u16))
 .show(|settings| settings.limits.pipelined_per_turn.to_string());
 
-pub(super) const MAX_FASTCGI_REQUESTS: Setting = Setting::new(
+pub(super) const MAX_FASTCGI_REQUESTS: Setting = Setting::server(
     "max-fastcgi-requests",
     Section::Limits,
     "NUMBER",

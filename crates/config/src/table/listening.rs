@@ -6,7 +6,7 @@ use super::super::value::{boolean, count, file_mode, show_file_mode, show_switch
 /// listen(2) takes an `int`.
 const LONGEST_BACKLOG: u64 = i32::MAX as u64;
 
-pub(super) const BACKLOG: Setting = Setting::new(
+pub(super) const BACKLOG: Setting = Setting::server(
     "backlog",
     Section::Listening,
     "NUMBER",
@@ -16,12 +16,12 @@ pub(super) const BACKLOG: Setting = Setting::new(
 .show(|settings| settings.backlog.to_string());
 
 pub(super) const REUSE_PORT: Setting =
-    Setting::new("reuse-port", Section::Listening, "", "Let other servers listen on the same TCP port beside this one")
+    Setting::server("reuse-port", Section::Listening, "", "Let other servers listen on the same TCP port beside this one")
         .aliases(&["reuseport"])
         .apply(|draft, text| boolean(text).map(|on| draft.settings.reuse_port = on))
         .show(|settings| show_switch(settings.reuse_port));
 
-pub(super) const SOCKET_MODE: Setting = Setting::new(
+pub(super) const SOCKET_MODE: Setting = Setting::listener(
     "socket-mode",
     Section::Listening,
     "MODE",

@@ -3,7 +3,7 @@
 use super::super::setting::{Section, Setting};
 use super::super::value::{access_format, deadline, optional_log_target, show_access_format, show_duration, show_log_target};
 
-pub(super) const ACCESS_LOG: Setting = Setting::new(
+pub(super) const ACCESS_LOG: Setting = Setting::server(
     "access-log",
     Section::Logs,
     "PATH",
@@ -12,7 +12,7 @@ pub(super) const ACCESS_LOG: Setting = Setting::new(
 .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))
 .show(|settings| settings.access_log.as_ref().map_or_else(|| "off".to_owned(), show_log_target));
 
-pub(super) const ACCESS_LOG_FORMAT: Setting = Setting::new(
+pub(super) const ACCESS_LOG_FORMAT: Setting = Setting::server(
     "access-log-format",
     Section::Logs,
     "FORMAT",
@@ -22,7 +22,7 @@ pub(super) const ACCESS_LOG_FORMAT: Setting = Setting::new(
 .apply(|draft, text| access_format(text).map(|format| draft.settings.access_log_format = format))
 .show(|settings| show_access_format(&settings.access_log_format).to_owned());
 
-pub(super) const SLOW: Setting = Setting::new(
+pub(super) const SLOW: Setting = Setting::server(
     "slow",
     Section::Logs,
     "TIME",

@@ -7,7 +7,7 @@ use super::super::routes::Route;
 use super::super::setting::{Section, Setting};
 use super::super::value::{host_name, is_off};
 
-pub(super) const METRICS: Setting = Setting::new(
+pub(super) const METRICS: Setting = Setting::server(
     "metrics",
     Section::Logs,
     "ADDRESS",
@@ -20,7 +20,7 @@ pub(super) const METRICS: Setting = Setting::new(
 })
 .show(|settings| show_address(settings.metrics.as_ref(), &settings.metrics_allowed));
 
-pub(super) const METRICS_PATH: Setting = Setting::new(
+pub(super) const METRICS_PATH: Setting = Setting::server(
     "metrics-path",
     Section::Logs,
     "/PATH?allow=...",
@@ -32,7 +32,7 @@ pub(super) const METRICS_PATH: Setting = Setting::new(
 .apply(|draft, text| metrics_path(text).map(|path| draft.settings.metrics_path = path))
 .show(|settings| settings.metrics_path.as_ref().map_or_else(String::new, ToString::to_string));
 
-pub(super) const DASHBOARD: Setting = Setting::new(
+pub(super) const DASHBOARD: Setting = Setting::server(
     "dashboard",
     Section::Logs,
     "WHAT",
@@ -40,20 +40,22 @@ pub(super) const DASHBOARD: Setting = Setting::new(
      with methods, targets and clients), or off; then, after commas, host names by which browsers may open it, besides \
      localhost and IP addresses",
 )
+.separator(',')
 .apply(|draft, text| dashboard(text).map(|dashboard| draft.settings.dashboard = dashboard))
 .show(|settings| show_dashboard(&settings.dashboard));
 
-pub(super) const HISTOGRAM_BUCKETS: Setting = Setting::new(
+pub(super) const HISTOGRAM_BUCKETS: Setting = Setting::server(
     "histogram-buckets",
     Section::Logs,
     "TIMES",
     "The bounds of the histogram buckets in --metrics, for how long requests wait, run and are sent, separated by commas, such \
      as 5ms,20ms,100ms,1s: from 10us to 100s",
 )
+.separator(',')
 .apply(|draft, text| bounds(text).map(|bounds| draft.settings.histogram_buckets = bounds))
 .show(|settings| show_bounds(&settings.histogram_buckets));
 
-pub(super) const METRICS_ROUTE: Setting = Setting::new(
+pub(super) const METRICS_ROUTE: Setting = Setting::server(
     "metrics-route",
     Section::Logs,
     "/PREFIX",

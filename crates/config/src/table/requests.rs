@@ -6,7 +6,7 @@ use super::super::request_id::RequestIdField;
 use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, is_off, show_switch, small_count};
 
-pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
+pub(super) const UNDERSCORE_HEADERS: Setting = Setting::app(
     "underscore-headers",
     Section::Requests,
     "",
@@ -17,7 +17,7 @@ pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.underscore_headers = on))
 .show(|settings| show_switch(settings.underscore_headers));
 
-pub(super) const STRICT_URI: Setting = Setting::new(
+pub(super) const STRICT_URI: Setting = Setting::server(
     "strict-uri",
     Section::Requests,
     "",
@@ -26,7 +26,7 @@ pub(super) const STRICT_URI: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
 .show(|settings| show_switch(settings.strict_uri));
 
-pub(super) const PROXY_PROTOCOL: Setting = Setting::new(
+pub(super) const PROXY_PROTOCOL: Setting = Setting::listener(
     "proxy-protocol",
     Section::Listening,
     "NAME",
@@ -38,7 +38,7 @@ pub(super) const PROXY_PROTOCOL: Setting = Setting::new(
 .apply(|draft, text| ProxyProtocol::parse(text).map(|choice| draft.settings.proxy_protocol = choice))
 .show(|settings| settings.proxy_protocol.name().to_owned());
 
-pub(super) const REQUEST_ID: Setting = Setting::new(
+pub(super) const REQUEST_ID: Setting = Setting::server(
     "request-id",
     Section::Requests,
     "FIELD",
@@ -51,7 +51,7 @@ pub(super) const REQUEST_ID: Setting = Setting::new(
 })
 .show(|settings| settings.request_id.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string));
 
-pub(super) const SERVER_TIMING: Setting = Setting::new(
+pub(super) const SERVER_TIMING: Setting = Setting::server(
     "server-timing",
     Section::Requests,
     "",
@@ -61,7 +61,7 @@ pub(super) const SERVER_TIMING: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.server_timing = on))
 .show(|settings| show_switch(settings.server_timing));
 
-pub(super) const HTTP2: Setting = Setting::new(
+pub(super) const HTTP2: Setting = Setting::server(
     "http2",
     Section::Requests,
     "",
@@ -71,7 +71,7 @@ pub(super) const HTTP2: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.http2 = on))
 .show(|settings| show_switch(settings.http2));
 
-pub(super) const HTTP2_STREAMS: Setting = Setting::new(
+pub(super) const HTTP2_STREAMS: Setting = Setting::server(
     "http2-streams",
     Section::Requests,
     "COUNT",
@@ -81,7 +81,7 @@ pub(super) const HTTP2_STREAMS: Setting = Setting::new(
 .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.http2_streams = number as u32))
 .show(|settings| settings.limits.http2_streams.to_string());
 
-pub(super) const TRUSTED_PROXIES: Setting = Setting::new(
+pub(super) const TRUSTED_PROXIES: Setting = Setting::server(
     "trusted-proxies",
     Section::Requests,
     "ADDRESSES",
@@ -93,17 +93,18 @@ pub(super) const TRUSTED_PROXIES: Setting = Setting::new(
 .apply(|draft, text| trusted_peers(text).map(|peers| draft.settings.proxies.trusted.extend(peers)))
 .shows_each(|settings| settings.proxies.trusted.iter().map(ToString::to_string).collect());
 
-pub(super) const FORWARDED_FIELDS: Setting = Setting::new(
+pub(super) const FORWARDED_FIELDS: Setting = Setting::server(
     "forwarded-fields",
     Section::Requests,
     "NAMES",
     "Which of these fields are trusted, separated by commas. Every trusted proxy must set or remove each of them; otherwise \
      its clients can set them",
 )
+.separator(',')
 .apply(|draft, text| forwarded_fields(text).map(|fields| draft.settings.proxies.fields = fields))
 .show(|settings| settings.proxies.fields.to_string());
 
-pub(super) const STRIP_FORWARDED: Setting = Setting::new(
+pub(super) const STRIP_FORWARDED: Setting = Setting::server(
     "strip-forwarded",
     Section::Requests,
     "NAME",

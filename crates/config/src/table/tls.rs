@@ -5,7 +5,7 @@ use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, path, show_switch};
 use oribi_tls::Suites;
 
-pub(super) const CERTIFICATE: Setting = Setting::new(
+pub(super) const CERTIFICATE: Setting = Setting::listener(
     "ssl-cert",
     Section::Listening,
     "PATH",
@@ -17,7 +17,7 @@ pub(super) const CERTIFICATE: Setting = Setting::new(
 .apply(|draft, text| path(text).map(|path| draft.settings.tls.certificates.push(path)))
 .shows_each(|settings| settings.tls.certificates.iter().map(|path| path.display().to_string()).collect());
 
-pub(super) const KEY: Setting = Setting::new(
+pub(super) const KEY: Setting = Setting::listener(
     "ssl-key",
     Section::Listening,
     "PATH",
@@ -28,7 +28,7 @@ pub(super) const KEY: Setting = Setting::new(
 .apply(|draft, text| path(text).map(|path| draft.settings.tls.keys.push(path)))
 .shows_each(|settings| settings.tls.keys.iter().map(|path| path.display().to_string()).collect());
 
-pub(super) const SSL: Setting = Setting::new(
+pub(super) const SSL: Setting = Setting::listener(
     "ssl",
     Section::Listening,
     "",
@@ -42,24 +42,25 @@ pub(super) const SSL: Setting = Setting::new(
 .show(|settings| settings.tls.wanted.map_or_else(|| "auto".to_owned(), show_switch));
 
 pub(super) const VERSION: Setting =
-    Setting::new("tls-min-version", Section::Listening, "VERSION", "The oldest version of TLS for clients: 1.2 or 1.3")
+    Setting::listener("tls-min-version", Section::Listening, "VERSION", "The oldest version of TLS for clients: 1.2 or 1.3")
         .aliases(&["ssl-min-version", "ssl-protocol-min"])
         .apply(|draft, text| parse_version(text).map(|version| draft.settings.tls.oldest = version))
         .show(|settings| show_version(settings.tls.oldest).to_owned());
 
-pub(super) const SUITES: Setting = Setting::new(
+pub(super) const SUITES: Setting = Setting::listener(
     "ssl-ciphers",
     Section::Listening,
     "NAMES",
     "The cipher suites to accept, by their names in OpenSSL, separated by colons, such as ECDHE-RSA-AES256-GCM-SHA384. If no \
      suite of a version of TLS is named, all suites of that version are accepted",
 )
+.separator(':')
 .aliases(&["ssl-cipher-list", "ssl-ciphersuites", "tls-ciphers"])
 .default_words("all, none of which is weak")
 .apply(|draft, text| Suites::parse(text).map(|suites| draft.settings.tls.suites = suites))
 .show(|settings| settings.tls.suites.to_string());
 
-pub(super) const VERIFY: Setting = Setting::new(
+pub(super) const VERIFY: Setting = Setting::listener(
     "ssl-verify-client",
     Section::Listening,
     "NAME",
@@ -70,14 +71,18 @@ pub(super) const VERIFY: Setting = Setting::new(
 .apply(|draft, text| parse_verify(text).map(|clients| draft.settings.tls.clients = clients))
 .show(|settings| show_verify(settings.tls.clients).to_owned());
 
-pub(super) const AUTHORITIES: Setting =
-    Setting::new("ssl-ca", Section::Listening, "PATH", "CA certificates (PEM) for client certificates (--ssl-verify-client)")
-        .aliases(&["ssl-ca-file", "ssl-ca-certs", "ca-certs", "ssl-client-certificate"])
-        .default_words("none")
-        .apply(|draft, text| path(text).map(|path| draft.settings.tls.authorities = Some(path)))
-        .show(|settings| settings.tls.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
+pub(super) const AUTHORITIES: Setting = Setting::listener(
+    "ssl-ca",
+    Section::Listening,
+    "PATH",
+    "CA certificates (PEM) for client certificates (--ssl-verify-client)",
+)
+.aliases(&["ssl-ca-file", "ssl-ca-certs", "ca-certs", "ssl-client-certificate"])
+.default_words("none")
+.apply(|draft, text| path(text).map(|path| draft.settings.tls.authorities = Some(path)))
+.show(|settings| settings.tls.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
 
-pub(super) const STATUS: Setting = Setting::new(
+pub(super) const STATUS: Setting = Setting::listener(
     "ssl-ocsp",
     Section::Listening,
     "PATH",

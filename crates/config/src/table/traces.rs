@@ -5,7 +5,7 @@ use super::super::trace_export::{collector, service, show_collector};
 use super::super::traces::SampleRatio;
 use super::super::value::{boolean, path, show_switch};
 
-pub(super) const TRACES: Setting = Setting::new(
+pub(super) const TRACES: Setting = Setting::server(
     "traces",
     Section::Requests,
     "",
@@ -15,7 +15,7 @@ pub(super) const TRACES: Setting = Setting::new(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.traces = on))
 .show(|settings| show_switch(settings.traces));
 
-pub(super) const SAMPLE: Setting = Setting::new(
+pub(super) const SAMPLE: Setting = Setting::server(
     "trace-sample",
     Section::Requests,
     "RATIO",
@@ -24,7 +24,7 @@ pub(super) const SAMPLE: Setting = Setting::new(
 .apply(|draft, text| SampleRatio::parse(text).map(|ratio| draft.settings.trace_sample = ratio))
 .show(|settings| settings.trace_sample.to_string());
 
-pub(super) const EXPORT: Setting = Setting::new(
+pub(super) const EXPORT: Setting = Setting::server(
     "trace-export",
     Section::Requests,
     "COLLECTOR",
@@ -36,7 +36,7 @@ pub(super) const EXPORT: Setting = Setting::new(
 .show(|settings| show_collector(&settings.trace_export));
 
 pub(super) const AUTHORITIES: Setting =
-    Setting::new("trace-export-ca", Section::Requests, "PATH", "CA certificates (PEM) for a collector with https")
+    Setting::server("trace-export-ca", Section::Requests, "PATH", "CA certificates (PEM) for a collector with https")
         .default_words("those of the system")
         .apply(|draft, text| path(text).map(|path| draft.settings.trace_export.authorities = Some(path)))
         .show(|settings| {
@@ -44,7 +44,7 @@ pub(super) const AUTHORITIES: Setting =
         });
 
 pub(super) const SERVICE: Setting =
-    Setting::new("trace-service", Section::Requests, "NAME", "The name of this service in its spans (service.name)")
+    Setting::server("trace-service", Section::Requests, "NAME", "The name of this service in its spans (service.name)")
         .environment("OTEL_SERVICE_NAME")
         .default_words("that of the app's file")
         .apply(|draft, text| service(text).map(|name| draft.settings.trace_export.service = name))
