@@ -1,6 +1,7 @@
 //! The content of a configuration file: sections in the order of the file, each with its place.
 
-use crate::Place;
+use crate::place::Place;
+use oribi_config::{Scope, setting_of};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -15,6 +16,29 @@ pub struct ConfigFile {
     pub apps: Vec<AppSection>,
     /// The routes in the order in which they are tried: those of `oribi.toml`, then those of each included file.
     pub routes: Vec<RouteSection>,
+}
+
+impl ConfigFile {
+    /// The options in `[server]` that belong to the whole server or to all of its addresses.
+    pub fn options_of_server(&self) -> impl Iterator<Item = &Item> {
+        self.server.iter().filter(|item| scope(item) != Some(Scope::App))
+    }
+
+    /// The options of an app: its own, and those in `[server]` that it does not have itself.
+    pub fn options_of<'a>(&'a self, app: &'a AppSection) -> impl Iterator<Item = &'a Item> {
+        let own: Vec<&str> = app.options.iter().filter_map(first_name).collect();
+        let missing =
+            move |item: &&Item| scope(item) == Some(Scope::App) && first_name(item).is_some_and(|name| !own.contains(&name));
+        self.server.iter().filter(missing).chain(&app.options)
+    }
+}
+
+fn scope(item: &Item) -> Option<Scope> {
+    setting_of(&item.name).map(|(setting, _)| setting.scope)
+}
+
+fn first_name(item: &Item) -> Option<&'static str> {
+    setting_of(&item.name).map(|(setting, _)| setting.name)
 }
 
 /// A text with its place. `Debug` writes `***` for a text from the environment.

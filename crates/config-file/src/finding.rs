@@ -1,6 +1,6 @@
 //! Findings about a configuration file: mistakes, with which no server starts, and warnings.
 
-use crate::Place;
+use crate::place::Place;
 use std::fmt;
 
 /// The weight of a finding.

@@ -5,10 +5,25 @@
 //! which values it takes.
 #![forbid(unsafe_code)]
 
+mod app;
+mod checks;
+mod conditions;
 mod content;
+mod document;
+mod excerpt;
 mod finding;
+mod include;
+mod listen;
+mod options;
 mod place;
+mod read;
+mod report;
+mod route;
+mod source;
+mod table;
+mod variables;
 
 pub use content::{Action, AppSection, ConfigFile, Item, Listen, Match, Pattern, RouteSection, Text};
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use place::Place;
+pub use read::{Reading, parse, read, read_with};

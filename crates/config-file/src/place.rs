@@ -4,12 +4,12 @@ use oribi_config::Origin;
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in one of the files. Its text is `FILE:LINE:COLUMN`.
+/// A place in one of the files. Its text is `FILE:LINE:COLUMN`, or `FILE` for the whole file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The index of the file: 0 is `oribi.toml` itself, the others are the included files in the order in which they are read.
     pub file: usize,
-    /// The line, from 1 on.
+    /// The line, from 1 on; 0 for the whole file.
     pub line: usize,
     /// The column in characters, from 1 on.
     pub column: usize,
@@ -27,6 +27,9 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}:{}", self.path, self.line, self.column)
+        match self.line {
+            0 => formatter.write_str(&self.path),
+            line => write!(formatter, "{}:{line}:{}", self.path, self.column),
+        }
     }
 }

@@ -27,6 +27,12 @@ impl ListenAddress {
         Ok(Self { proxy_protocol, ..address })
     }
 
+    /// Whether the address says itself that its connections are encrypted: `https://`, `ssl://`, `:8443:ssl`.
+    #[must_use]
+    pub fn says_encrypted(&self) -> bool {
+        self.certificates.is_some()
+    }
+
     fn parse_without_options(text: &str) -> Result<Self, String> {
         if let Some((rest, protocol)) = speaker(text) {
             return Ok(Self::parse_place(rest, protocol)?.speaking(protocol));

@@ -1,0 +1,184 @@
+//! Options in a table: names, scopes and values as the table of options has them.
+
+use crate::content::Item;
+use crate::place::Place;
+use crate::table::{Entry, Reader, Value, did_you_mean, kind};
+use oribi_config::{
+    Config, Origin, Scope, Setting, SettingError, instead_of, is_secret_name, masked, quoted, setting_of, table,
+};
+use std::collections::HashMap;
+use std::fmt;
+use toml::de::DeValue;
+
+/// A table of the file that may hold options.
+#[derive(Clone, Copy)]
+pub(crate) enum Table<'a> {
+    Server,
+    Listen,
+    App(&'a str),
+}
+
+impl Table<'_> {
+    /// Whether an option may stand in this table.
+    pub fn allows(self, setting: &Setting) -> bool {
+        match self {
+            Self::Server => true,
+            Self::Listen => setting.scope == Scope::Listener,
+            Self::App(_) => setting.scope == Scope::App,
+        }
+    }
+
+    /// The keys that are no options.
+    pub const fn own_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Server => &[],
+            Self::Listen => &["address"],
+            Self::App(_) => &["file", "language", "directory", "environment"],
+        }
+    }
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server => formatter.write_str("[server]"),
+            Self::Listen => formatter.write_str("[[listen]]"),
+            Self::App(name) => write!(formatter, "[app.{}]", quoted(name)),
+        }
+    }
+}
+
+/// Reads the options of one table.
+pub(crate) struct Options<'t> {
+    table: Table<'t>,
+    /// The places of the options so far, by their first names.
+    seen: HashMap<&'static str, Place>,
+}
+
+impl<'t> Options<'t> {
+    pub fn of(table: Table<'t>) -> Self {
+        Self { table, seen: HashMap::new() }
+    }
+
+    /// Reads an option; `None` after a mistake.
+    pub fn read(&mut self, reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<(&'static Setting, Item)> {
+        let Some((setting, _)) = setting_of(entry.key) else {
+            self.unknown(reader, entry);
+            return None;
+        };
+        let table = self.table;
+        if !table.allows(setting) {
+            let message = format!("`{}` belongs in {}, not in {table}", quoted(entry.key), setting.scope.tables());
+            let of_address = matches!(table, Table::Listen) && ["listen", "socket", "host", "port"].contains(&setting.name);
+            let suggestion = of_address.then(|| "write it in the address, as in address = \":8080\"".to_owned());
+            reader.report.suggest(reader.source, entry.at, message, || suggestion);
+            return None;
+        }
+        let place = reader.source.place(entry.at);
+        if let Some(first) = self.seen.get(setting.name) {
+            let message = match quoted(entry.key) {
+                key if key == setting.name => format!("`{key}` is already at {first}"),
+                key => format!("`{key}` is the same option as `{}`, which is already at {first}", setting.name),
+            };
+            reader.mistake(entry.at, message);
+            return None;
+        }
+        self.seen.insert(setting.name, place.clone());
+        let (values, from_environment) = texts(reader, setting, entry)?;
+        let item = Item { name: entry.key.to_owned(), values, place, from_environment };
+        Some((setting, item))
+    }
+
+    fn unknown(&self, reader: &mut Reader<'_>, entry: Entry<'_>) {
+        if let Some(instead) = instead_of(entry.key) {
+            return reader.mistake(entry.at, format!("cannot do what `{}` asks for: {instead}", quoted(entry.key)));
+        }
+        let others = [Table::Server, Table::Listen, Table::App("NAME")];
+        if let Some(other) = others.into_iter().find(|other| other.own_keys().contains(&entry.key)) {
+            return reader.mistake(entry.at, format!("`{}` belongs in {other}, not in {}", entry.key, self.table));
+        }
+        let message = format!("unknown option `{}` in {}", quoted(entry.key), self.table);
+        let names = settings_in(self.table).flat_map(|setting| {
+            [setting.name].into_iter().chain(setting.aliases.iter().copied()).chain(setting.opposites.iter().copied())
+        });
+        let known = self.table.own_keys().iter().copied().chain(names);
+        reader.report.suggest(reader.source, entry.at, message, || did_you_mean(entry.key, known));
+    }
+}
+
+/// The texts of a value that the parser of the option takes, and whether a part of them is from the environment.
+fn texts(reader: &mut Reader<'_>, setting: &'static Setting, entry: Entry<'_>) -> Option<(Vec<String>, bool)> {
+    let DeValue::Array(array) = entry.value.data else {
+        let (text, from_environment) = one(reader, setting, entry, entry.value)?;
+        return accepted(reader, entry, entry.value, &text, from_environment).then(|| (vec![text], from_environment));
+    };
+    if !setting.repeats() && setting.separator.is_none() {
+        reader.mistake(entry.value.at, format!("`{}` has one value, not an array", quoted(entry.key)));
+        return None;
+    }
+    let (mut values, mut from_environment, mut complete) = (Vec::new(), false, true);
+    for value in array.iter().map(Value::of) {
+        let Some((text, variable)) = one(reader, setting, entry, value) else {
+            complete = false;
+            continue;
+        };
+        from_environment |= variable;
+        // The parts of a list are checked together, because some have a meaning only by their position.
+        complete &= setting.separator.is_some() || accepted(reader, entry, value, &text, variable);
+        values.push(text);
+    }
+    if let Some(separator) = setting.separator.filter(|_| complete) {
+        let text = values.join(&separator.to_string());
+        complete = accepted(reader, entry, entry.value, &text, from_environment);
+        values = vec![text];
+    }
+    complete.then_some((values, from_environment))
+}
+
+/// The text form of one value.
+fn one(reader: &mut Reader<'_>, setting: &Setting, entry: Entry<'_>, value: Value<'_>) -> Option<(String, bool)> {
+    match reader.scalar(value, setting.placeholder == "MODE") {
+        Some(text) => text.map(|text| (text.value, text.from_environment)),
+        None => {
+            let list = setting.repeats() || setting.separator.is_some();
+            let expected = if list { "text, a number, or an array of them" } else { "text, a number or a boolean" };
+            reader.mistake(value.at, format!("`{}` is {expected}, not {}", quoted(entry.key), kind(value.data)));
+            None
+        }
+    }
+}
+
+/// Whether the parser of an option accepts a text; reports its message otherwise.
+fn accepted(reader: &mut Reader<'_>, entry: Entry<'_>, value: Value<'_>, text: &str, from_environment: bool) -> bool {
+    // The file has `true`, the text is `on`.
+    let shown = if let DeValue::Boolean(on) = value.data { &on.to_string() } else { text };
+    let message = refusal(entry.key, text, from_environment, shown);
+    let accepted = message.is_none();
+    message.into_iter().for_each(|message| reader.mistake(value.at, message));
+    accepted
+}
+
+/// The message of the parser of an option about a text that it rejects. `shown`: the text as the message quotes it, unless it
+/// is hidden.
+pub(crate) fn refusal(name: &str, text: &str, hidden: bool, shown: &str) -> Option<String> {
+    let refused = |text: &str| Config::with(|_| None, 1).set(name, text, Origin::Default).err();
+    let error = refused(text)?;
+    let SettingError::Bad { why, .. } = error else { return Some(error.to_string()) };
+    if !hidden && !is_secret_name(name) {
+        return Some(SettingError::Bad { name: name.to_owned(), value: shown.to_owned(), why }.to_string());
+    }
+    // The reason may quote a part of the value, unless another value has the same reason.
+    let general = [UNFIT, ""].into_iter().filter_map(refused);
+    let general = general.into_iter().any(|other| matches!(other, SettingError::Bad { why: other, .. } if other == why));
+    let why = if general { masked(&why).into_owned() } else { format!("see `{}` in `oribi --help`", quoted(name)) };
+    let value = if hidden { "value from the environment" } else { "value" };
+    Some(format!("bad {value} for {}: {why}", quoted(name)))
+}
+
+/// A text that hardly any option accepts.
+const UNFIT: &str = "\u{1}";
+
+/// The names of all options that may stand in a table.
+pub(crate) fn settings_in(wanted: Table<'_>) -> impl Iterator<Item = &'static Setting> {
+    table().iter().filter(move |setting| wanted.allows(setting))
+}

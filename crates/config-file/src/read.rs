@@ -1,0 +1,177 @@
+//! Reads `oribi.toml` with the files that it includes.
+
+use crate::checks::Checks;
+use crate::content::{ConfigFile, Text};
+use crate::document::{Document, FILE_BYTES, document};
+use crate::finding::Findings;
+use crate::include::matches;
+use crate::place::Place;
+use crate::report::Report;
+use crate::route::Outline;
+use crate::source::Source;
+use crate::variables::Environment;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The most included files.
+const INCLUDED: usize = 1000;
+
+/// A configuration that was read without a mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The content of the files.
+    pub config: ConfigFile,
+    /// Warnings about it.
+    pub warnings: Findings,
+}
+
+/// Reads `oribi.toml` at `path` with the files that it includes. Variables are those of the environment of this process; one
+/// that is not UTF-8 counts as missing.
+///
+/// # Errors
+/// All mistakes in the files, and the warnings about them. A file that cannot be read is a mistake, too.
+pub fn read(path: &Path) -> Result<Reading, Findings> {
+    read_with(path, &|name| std::env::var(name).ok())
+}
+
+/// Like [`read`], with another environment.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Reading, Findings> {
+    let mut files = Files::new(environment);
+    let include = files.add(path, content(path)).include;
+    let own = path.canonicalize().ok();
+    let mut seen: HashSet<PathBuf> = own.iter().cloned().collect();
+    for pattern in &include {
+        for file in files.matching(path, pattern) {
+            let whole = file.canonicalize().unwrap_or_else(|_| file.clone());
+            if own.as_ref() == Some(&whole) {
+                files.mistake(pattern, "the file includes itself".to_owned());
+            } else if seen.len() > INCLUDED {
+                files.mistake(pattern, format!("more than {INCLUDED} included files"));
+                break;
+            } else if seen.insert(whole) {
+                files.add(&file, content(&file));
+            }
+        }
+    }
+    files.finish()
+}
+
+/// Like [`read_with`], for files that the caller has read: `oribi.toml`, and those that its `include` names, with their paths.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(files: &[(&str, &[u8])], environment: &dyn Fn(&str) -> Option<String>) -> Result<Reading, Findings> {
+    let mut all = Files::new(environment);
+    for (path, content) in files {
+        all.add(Path::new(path), Ok(content.to_vec()));
+    }
+    all.finish()
+}
+
+/// The files so far.
+struct Files<'e> {
+    environment: Environment<'e>,
+    sources: Vec<Source>,
+    report: Report,
+    config: ConfigFile,
+    /// The names of all apps, and the outlines of all routes, also of those with mistakes.
+    names: Vec<Text>,
+    outlines: Vec<Outline>,
+    /// Whether all files are TOML.
+    complete: bool,
+}
+
+impl<'e> Files<'e> {
+    fn new(environment: Environment<'e>) -> Self {
+        Self {
+            environment,
+            sources: Vec::new(),
+            report: Report::default(),
+            config: ConfigFile::default(),
+            names: Vec::new(),
+            outlines: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Reads a file, the first of which is `oribi.toml`. Returns its parts that are not kept.
+    fn add(&mut self, path: &Path, content: io::Result<Vec<u8>>) -> Document {
+        let index = self.sources.len();
+        let path = path.display().to_string();
+        let document = match content {
+            Ok(content) => {
+                let (mut source, invalid) = Source::new(index, &path, &content);
+                let read = document(&mut source, invalid, index > 0, self.environment, &mut self.report);
+                self.sources.push(source);
+                read
+            }
+            Err(error) => {
+                self.sources.push(Source::new(index, &path, b"").0);
+                let place = Place { file: index, line: 0, column: 0, path: path.into() };
+                self.report.unreadable(place, format!("cannot read the file: {error}"));
+                None
+            }
+        };
+        self.complete &= document.is_some();
+        let mut document = document.unwrap_or_default();
+        self.config.server.append(&mut document.server);
+        self.config.listens.append(&mut document.listens);
+        self.config.apps.append(&mut document.apps);
+        self.config.routes.append(&mut document.routes);
+        self.names.append(&mut document.names);
+        self.outlines.append(&mut document.outlines);
+        document
+    }
+
+    /// The files that a pattern in `oribi.toml` names.
+    fn matching(&mut self, path: &Path, pattern: &Text) -> Vec<PathBuf> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        match matches(folder, &pattern.value) {
+            Ok(files) if files.is_empty() => {
+                let offset = self.sources[0].offset(&pattern.place);
+                let message = format!("`{}` names no file", pattern.quoted());
+                self.report.warning(&self.sources[0], offset, message);
+                files
+            }
+            Ok(files) => files,
+            Err((folder, error)) => {
+                let folder = if pattern.from_environment { "a folder".to_owned() } else { format!("`{}`", folder.display()) };
+                self.mistake(pattern, format!("cannot read {folder}: {error}"));
+                // Apps in it may be missing.
+                self.complete = false;
+                Vec::new()
+            }
+        }
+    }
+
+    fn mistake(&mut self, pattern: &Text, message: String) {
+        let source = &self.sources[pattern.place.file];
+        self.report.mistake(source, source.offset(&pattern.place), message);
+    }
+
+    fn finish(mut self) -> Result<Reading, Findings> {
+        let mut checks = Checks { sources: &self.sources, report: &mut self.report };
+        checks.counts(&self.names, &self.outlines);
+        checks.same_names(&self.names);
+        checks.same_addresses(&self.config.listens);
+        checks.unreachable(&self.outlines);
+        if self.complete {
+            checks.names(&self.names, &self.outlines);
+        }
+        let mistakes = self.report.mistakes();
+        let findings = self.report.finish();
+        if mistakes == 0 { Ok(Reading { config: self.config, warnings: findings }) } else { Err(findings) }
+    }
+}
+
+/// The content of a file, at most one byte more than a file may have.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}

@@ -1,0 +1,94 @@
+//! Collects findings.
+
+use crate::excerpt::excerpt;
+use crate::finding::{Finding, Findings, Severity};
+use crate::place::Place;
+use crate::source::Source;
+
+/// The most findings that are listed.
+pub(crate) const LISTED: usize = 1000;
+
+/// The most findings with a suggestion: to compare a name with a thousand others takes a while.
+const SUGGESTIONS: usize = 100;
+
+/// The findings so far.
+#[derive(Default)]
+pub(crate) struct Report {
+    findings: Findings,
+    mistakes: usize,
+}
+
+impl Report {
+    /// Adds a mistake at an offset of a file.
+    pub fn mistake(&mut self, source: &Source, offset: usize, message: impl Into<String>) {
+        self.add(Severity::Mistake, source, offset, message.into(), None);
+    }
+
+    /// Adds a mistake with a suggestion.
+    pub fn suggest(
+        &mut self,
+        source: &Source,
+        offset: usize,
+        message: impl Into<String>,
+        suggestion: impl FnOnce() -> Option<String>,
+    ) {
+        let suggestion = if self.is_long() { None } else { suggestion() };
+        self.add(Severity::Mistake, source, offset, message.into(), suggestion);
+    }
+
+    /// Adds a mistake or a warning at a place.
+    pub fn at(&mut self, severity: Severity, source: &Source, place: &Place, message: String, suggestion: Option<String>) {
+        let listed = self.findings.list.len() < LISTED;
+        let excerpt = if listed { excerpt(source, source.offset(place), true) } else { None };
+        self.push(Finding { severity, place: place.clone(), message, excerpt, suggestion });
+    }
+
+    /// Adds a warning at an offset of a file.
+    pub fn warning(&mut self, source: &Source, offset: usize, message: impl Into<String>) {
+        self.add(Severity::Warning, source, offset, message.into(), None);
+    }
+
+    fn add(&mut self, severity: Severity, source: &Source, offset: usize, message: String, suggestion: Option<String>) {
+        let excerpt = if self.findings.list.len() < LISTED { excerpt(source, offset, true) } else { None };
+        self.push(Finding { severity, place: source.place(offset), message, excerpt, suggestion });
+    }
+
+    /// Adds a mistake at an offset of a file that cannot be parsed.
+    pub fn unparsed(&mut self, source: &Source, offset: usize, message: impl Into<String>) {
+        let excerpt = if self.findings.list.len() < LISTED { excerpt(source, offset, false) } else { None };
+        let place = source.place(offset);
+        self.push(Finding { severity: Severity::Mistake, place, message: message.into(), excerpt, suggestion: None });
+    }
+
+    /// Adds a mistake of a whole file.
+    pub fn unreadable(&mut self, place: Place, message: impl Into<String>) {
+        self.push(Finding { severity: Severity::Mistake, place, message: message.into(), excerpt: None, suggestion: None });
+    }
+
+    fn push(&mut self, finding: Finding) {
+        self.mistakes += usize::from(finding.severity == Severity::Mistake);
+        if self.findings.list.len() < LISTED {
+            self.findings.list.push(finding);
+        } else {
+            self.findings.more += 1;
+        }
+    }
+
+    /// Whether no further suggestion is wanted.
+    pub fn is_long(&self) -> bool {
+        self.findings.list.len() >= SUGGESTIONS
+    }
+
+    /// The number of mistakes so far.
+    pub fn mistakes(&self) -> usize {
+        self.mistakes
+    }
+
+    /// All findings, in the order of their places.
+    pub fn finish(mut self) -> Findings {
+        // The parser reports a mistake in a key twice if the key is repeated.
+        self.findings.list.sort_by(|left, right| left.place.cmp(&right.place));
+        self.findings.list.dedup_by(|left, right| left.place == right.place && left.message == right.message);
+        self.findings
+    }
+}

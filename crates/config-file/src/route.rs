@@ -1,0 +1,228 @@
+//! `[[route]]`: conditions and an answer.
+
+use crate::conditions::conditions;
+use crate::content::{Action, Item, Match, RouteSection, Text};
+use crate::options::{Options, Table};
+use crate::place::Place;
+use crate::table::{Entry, Reader};
+use oribi_config::quoted;
+
+/// The keys of a route: one of the first four is its action.
+pub(crate) const KEYS: &[&str] = &["app", "files", "redirect", "respond", "name", "match", "mount"];
+
+/// The keys that are actions.
+const ACTIONS: &[&str] = &["app", "files", "redirect", "respond"];
+
+/// The status codes of a redirect.
+pub(crate) const REDIRECTS: &[u16] = &[301, 302, 303, 307, 308];
+
+const DEFAULT_REDIRECT: u16 = 302;
+const DEFAULT_RESPONSE: u16 = 200;
+
+/// What other sections need to know of a route, even if it has mistakes.
+pub(crate) struct Outline {
+    pub place: Place,
+    /// The names of apps in it.
+    pub apps: Vec<Text>,
+    /// Whether every request meets its conditions.
+    pub takes_all: bool,
+}
+
+/// Reads a `[[route]]`.
+pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -> (Outline, Option<RouteSection>) {
+    let mut complete = true;
+    let mut outline = Outline { place: reader.source.place(at), apps: Vec::new(), takes_all: true };
+    let (mut name, mut found, mut action, mut mount) = (None, Match::default(), None, None);
+    let mut first: Option<Entry<'_>> = None;
+    for &entry in entries {
+        if ACTIONS.contains(&entry.key) {
+            if let Some(first) = first {
+                let place = reader.source.place(first.at);
+                let message = format!("a route has one action, and `{}` is already at {place}", first.key);
+                reader.mistake(entry.at, message);
+                complete = false;
+            }
+            first = first.or(Some(entry));
+        }
+        complete &= match entry.key {
+            "app" => {
+                let name = reader.text(entry, entry.value);
+                outline.apps.extend(name.clone());
+                keep(&mut action, name.map(|name| Action::App { name, mount: None }))
+            }
+            "files" => keep(&mut action, files(reader, entry, &mut outline.apps)),
+            "redirect" => keep(&mut action, redirect(reader, entry)),
+            "respond" => keep(&mut action, respond(reader, entry)),
+            "name" => keep(&mut name, line(reader, entry)),
+            "mount" => keep(&mut mount, mounted(reader, entry)),
+            "match" => {
+                let conditions = conditions(reader, entry);
+                outline.takes_all = conditions.as_ref().is_some_and(Match::is_met_by_all);
+                conditions.map(|conditions| found = conditions).is_some()
+            }
+            _ => {
+                reader.unknown(entry, "[[route]]", KEYS.iter().copied());
+                false
+            }
+        };
+    }
+    if first.is_none() {
+        reader.mistake(at, "the route has no action: app, files, redirect or respond");
+    }
+    if let Some(entry) = entries.iter().find(|entry| entry.key == "mount")
+        && first.is_some_and(|first| first.key != "app")
+    {
+        reader.mistake(entry.at, "`mount` is for a route with `app`: it becomes the app's SCRIPT_NAME");
+        complete = false;
+    }
+    if let Some(Action::App { mount: of_app, .. }) = &mut action {
+        *of_app = mount;
+    }
+    let action = action.filter(|_| complete);
+    let place = outline.place.clone();
+    (outline, action.map(|action| RouteSection { name, place, conditions: found, action }))
+}
+
+fn keep<Kept>(kept: &mut Option<Kept>, read: Option<Kept>) -> bool {
+    let there = read.is_some();
+    // A second action is a mistake, and the first one stays.
+    if kept.is_none() {
+        *kept = read;
+    }
+    there
+}
+
+fn mounted(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
+    let text = reader.text(entry, entry.value)?;
+    let plain = |letter: char| !letter.is_control() && !letter.is_whitespace() && !"?#*".contains(letter);
+    if text.value.starts_with('/') && !text.value.ends_with('/') && text.value.chars().all(plain) {
+        return Some(text);
+    }
+    let expected = "expected a path such as /api, which begins with `/` and does not end with it";
+    reader.mistake(entry.value.at, format!("bad value `{}` for mount: {expected}", text.quoted()));
+    None
+}
+
+/// A text of one line.
+fn line(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
+    let text = reader.text(entry, entry.value)?;
+    if !text.value.is_empty() && !text.value.contains(char::is_control) {
+        return Some(text);
+    }
+    reader.mistake(entry.value.at, format!("`{}` is a text of one line", quoted(entry.key)));
+    None
+}
+
+fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Option<Action> {
+    const KEYS: &[&str] = &["root", "fallback", "index"];
+    let (mut root, mut fallback, mut index) = (None, None, None);
+    let entries = reader.table(entry)?;
+    let mut complete = needs(reader, entry, &entries, "root", "root = \"DIR\"");
+    for &inside in &entries {
+        complete &= match inside.key {
+            "root" => keep(&mut root, reader.path(inside)),
+            "fallback" => {
+                let name = reader.text(inside, inside.value);
+                apps.extend(name.clone());
+                keep(&mut fallback, name)
+            }
+            "index" => keep(&mut index, names_of_files(reader, inside)),
+            _ => {
+                reader.unknown(inside, "files", KEYS.iter().copied());
+                false
+            }
+        };
+    }
+    let root = root.filter(|_| complete)?;
+    Some(Action::Files { root, fallback, index })
+}
+
+/// The value of `index`, as the option of that name takes it.
+fn names_of_files(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Item> {
+    Options::of(Table::Server).read(reader, entry).map(|(_, item)| item)
+}
+
+fn redirect(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Action> {
+    const KEYS: &[&str] = &["to", "status"];
+    let (mut to, mut status) = (None, None);
+    let entries = reader.table(entry)?;
+    let mut complete = needs(reader, entry, &entries, "to", "to = \"URL\"");
+    for &inside in &entries {
+        complete &= match inside.key {
+            "to" => keep(&mut to, target(reader, inside)),
+            "status" => {
+                let expected = "301, 302, 303, 307 or 308";
+                keep(&mut status, reader.number(inside, |number| REDIRECTS.contains(&number), expected))
+            }
+            _ => {
+                reader.unknown(inside, "redirect", KEYS.iter().copied());
+                false
+            }
+        };
+    }
+    let to = to.filter(|_| complete)?;
+    Some(Action::Redirect { to, status: status.unwrap_or(DEFAULT_REDIRECT) })
+}
+
+fn target(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
+    let text = reader.text(entry, entry.value)?;
+    let url = |scheme| text.value.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    let known = text.value.starts_with('/') || url("https://") || url("http://");
+    if known && text.value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Some(text);
+    }
+    let expected = "expected a URL such as https://example.com/new, or a path that begins with `/`";
+    reader.mistake(entry.value.at, format!("bad value `{}` for to: {expected}", text.quoted()));
+    None
+}
+
+fn respond(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Action> {
+    const KEYS: &[&str] = &["status", "content", "type"];
+    let (mut status, mut content, mut content_type) = (None, None, None);
+    let mut complete = true;
+    let entries = reader.table(entry)?;
+    for &inside in &entries {
+        complete &= match inside.key {
+            "status" => {
+                let fits = |number| (200..=599).contains(&number);
+                keep(&mut status, reader.number(inside, fits, "a status code from 200 to 599"))
+            }
+            "content" => keep(&mut content, reader.text(inside, inside.value)),
+            "type" => keep(&mut content_type, media_type(reader, inside)),
+            _ => {
+                reader.unknown(inside, "respond", KEYS.iter().copied());
+                false
+            }
+        };
+    }
+    let status = status.unwrap_or(DEFAULT_RESPONSE);
+    // RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5.
+    if [204, 205, 304].contains(&status)
+        && let Some(inside) = entries.iter().find(|inside| inside.key == "content")
+    {
+        reader.mistake(inside.at, format!("a response with {status} has no content"));
+        complete = false;
+    }
+    complete.then_some(Action::Respond { status, content, content_type })
+}
+
+fn media_type(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
+    let text = reader.text(entry, entry.value)?;
+    let fits = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    let typed = text.value.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
+    if typed && text.value.trim() == text.value && text.value.bytes().all(fits) {
+        return Some(text);
+    }
+    let expected = "expected a media type, such as text/plain";
+    reader.mistake(entry.value.at, format!("bad value `{}` for type: {expected}", text.quoted()));
+    None
+}
+
+/// Reports a table without a key that it needs.
+fn needs(reader: &mut Reader<'_>, entry: Entry<'_>, entries: &[Entry<'_>], key: &str, example: &str) -> bool {
+    let there = entries.iter().any(|entry| entry.key == key);
+    if !there {
+        reader.mistake(entry.at, format!("`{}` needs {example}", entry.key));
+    }
+    there
+}

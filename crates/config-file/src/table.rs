@@ -1,0 +1,184 @@
+//! Values of a TOML table, with their types and variables checked.
+
+use crate::content::Text;
+use crate::report::Report;
+use crate::source::Source;
+use crate::variables::{Environment, expand};
+use oribi_config::{closest, quoted};
+use std::path::PathBuf;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The longest unknown name that is compared with the known ones.
+const COMPARED: usize = 64;
+
+/// A key of a table, with its value.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub key: &'a str,
+    /// The offset of the key.
+    pub at: usize,
+    pub value: Value<'a>,
+}
+
+/// A value with its offset.
+#[derive(Clone, Copy)]
+pub(crate) struct Value<'a> {
+    pub data: &'a DeValue<'a>,
+    pub at: usize,
+    /// The offset of its end.
+    end: usize,
+}
+
+impl<'a> Value<'a> {
+    pub fn of(value: &'a Spanned<DeValue<'a>>) -> Self {
+        let span = value.span();
+        Self { data: value.get_ref(), at: span.start, end: span.end }
+    }
+}
+
+/// The entries of a table in the order of the file.
+pub(crate) fn entries<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+    let entry = |(key, value): (&'a Spanned<_>, _)| -> Entry<'a> {
+        let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
+        Entry { key: name, at: key.span().start, value: Value::of(value) }
+    };
+    let mut entries: Vec<Entry<'a>> = table.iter().map(entry).collect();
+    entries.sort_by_key(|entry| entry.at);
+    entries
+}
+
+/// A file that is being read.
+pub(crate) struct Reader<'r> {
+    pub source: &'r Source,
+    pub environment: Environment<'r>,
+    pub report: &'r mut Report,
+}
+
+impl Reader<'_> {
+    pub fn mistake(&mut self, at: usize, message: impl Into<String>) {
+        self.report.mistake(self.source, at, message);
+    }
+
+    /// Reports a value of another type; `expected` is such as `a string`.
+    pub fn wrong_type(&mut self, entry: Entry<'_>, value: Value<'_>, expected: &str) {
+        let message = format!("`{}` is {expected}, not {}", quoted(entry.key), kind(value.data));
+        self.mistake(value.at, message);
+    }
+
+    /// Reports a key that is not known here, with the closest of the known ones.
+    pub fn unknown<'k>(&mut self, entry: Entry<'_>, inside: &str, known: impl Iterator<Item = &'k str>) {
+        let message = format!("unknown key `{}` in {inside}", quoted(entry.key));
+        self.report.suggest(self.source, entry.at, message, || did_you_mean(entry.key, known));
+    }
+
+    /// A string with its variables replaced.
+    pub fn text(&mut self, entry: Entry<'_>, value: Value<'_>) -> Option<Text> {
+        match value.data {
+            DeValue::String(text) => self.expanded(text, value),
+            _ => {
+                self.wrong_type(entry, value, "a string");
+                None
+            }
+        }
+    }
+
+    /// A string, a number or a boolean as text: `on` and `off` for a boolean.
+    pub fn scalar(&mut self, value: Value<'_>, octal: bool) -> Option<Option<Text>> {
+        let text = match value.data {
+            DeValue::String(text) => return Some(self.expanded(text, value)),
+            DeValue::Boolean(on) => (if *on { "on" } else { "off" }).to_owned(),
+            DeValue::Float(number) => number.as_str().trim_start_matches('+').to_owned(),
+            // Modes of files are octal in the text form, too.
+            DeValue::Integer(number) if octal && number.radix() == 8 => number.as_str().to_owned(),
+            DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => number.to_string(),
+                Err(_) => number.to_string(),
+            },
+            _ => return None,
+        };
+        Some(Some(Text { value: text, place: self.source.place(value.at), from_environment: false }))
+    }
+
+    fn expanded(&mut self, text: &str, value: Value<'_>) -> Option<Text> {
+        let expanded = expand(text, self.environment);
+        for (number, message) in &expanded.mistakes {
+            let raw = self.source.text().get(value.at..value.end).unwrap_or_default();
+            // An escaped `$` is not found; then the place is that of the whole string.
+            let inside = raw.match_indices("${").nth(*number).map_or(0, |(offset, _)| offset);
+            self.mistake(value.at + inside, message.as_str());
+        }
+        let place = self.source.place(value.at);
+        let text = Text { value: expanded.text, place, from_environment: expanded.from_environment };
+        expanded.mistakes.is_empty().then_some(text)
+    }
+
+    /// The path of a file or folder, joined to the folder of the file that names it.
+    pub fn path(&mut self, entry: Entry<'_>) -> Option<PathBuf> {
+        let text = self.text(entry, entry.value)?;
+        if text.value.is_empty() || text.value.contains('\0') {
+            self.mistake(entry.value.at, format!("`{}` is the path of a file or folder", entry.key));
+            return None;
+        }
+        Some(self.source.joined(&text.value))
+    }
+
+    /// A table.
+    pub fn table<'a>(&mut self, entry: Entry<'a>) -> Option<Vec<Entry<'a>>> {
+        if let DeValue::Table(table) = entry.value.data {
+            return Some(entries(table));
+        }
+        self.wrong_type(entry, entry.value, "a table");
+        None
+    }
+
+    /// The tables of an array of tables, each with its offset.
+    pub fn tables<'a>(&mut self, entry: Entry<'a>) -> Vec<(usize, Vec<Entry<'a>>)> {
+        let expected = format!("an array of tables: [[{}]]", entry.key);
+        let DeValue::Array(array) = entry.value.data else {
+            self.wrong_type(entry, entry.value, &expected);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for value in array.iter().map(Value::of) {
+            match value.data {
+                DeValue::Table(table) => tables.push((value.at, entries(table))),
+                _ => self.wrong_type(entry, value, &expected),
+            }
+        }
+        tables
+    }
+
+    /// A whole number in a range.
+    pub fn number(&mut self, entry: Entry<'_>, fits: impl Fn(u16) -> bool, expected: &str) -> Option<u16> {
+        let DeValue::Integer(number) = entry.value.data else {
+            self.wrong_type(entry, entry.value, "a number");
+            return None;
+        };
+        let number = u16::from_str_radix(number.as_str(), number.radix()).ok().filter(|&number| fits(number));
+        if number.is_none() {
+            self.mistake(entry.value.at, format!("`{}` is {expected}", entry.key));
+        }
+        number
+    }
+}
+
+/// A suggestion for an unknown name.
+pub(crate) fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+    if name.len() > COMPARED {
+        return None;
+    }
+    closest(name, known).map(|known| format!("did you mean `{known}`?"))
+}
+
+/// The type of a value, for a message.
+pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
