@@ -244,6 +244,8 @@ const RULES: &[Rule] = &[
             "oribi-engine",
             "oribi-admin",
             "oribi-worker",
+            "oribi-route",
+            "oribi-edge",
             "oribi-supervise",
             "oribi-test-support",
         ],
@@ -268,6 +270,7 @@ const RULES: &[Rule] = &[
         sees: &[
             "oribi-host",
             "oribi-io",
+            "oribi-config-file",
             "oribi-server",
             "oribi-lua",
             "oribi-files",

@@ -1,6 +1,7 @@
 //! Parses the command line: flags for every row of the table of settings, and some that concern the app.
 
 use crate::advice;
+use crate::apps;
 use crate::help;
 use crate::options::{LuaOptions, Mode, Options};
 use crate::plan::PlanForm;
@@ -35,6 +36,8 @@ pub enum Subject {
     Native(Content),
     /// An app, in a file or a directory; `None` for the current directory.
     App { path: Option<PathBuf>, language: Option<String>, options: Options },
+    /// The apps of a configuration file, `oribi.toml`.
+    Apps(PathBuf),
     /// The files of a directory.
     Files(PathBuf),
     /// The content of a configuration file of luafcgid; `None` for the file in the current directory.
@@ -99,8 +102,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     };
     let path = matches.get_one::<OsString>("APP").map(PathBuf::from);
     let language = matches.get_one::<String>("language").cloned();
+    let given = matches.get_one::<OsString>("config-file").map(PathBuf::from);
     let subject = match content(&matches) {
         Some(content) => Subject::Native(content),
+        None if given.is_some() => Subject::Apps(given.unwrap_or_default()),
         None if named || worded => Subject::Luafcgid { file: path, options: options(&matches) },
         None if serve
             && language.is_none()
@@ -109,7 +114,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
         {
             Subject::Files(path.unwrap_or_default())
         }
-        None => Subject::App { path, language, options: options(&matches) },
+        None => {
+            let options = options(&matches);
+            let file = apps::file_at(path.as_deref()).filter(|_| language.is_none() && options == Options::default());
+            file.map_or_else(|| Subject::App { path, language, options }, Subject::Apps)
+        }
     };
     Ok(CommandLine { mode, subject, lua: matches.get_one::<String>("lua").cloned(), config: collect(&matches) })
 }
@@ -211,6 +220,15 @@ fn app_flags() -> Vec<Arg> {
             .value_parser(OsStringValueParser::new())
             .conflicts_with("native")
             .help("Answer every request with the bytes of this file, which is read once, without any app"),
+        Arg::new("config-file")
+            .short('c')
+            .long("config-file")
+            .value_name("FILE")
+            .value_parser(OsStringValueParser::new())
+            .conflicts_with_all(["APP", "language", "document-root"])
+            .help(help::wrap(
+                "Serve the apps of this file by its routes [default: oribi.toml in the current directory or in DIR, if it is there]",
+            )),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
             "The language of the app: perl, ruby or lua; by default from the name of its file (.psgi and .pl are Perl, .ru is Ruby, \
              .lua is Lua)",

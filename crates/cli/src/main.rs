@@ -7,6 +7,7 @@
 
 mod advice;
 mod ahttpd;
+mod apps;
 mod command_line;
 mod completions;
 mod configuration;
@@ -54,6 +55,8 @@ fn main() -> ExitCode {
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {
+            // The master of several apps has started this program for an app of a built-in language.
+            process::report_load_failure(&masked(&message));
             let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
             // If standard error is closed, only the exit status remains.
             let _ = write!(io::stderr(), "oribi: {}\n{hint}", masked(&message));
@@ -103,6 +106,7 @@ fn run() -> Result<u8, Trouble> {
     match command_line.subject {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config, Served::Content)?),
         Subject::Files(directory) => files::serve(command_line.mode, &directory, &resolve(&config, Served::Content)?),
+        Subject::Apps(file) => apps::run(command_line.mode, &file, &config),
         Subject::App { path, language, options } => {
             // Reports invalid flags before anything else.
             resolve(&config, Served::App)?;

@@ -45,6 +45,12 @@ pub mod engine {
     pub use oribi_engine::{ConnectionCounts, Engine};
 }
 
+/// The routes of a server with several apps.
+pub mod routes {
+    pub use oribi_edge::routes::{Action, Route, Routes};
+    pub use oribi_route::{NamedPattern, Rule, RuleError};
+}
+
 /// The control socket of a running server.
 pub mod control {
     pub use oribi_admin::control::{Found, find};

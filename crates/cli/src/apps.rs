@@ -1,0 +1,246 @@
+//! Serves several apps by a configuration file, `oribi.toml`, or checks it.
+
+use crate::language::{App, Home};
+use crate::languages;
+use crate::options::{Mode, Options};
+use crate::plan::PlanForm;
+use crate::trouble::Trouble;
+use crate::{begin, exit_status, print, resolve};
+use oribi_config_file::{Action, AppSection, ConfigFile, Item, Match, Pattern, Reading, RouteSection, Text};
+use oribi_server::config::{Config, Origin, Plan, Resolved, Served};
+use oribi_server::directory::{Directory, absolute};
+use oribi_server::process;
+use oribi_server::routes::{Action as Answer, NamedPattern, Route, Routes, Rule, RuleError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The name of the file beside which no app is looked for.
+pub const FILE: &str = "oribi.toml";
+
+/// Returns the configuration file that `path`, the file or directory on the command line, stands for. Without a path, it is
+/// looked for in the current directory.
+pub fn file_at(path: Option<&Path>) -> Option<PathBuf> {
+    let path = path.unwrap_or(Path::new(""));
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        return Some(path.to_owned());
+    }
+    Some(path.join(FILE)).filter(|file| file.is_file())
+}
+
+/// An app that is ready to be started.
+struct ReadyApp<'f> {
+    section: &'f AppSection,
+    app: App,
+    resolved: Resolved,
+    mold: Command,
+    /// The program that runs the app, for users.
+    program: String,
+    /// Notes about the configuration file in the language of the app.
+    notes: Vec<String>,
+    lanes: usize,
+    directory: Directory,
+}
+
+/// Serves the apps of the file, or checks them.
+pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
+    let Reading { config: content, warnings } =
+        oribi_config_file::read(file).map_err(|findings| Trouble::usage(format!("{findings}").trim_end().to_owned()))?;
+    let mut server = of_server(&content, config.clone())?;
+    let name = file.display().to_string();
+    server.set("app-name", &name, Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
+    let mut server = resolve(&server, Served::App)?;
+    if content.apps.is_empty() {
+        return Err(Trouble::usage(format!("{name}: there is no app: add a table [app.NAME] with file = \"PATH\"")));
+    }
+    if server.settings.edges_wanted() == 0 {
+        return Err(Trouble::usage(format!("{name}: several apps need an edge, and --edge off (or --accept own) excludes it")));
+    }
+    let apps = content.apps.iter().map(|section| ready(section, &content, config, mode)).collect::<Result<Vec<_>, _>>()?;
+    let routes = routes(&content).map_err(|why| Trouble::usage(format!("{name}: {why}")))?;
+    if let Mode::Check(form) = mode {
+        return check(&name, form, &server, apps, &warnings.to_string());
+    }
+    begin(mode, &mut server.settings)?;
+    for line in warnings.to_string().lines() {
+        ::log::warn!("{line}");
+    }
+    for note in apps.iter().flat_map(|app| &app.notes) {
+        ::log::warn!("{note}");
+    }
+    let (settings, started): (Vec<_>, Vec<_>) =
+        apps.into_iter().map(|app| (app.resolved.settings, (&app.section.name, app.mold, app.lanes, app.directory))).unzip();
+    let apps = settings.iter().zip(started);
+    let apps = apps.map(|(settings, (name, mold, lanes, directory))| process::App { name, settings, mold, lanes, directory });
+    Ok(exit_status(process::master::run_apps(&server.settings, apps.collect(), routes.as_ref())))
+}
+
+/// Loads each app and prints the plan.
+fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>, warnings: &str) -> Result<u8, Trouble> {
+    // If standard error is closed, the messages are lost.
+    let _ = io::stderr().write_all(warnings.as_bytes());
+    server.settings.look_at_certificates().map_err(Trouble::failure)?;
+    let plan = Plan { app: name.to_owned(), language: format!("{} apps", apps.len()), resolved: server };
+    let mut text = form.text(&plan, &[]);
+    let mut failed = Vec::new();
+    for ReadyApp { section, app, resolved, mut mold, program, notes, directory, .. } in apps {
+        for note in notes {
+            let _ = writeln!(io::stderr(), "oribi: {note}");
+        }
+        directory.path().into_iter().for_each(|path| _ = mold.current_dir(path));
+        let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {program}: {error}")))?;
+        if !status.success() {
+            failed.push(section.name.as_str());
+        }
+        let language = format!("{}, run by {program}", app.language.title);
+        let plan = Plan { app: app.path.display().to_string(), language, resolved: &resolved };
+        let form = PlanForm { changed: true, ..form };
+        if !form.json {
+            text.push_str(&format!("\nApp {}:\n", section.name));
+        }
+        text.push_str(&form.text(&plan, &[]));
+    }
+    if !failed.is_empty() {
+        return Err(Trouble::failure(format!("{name}: could not be loaded: {}", failed.join(", "))));
+    }
+    print(&text)
+}
+
+/// Adds the options of the whole server.
+fn of_server(content: &ConfigFile, mut config: Config) -> Result<Config, Trouble> {
+    content
+        .server
+        .iter()
+        .chain(content.listens.iter().map(|listen| &listen.address))
+        .try_for_each(|item| set(&mut config, item))?;
+    // Only an edge can serve several apps.
+    config.set("edge", "on", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
+    Ok(config)
+}
+
+fn set(config: &mut Config, item: &Item) -> Result<(), Trouble> {
+    for value in &item.values {
+        config
+            .set(&item.name, value, item.place.origin())
+            .map_err(|error| Trouble::usage(format!("{}: {error}", item.place)))?;
+    }
+    Ok(())
+}
+
+/// Finds the program that runs an app, and its settings.
+fn ready<'f>(section: &'f AppSection, content: &ConfigFile, config: &Config, mode: Mode) -> Result<ReadyApp<'f>, Trouble> {
+    let at = |why: String| Trouble::usage(format!("{}: app {}: {why}", section.place, section.name));
+    let mut config = of_server(content, config.clone())?;
+    section.options.iter().try_for_each(|item| set(&mut config, item))?;
+    config.set("app-name", &section.name, Origin::Default).map_err(|error| at(error.to_string()))?;
+    let path = absolute(&section.file).unwrap_or_else(|_| section.file.clone());
+    let language = section.language.as_ref().map(|language| language.value.as_str());
+    let app = languages::find(Some(&path), language).map_err(at)?;
+    let folder = section.directory.clone().or_else(|| app.path.parent().map(Path::to_owned)).unwrap_or_default();
+    let directory = Directory::at(&absolute(&folder).unwrap_or(folder));
+    let options = Options::default();
+    let checks = matches!(mode, Mode::Check(_));
+    let (mut notes, mut mold, program) = (
+        Vec::new(),
+        None,
+        match &app.language.home {
+            Home::Mold { .. } => String::new(),
+            Home::BuiltIn { describe } => describe(),
+        },
+    );
+    let mut runner = None;
+    if let Home::Mold { find_runner, .. } = &app.language.home {
+        let found = find_runner(&options).map_err(|why| Trouble::failure(format!("app {}: {why}", section.name)))?;
+        if let Some(configuration) = found.configuration(&app).map_err(Trouble::failure)? {
+            notes = configuration.apply(&mut config).map_err(Trouble::usage)?;
+        }
+        mold = Some(found.mold(&app, checks));
+        runner = Some(found);
+    }
+    let resolved = resolve(&config, Served::App).map_err(|trouble| at(trouble.message))?;
+    let arguments = resolved.arguments();
+    let mold = match mold {
+        Some(mut mold) => {
+            mold.args(&arguments);
+            mold
+        }
+        None => built_in(&app, checks, &arguments)?,
+    };
+    let program = runner.map_or(program, |runner| runner.program());
+    let lanes = if app.language.shares_requests { 1 } else { resolved.settings.threads };
+    let mut ready = ReadyApp { section, app, resolved, mold, program, notes, lanes, directory };
+    for variable in &section.environment {
+        ready.mold.envs(variable.values.iter().map(|value| (&variable.name, value)));
+    }
+    Ok(ready)
+}
+
+/// Returns the command that runs an app of a built-in language in a process of its own: this program again.
+fn built_in(app: &App, checks: bool, arguments: &[String]) -> Result<Command, Trouble> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Trouble::failure(format!("cannot find this program: {error}")))?;
+    let mut command = Command::new(program);
+    if checks {
+        command.arg("check").stdout(std::process::Stdio::null());
+    }
+    command.arg(&app.path).args(["--language", app.language.name]);
+    command.args(arguments.iter().map(|argument| format!("--{argument}")));
+    Ok(command)
+}
+
+/// Compiles the routes. `None` if there are none, because the only app answers all requests.
+fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
+    if content.routes.is_empty() && content.apps.len() == 1 {
+        return Ok(None);
+    }
+    let app = |name: &Text| content.apps.iter().position(|app| app.name == name.value).unwrap_or_default();
+    let text = |text: &Option<Text>| text.as_ref().map(|text| text.value.clone());
+    let route = |section: &RouteSection| Route {
+        rule: rule(&section.conditions),
+        action: match &section.action {
+            Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
+            Action::Files { root, fallback, index } => Answer::Files {
+                root: absolute(root).unwrap_or_else(|_| root.clone()),
+                index: index.as_ref().map(|index| index.values.clone()),
+                fallback: fallback.as_ref().map(app),
+            },
+            Action::Redirect { to, status } => Answer::Redirect { to: to.value.clone(), status: *status },
+            Action::Respond { status, content, content_type } => Answer::Respond {
+                status: *status,
+                content: text(content).unwrap_or_default().into_bytes(),
+                content_type: text(content_type),
+            },
+        },
+    };
+    let error = |error: &RuleError| format!("{}: {}", place(&content.routes, error), error.message);
+    Routes::compile(content.routes.iter().map(route).collect())
+        .map(Some)
+        .map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns the place of an error in a route.
+fn place(routes: &[RouteSection], error: &RuleError) -> String {
+    routes.get(error.rule).map_or_else(|| error.to_string(), |route| route.place.to_string())
+}
+
+fn rule(conditions: &Match) -> Rule {
+    let all = |patterns: &[Pattern]| patterns.iter().map(pattern).collect::<Vec<_>>();
+    let named = |lists: &[(String, Vec<Pattern>)]| {
+        let one = |name: &str, value: String| NamedPattern { name: name.to_owned(), value: Some(value) };
+        lists.iter().flat_map(|(name, patterns)| all(patterns).into_iter().map(move |value| one(name, value))).collect()
+    };
+    let Match { host, path, method, source, scheme, field, query } = conditions;
+    Rule {
+        host: all(host),
+        path: all(path),
+        method: all(method),
+        field: named(field),
+        query: named(query),
+        source: all(source),
+        scheme: all(scheme),
+    }
+}
+
+fn pattern(pattern: &Pattern) -> String {
+    format!("{}{}", if pattern.negated { "!" } else { "" }, pattern.text.value)
+}
