@@ -232,7 +232,7 @@ fn location(to: &str, path: Option<&[u8]>, head: &RequestHead<'_>) -> Option<Vec
     let mut location = Vec::with_capacity(to.len());
     let mut rest = to;
     while let Some(position) = rest.find('$') {
-        location.extend_from_slice(rest[..position].as_bytes());
+        location.extend_from_slice(&rest.as_bytes()[..position]);
         rest = &rest[position..];
         if let Some(behind) = rest.strip_prefix("$host") {
             location.extend_from_slice(host_of(head.host()?)?);

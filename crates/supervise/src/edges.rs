@@ -139,7 +139,7 @@ impl<'a> Edges<'a> {
         }
         log_file::check_access_log(settings)?;
         let make = |(settings, lanes): &(&'a Settings, usize)| {
-            pools::make(settings, *lanes, count).map(|pools| AppPools { settings, pools })
+            pools::make(settings, *lanes, (count, apps.len())).map(|pools| AppPools { settings, pools })
         };
         let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)

@@ -23,17 +23,22 @@ pub(super) fn room(workers: usize) -> usize {
 /// Returns the number of places in the memory of each edge, if each worker has `lanes` lanes: a lane needs a place. There are
 /// as many as all workers on the scoreboard need, if a quarter of the `descriptors` suffices for the places of all edges
 /// ([`DESCRIPTORS`] each). Otherwise there are fewer, but enough for a few more workers than at the start, and for their
-/// replacements. `descriptors` is the limit of open descriptors, or `None` without a limit.
-pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
+/// replacements. `descriptors` is the limit of open descriptors, or `None` without a limit. Several `apps` share the places,
+/// which are then limited even without a limit of descriptors: a server may have hundreds of apps.
+pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>, apps: usize) -> usize {
     let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
     let least = workers.saturating_mul(4).saturating_add(16).saturating_mul(lanes);
     let all = room(workers).saturating_mul(lanes);
     // Connections and files need most of the descriptors, so places get a quarter. Each edge has memory of its own.
     let edges = settings.edges_wanted().max(1);
-    let affordable =
-        descriptors.map_or(usize::MAX, |most| usize::try_from(most / 4).unwrap_or(usize::MAX) / DESCRIPTORS / edges);
+    let quarter = descriptors.map(|most| usize::try_from(most / 4).unwrap_or(usize::MAX));
+    let quarter = if apps > 1 { Some(quarter.unwrap_or(usize::MAX).min(OF_SEVERAL_APPS)) } else { quarter };
+    let affordable = quarter.map_or(usize::MAX, |quarter| quarter / DESCRIPTORS / edges / apps.max(1));
     all.min(affordable).max(least)
 }
+
+/// The most descriptors of the places of several apps together, beyond those that each app needs.
+const OF_SEVERAL_APPS: usize = 1 << 15;
 
 /// The number of descriptors of a place in the memory of an edge.
 const DESCRIPTORS: usize = 3;
@@ -170,11 +175,13 @@ mod tests {
     #[test]
     fn places_are_for_twice_as_many_workers_as_far_as_descriptors_allow() {
         let settings = Settings { workers: 4, ..Settings::default() };
-        assert_eq!(pool_capacity(&settings, 1, None), 132);
-        assert_eq!(pool_capacity(&settings, 8, None), 132 * 8);
-        assert_eq!(pool_capacity(&settings, 1, Some(1 << 20)), 132);
-        assert_eq!(pool_capacity(&settings, 1, Some(1024)), 85);
-        assert_eq!(pool_capacity(&settings, 8, Some(1024)), 256, "at least for a few more");
+        assert_eq!(pool_capacity(&settings, 1, None, 1), 132);
+        assert_eq!(pool_capacity(&settings, 8, None, 1), 132 * 8);
+        assert_eq!(pool_capacity(&settings, 1, Some(1 << 20), 1), 132);
+        assert_eq!(pool_capacity(&settings, 1, Some(1024), 1), 85);
+        assert_eq!(pool_capacity(&settings, 8, Some(1024), 1), 256, "at least for a few more");
+        assert_eq!(pool_capacity(&settings, 1, None, 5), 132);
+        assert_eq!(pool_capacity(&settings, 1, Some(1 << 20), 200), 54, "the apps share them");
         assert_eq!(most_with(&settings, Some(132), 1), 64);
         assert_eq!(most_with(&settings, Some(85), 1), 42);
         assert_eq!(most_with(&settings, Some(256), 8), 16);

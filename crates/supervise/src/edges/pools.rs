@@ -16,13 +16,13 @@ use std::os::fd::AsRawFd;
 /// The variable by which a master passes the memory to its mold.
 pub(in super::super) const POOLS: &str = "ORIBI_POOLS";
 
-/// Creates the memory of an app for all `edges`, and for workers with `lanes` lanes each.
+/// Creates the memory of one of `apps` apps for all edges, and for workers with `lanes` lanes each.
 ///
 /// # Errors
 /// The system refuses.
-pub(super) fn make(settings: &Settings, lanes: usize, edges: usize) -> Result<Vec<Memory>, String> {
+pub(super) fn make(settings: &Settings, lanes: usize, (edges, apps): (usize, usize)) -> Result<Vec<Memory>, String> {
     let descriptors = getrlimit(Resource::Nofile).maximum;
-    let capacity = scaling::pool_capacity(settings, lanes, descriptors);
+    let capacity = scaling::pool_capacity(settings, lanes, descriptors, apps);
     let capacity = u32::try_from(capacity).unwrap_or(u32::MAX).min(65_535);
     let _lifted = LiftedFileSize::new();
     let make = |_| {

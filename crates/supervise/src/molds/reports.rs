@@ -46,7 +46,8 @@ impl Molds<'_> {
             ReloadOutcome::UnderWay => Progress::Pending,
             ReloadOutcome::TakenOver => Progress::Done(format!("generation {number} has taken over")),
             ReloadOutcome::Failed(why) => {
-                Progress::Failed(format!("generation {number} cannot serve, the one before keeps serving: {why}"))
+                let rest = if self.served { "the one before keeps serving" } else { "and no other one serves" };
+                Progress::Failed(format!("generation {number} cannot serve, {rest}: {why}"))
             }
             ReloadOutcome::GivenUp => Progress::Failed(format!("generation {number} was given up")),
         }
