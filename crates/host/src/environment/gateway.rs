@@ -28,7 +28,7 @@ impl Environment {
             for (number, (known, _, value)) in gateway.variables().enumerate() {
                 let text = Text::Variable(number as u32);
                 if known == Some(KnownVariable::ScriptName) {
-                    self.lay_out_mount(request, value, text, path_info);
+                    self.lay_out_mount(Split::of_mount(request, value), text, path_info);
                 } else {
                     self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value: text });
                 }
@@ -91,11 +91,9 @@ impl Environment {
         }
     }
 
-    /// Splits the path of a request for an app that answers below `prefix`, if the path begins with it. A path that begins with
-    /// it only after normalization, such as `//prefix/`, stays whole.
-    fn lay_out_mount(&mut self, request: &Request<'_>, prefix: &[u8], text: Text, path_info: PathInfo) {
-        let rest = behind(request.head.path(), prefix).filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
-        let Some(rest) = rest else { return };
+    /// Lays out the path of a request for an app that is mounted at the value of `text`.
+    fn lay_out_mount(&mut self, split: Split<'_>, text: Text, path_info: PathInfo) {
+        let (false, Rest::AsSent(rest)) = (split.script_name.is_empty(), split.path_info) else { return };
         self.replaced.push((SCRIPT_NAME, text));
         let start = self.rendered.len();
         if path_info == PathInfo::AsSent {
@@ -135,12 +133,24 @@ pub enum Rest<'a> {
 }
 
 impl<'a> Split<'a> {
-    /// Splits the path of a request. Without a web server in front, all of it is for the app.
+    /// Splits the path of a request. Without a web server in front, all of it is for the app, unless the app is mounted at a
+    /// part of it.
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
-        match request.web_server() {
-            Some(gateway) => Self::of_gateway(request, gateway),
+        match &request.gateway {
+            Some(gateway) if !gateway.is_own() => Self::of_gateway(request, gateway),
+            Some(gateway) => Self::of_mount(request, gateway.get(KnownVariable::ScriptName).unwrap_or_default()),
             None => Self::whole(request),
+        }
+    }
+
+    /// Splits the path of a request for an app that is mounted at `prefix`, if the path begins with it. A path that begins with it
+    /// only after normalization, such as `//prefix/`, stays whole.
+    fn of_mount(request: &Request<'a>, prefix: &'a [u8]) -> Self {
+        let rest = behind(request.head.path(), prefix).filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        match rest {
+            Some(rest) if !prefix.is_empty() => Self { script_name: prefix, path_info: Rest::AsSent(rest) },
+            _ => Self::whole(request),
         }
     }
 
@@ -230,6 +240,15 @@ mod tests {
 
     /// The variables of a request for `uri` that a web server has sent with `given`.
     fn variables(uri: &str, given: &[(&str, &str)], path_info: PathInfo) -> BTreeMap<String, String> {
+        variables_of(uri, given, path_info, |bytes, places| Gateway::new(Role::Responder, bytes, places, Content::None))
+    }
+
+    fn variables_of(
+        uri: &str,
+        given: &[(&str, &str)],
+        path_info: PathInfo,
+        gateway: for<'a> fn(&'a [u8], &'a [Variable]) -> Gateway<'a>,
+    ) -> BTreeMap<String, String> {
         let mut text = String::new();
         let mut add = |part: &str| {
             text.push_str(part);
@@ -254,7 +273,7 @@ mod tests {
             chosen_name: false,
             https: false,
             underscores: false,
-            gateway: Some(Gateway::new(Role::Responder, text.as_bytes(), &places, Content::None)),
+            gateway: Some(gateway(text.as_bytes(), &places)),
         };
         let mut all = BTreeMap::new();
         Environment::new().describe(&request, path_info, |_, name, value| {
@@ -279,6 +298,31 @@ mod tests {
         let lighttpd = [("SERVER_SOFTWARE", "lighttpd/1.4.69"), ("SCRIPT_NAME", "/a b"), ("PATH_INFO", "")];
         assert_eq!(split("/a%20b", &lighttpd, PathInfo::Decoded), (String::new(), "/a b".to_owned()));
         assert_eq!(split("/a%20b", &lighttpd[1..], PathInfo::Decoded), ("/a b".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn an_app_is_mounted_at_the_start_of_a_path() {
+        let split = |uri: &str, path_info| {
+            let all = variables_of(uri, &[("SSL_X", "y"), ("SCRIPT_NAME", "/a b")], path_info, |bytes, places| {
+                Gateway::own(bytes, places)
+            });
+            assert_eq!(all["SSL_X"], "y");
+            (all["SCRIPT_NAME"].clone(), all["PATH_INFO"].clone())
+        };
+        let (mounted, whole) =
+            (|rest: &str| ("/a b".to_owned(), rest.to_owned()), |path: &str| (String::new(), path.to_owned()));
+        for (uri, decoded, as_sent) in [
+            ("/a%20b", mounted(""), mounted("")),
+            ("/a%20b/", mounted("/"), mounted("/")),
+            ("/%61%20b/c%2Fd?e", mounted("/c/d"), mounted("/c%2Fd")),
+            ("/a%20bc", whole("/a bc"), whole("/a%20bc")),
+            ("//a%20b/c", whole("//a b/c"), whole("//a%20b/c")),
+            ("/", whole("/"), whole("/")),
+        ] {
+            assert_eq!(split(uri, PathInfo::Decoded), decoded, "{uri}");
+            assert_eq!(split(uri, PathInfo::AsGiven), decoded, "{uri}");
+            assert_eq!(split(uri, PathInfo::AsSent), as_sent, "{uri}");
+        }
     }
 
     #[test]
