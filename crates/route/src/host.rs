@@ -258,9 +258,6 @@ impl Names {
     /// The row of a name in any case.
     #[inline(always)]
     fn find(&self, name: &[u8]) -> Option<u32> {
-        if name.len() > LONGEST_NAME {
-            return None;
-        }
         let ends = Ends::of(name);
         let hash = ends.hash(name);
         let slot = self.slots.get(hash & (self.slots.len() - 1))?;

@@ -31,13 +31,15 @@ impl Paths {
                 let Key { text, whole, literal } = Key::of(pattern);
                 // A negative pattern that is not literal leaves the rule possible.
                 if literal || !negative {
-                    mentions.push(Mention { key: text.to_vec(), whole, negative, rule });
+                    // All paths begin with a slash, so the index is about the rest.
+                    let key = text.strip_prefix(b"/").unwrap_or(text).to_vec();
+                    mentions.push(Mention { key, whole, negative, rule });
                 }
             }
         }
         let question = mentions.iter().any(|mention| mention.key.contains(&b'?'));
         let index = Index::new(lists.len(), &restricted, mentions);
-        let root = index.find(b"/");
+        let root = index.find(b"");
         Self { index, root, question }
     }
 
@@ -45,26 +47,26 @@ impl Paths {
     /// begins with `/.` as in `/.well-known` may be among these.
     #[inline(always)]
     pub(crate) fn find_plain(&self, target: &[u8]) -> Option<(u32, usize)> {
-        match target {
+        let rest = match target {
             [b'/'] | [b'/', b'?', ..] => return Some((self.root, 1)),
-            [b'/', ..] if !self.question => {}
+            [b'/', rest @ ..] if !self.question => rest,
             _ => return None,
-        }
-        let found = self.index.find_until(target, b'?');
+        };
+        let found = self.index.find_until(rest, b'?');
         // Keys are in their normal form, and so is a path that is equal to the beginning of one, unless it ends in a segment
         // of dots.
-        if found.ended && target.get(found.known.wrapping_sub(1)).is_some_and(|byte| *byte != b'.') {
-            return Some((found.row, found.known));
+        if found.ended && target.get(found.known).is_some_and(|byte| *byte != b'.') {
+            return Some((found.row, 1 + found.known));
         }
         // The segment in which the search has ended may be one of dots, or it may begin with an escape.
-        let segment = target[..found.known].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let segment = rest[..found.known].iter().rposition(|byte| *byte == b'/').map_or(0, |place| 1 + place);
         let (length, plain) = plain_end(&target[segment..]);
         plain.then_some((found.row, segment + length))
     }
 
     /// The row of a path in its normal form.
     pub(crate) fn find(&self, path: &[u8]) -> u32 {
-        self.index.find(path)
+        self.index.find(path.get(1..).unwrap_or_default())
     }
 
     /// The row of requests without a path: that of the rules without a positive path pattern.

@@ -21,8 +21,6 @@ pub(crate) struct Tree {
     labels: Vec<u8>,
     /// For each node, the numbers of its children, from that with the least first byte to that with the greatest; 0: no child.
     children: Vec<u32>,
-    /// The row of texts that no key belongs to.
-    outside: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -30,6 +28,8 @@ struct Node {
     /// The first eight bytes of the label, and the mask of those that it has.
     head: u64,
     head_mask: u64,
+    /// The last eight bytes of a label that has more.
+    tail: u64,
     /// The whole label in `labels`.
     label: u32,
     label_bytes: u32,
@@ -60,7 +60,7 @@ impl Tree {
     /// Builds the tree. The entries are sorted by their keys, which differ. `outside` is the row of all other texts.
     pub(crate) fn new(entries: &[Entry], outside: u32) -> Self {
         let root = Node { end: outside, beyond: outside, ..Node::default() };
-        let mut tree = Self { nodes: vec![root], labels: Vec::new(), children: Vec::new(), outside };
+        let mut tree = Self { nodes: vec![root], labels: Vec::new(), children: Vec::new() };
         let mut pending = Vec::new();
         if !entries.is_empty() {
             pending.push(Pending { node: 0, low: 0, high: entries.len(), depth: 0, beyond: outside });
@@ -75,13 +75,18 @@ impl Tree {
     fn build(&mut self, entries: &[Entry], at: &Pending, pending: &mut Vec<Pending>) {
         let mut below = &entries[at.low..at.high];
         let (Some(least), Some(greatest)) = (below.first(), below.last()) else { return };
-        let shared = least.key.iter().zip(&greatest.key).take_while(|(one, other)| one == other).count();
+        // The root has no label, so that a search begins with a child.
+        let shared = match at.node {
+            0 => 0,
+            _ => least.key.iter().zip(&greatest.key).take_while(|(one, other)| one == other).count(),
+        };
         let label = &least.key[at.depth..shared];
         let (head, head_mask) =
             label.iter().take(8).rev().fold((0, 0), |(head, mask), byte| (head << 8 | u64::from(*byte), mask << 8 | 0xff));
         let mut node = Node {
             head,
             head_mask,
+            tail: label.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail)),
             label: self.labels.len() as u32,
             label_bytes: label.len() as u32,
             end: at.beyond,
@@ -116,34 +121,38 @@ impl Tree {
     /// The row of a text, which ends before the byte `end`, if it has one.
     #[inline(always)]
     pub(crate) fn find(&self, text: &[u8], end: Option<u8>) -> Found {
-        let (mut rest, mut row, mut number) = (text, self.outside, 0);
-        loop {
-            let node = &self.nodes[number];
-            let bytes = node.label_bytes as usize;
-            let Some((start, behind)) = rest.split_at_checked(bytes) else { break };
-            let equal = match rest.first_chunk::<8>() {
-                Some(head) if bytes <= 8 => (u64::from_le_bytes(*head) ^ node.head) & node.head_mask == 0,
-                _ => equal(start, &self.labels[node.label as usize..][..bytes]),
-            };
-            if !equal {
-                break;
-            }
-            rest = behind;
-            let byte = match behind.first() {
+        let mut node = &self.nodes[0];
+        let mut rest = text;
+        let ended = loop {
+            let byte = match rest.first() {
                 Some(byte) if Some(*byte) != end => byte,
-                _ => return Found { row: node.end, known: text.len() - rest.len(), ended: true },
+                _ => break true,
             };
-            row = node.beyond;
             let place = usize::from(byte.wrapping_sub(node.first_byte));
             if place >= usize::from(node.child_places) {
-                break;
+                break false;
             }
-            number = self.children[node.children as usize + place] as usize;
-            if number == 0 {
-                break;
+            let child = match self.children.get(node.children as usize + place) {
+                Some(0) | None => break false,
+                Some(number) => &self.nodes[*number as usize],
+            };
+            let bytes = child.label_bytes as usize;
+            let Some((start, behind)) = rest.split_at_checked(bytes) else { break false };
+            let equal = match rest.first_chunk::<8>() {
+                Some(head) if bytes <= 8 => (u64::from_le_bytes(*head) ^ child.head) & child.head_mask == 0,
+                Some(head) if bytes <= 16 => {
+                    let tail = start.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+                    u64::from_le_bytes(*head) == child.head && tail == child.tail
+                }
+                _ => equal(start, &self.labels[child.label as usize..][..bytes]),
+            };
+            if !equal {
+                break false;
             }
-        }
-        Found { row, known: text.len() - rest.len(), ended: false }
+            node = child;
+            rest = behind;
+        };
+        Found { row: if ended { node.end } else { node.beyond }, known: text.len() - rest.len(), ended }
     }
 }
 
