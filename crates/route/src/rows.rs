@@ -69,7 +69,7 @@ impl RowsBuilder {
         if let Some(number) = self.numbers.get(&rules) {
             return *number;
         }
-        // At most 32769 rows of 66 words: the number fits.
+        // A pattern makes one row at most, so the number fits.
         let number = self.rows.0.len() as u32;
         let first = rules.0.iter().position(|word| *word != 0).unwrap_or(rules.0.len());
         self.rows.0.push(first as u64);

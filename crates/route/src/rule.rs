@@ -4,9 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The most rules of a table. A row of bits then has 512 bytes.
+/// The most rules of a table. A row then has 528 bytes.
 pub const MOST_RULES: usize = 4096;
-/// The most patterns of all rules together. With the most rules, the rows of a table then have at most 16 MiB.
+/// The most patterns of all rules together. Each makes one row at most, so that those of a table have at most 9 MiB.
 pub const MOST_PATTERNS: usize = 16384;
 /// The longest pattern, in bytes.
 pub const MOST_PATTERN_BYTES: usize = 4096;
