@@ -51,7 +51,9 @@
 //!
 //! Hosts are found by a hash, and exact paths and prefixes by a radix tree. Each leads to a row of bits, one for each rule that
 //! is possible with this host or this path. The first bit that two rows share is the chosen rule, unless the rule has other
-//! conditions, which are then checked. `examples/route_cost.rs` measures it.
+//! conditions, which are then checked. So the cost hardly depends on the number of rules: `examples/route_cost.rs` counts 130
+//! instructions for `/` and about 200 for `/api/users`, with 10, 100 and 1000 rules. A path that is not in its normal form is
+//! copied first. A regular expression has no key, so a request is compared with that of each rule before the chosen one.
 #![no_std]
 #![forbid(unsafe_code)]
 
