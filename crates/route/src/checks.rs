@@ -1,6 +1,6 @@
 //! The conditions of a rule that its host and its path do not decide.
 
-use crate::list::List;
+use crate::list::{List, NamedLists};
 use crate::network::Network;
 use crate::pattern::Pattern;
 use crate::query::Pairs;
@@ -15,8 +15,8 @@ pub(crate) struct Checks {
     pub(crate) schemes: List<Scheme>,
     pub(crate) methods: List<Pattern>,
     pub(crate) sources: List<Network>,
-    pub(crate) fields: List<FieldCheck>,
-    pub(crate) query: List<QueryCheck>,
+    pub(crate) fields: NamedLists<FieldCheck>,
+    pub(crate) query: NamedLists<QueryCheck>,
     /// All path patterns, if there are others than texts and prefixes.
     pub(crate) paths: List<Pattern>,
 }

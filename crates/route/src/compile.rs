@@ -2,7 +2,7 @@
 
 use crate::checks::{Checks, FieldCheck, QueryCheck};
 use crate::host::HostPattern;
-use crate::list::List;
+use crate::list::{List, NamedLists};
 use crate::network::Network;
 use crate::normal::digit;
 use crate::pattern::Pattern;
@@ -66,14 +66,13 @@ impl Reader {
             paths: self.texts("path", &rule.path, path),
             checks: Checks {
                 methods: self.texts("method", &rule.method, Pattern::parse),
-                fields: self.named("field", &rule.field, |name, value| {
-                    // A name that is no token is never sent; `KnownField` also knows only tokens.
-                    if !name.bytes().all(is_token) {
-                        return Err("bad field name; expected letters, digits and hyphens, such as X-Version".to_owned());
-                    }
-                    Ok(FieldCheck { known: KnownField::lookup(name.as_bytes()), name: name.as_bytes().to_vec(), value })
+                fields: NamedLists::of(self.named("field", &rule.field, field), |one, other| {
+                    one.name.eq_ignore_ascii_case(&other.name)
                 }),
-                query: self.named("query", &rule.query, |name, value| Ok(QueryCheck { name: name.as_bytes().to_vec(), value })),
+                query: NamedLists::of(
+                    self.named("query", &rule.query, |name, value| Ok(QueryCheck { name: name.as_bytes().to_vec(), value })),
+                    |one, other| one.name == other.name,
+                ),
                 sources: self.texts("source", &rule.source, Network::parse),
                 schemes: self.texts("scheme", &rule.scheme, |text| match text {
                     "http" => Ok(Scheme::Http),
@@ -165,6 +164,14 @@ impl Reader {
             _ => Ok(()),
         }
     }
+}
+
+fn field(name: &str, value: Option<Pattern>) -> Result<FieldCheck, String> {
+    // A name that is no token is never sent; `KnownField` also knows only tokens.
+    if !name.bytes().all(is_token) {
+        return Err("bad field name; expected letters, digits and hyphens, such as X-Version".to_owned());
+    }
+    Ok(FieldCheck { known: KnownField::lookup(name.as_bytes()), name: name.as_bytes().to_vec(), value })
 }
 
 /// Whether a field name may have this byte (RFC 9110, section 5.6.2).

@@ -25,6 +25,7 @@
 //!   `~^/users/[0-9]+$` is anchored, `~admin` is not. It compares bytes: a dot matches every byte, also a line feed and one
 //!   that is not UTF-8, so that no such byte takes a request around a rule. `(?i)` ignores the case of ASCII letters.
 //! * A text that begins with `!` or `~`, or contains `*`, is written as an expression.
+//! * The patterns of one field or query name are a list of their own, and the lists of all names must match.
 //! * A field or query name without a pattern matches if it is present. With several lines or pairs of one name, one that
 //!   matches is enough; this also holds for negative patterns, which then reject the request. The value `!*` matches if
 //!   there is no line or pair of this name.

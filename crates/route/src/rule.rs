@@ -25,9 +25,9 @@ pub struct Rule {
     pub path: Vec<String>,
     /// Methods: `GET`.
     pub method: Vec<String>,
-    /// Fields.
+    /// Fields. The conditions of one name are a list; the lists of all names must match.
     pub field: Vec<NamedPattern>,
-    /// Pairs of the query.
+    /// Pairs of the query, as `field`.
     pub query: Vec<NamedPattern>,
     /// Addresses or networks of the client: `192.0.2.1`, `10.0.0.0/8`.
     pub source: Vec<String>,

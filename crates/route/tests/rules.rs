@@ -288,8 +288,28 @@ fn one_field_line_that_matches_is_enough() {
     ] {
         assert_matches(&Rule { field: vec![named(name, value)], ..Rule::default() }, &request, expected);
     }
-    let either = Rule { field: vec![named("x-other", None), named("x-version", Some("2"))], ..Rule::default() };
-    assert_matches(&either, &request, true);
+}
+
+#[test]
+fn the_conditions_of_all_names_must_hold() {
+    let lines: &[(&[u8], &[u8])] = &[(b"Accept", b"a"), (b"X-Version", b"2")];
+    let request = RequestView { fields: FieldLines::Pairs(lines), target: b"/?a=1&b=2", ..GET };
+    for (conditions, expected) in [
+        (&[("x-version", Some("2")), ("accept", Some("a"))][..], true),
+        (&[("x-version", Some("2")), ("accept", Some("b"))], false),
+        (&[("x-other", None), ("x-version", Some("2"))], false),
+        (&[("x-version", Some("1")), ("accept", Some("a")), ("X-VERSION", Some("2"))], true),
+        (&[("x-version", Some("2")), ("accept", Some("!a"))], false),
+    ] {
+        let field = conditions.iter().map(|(name, value)| named(name, *value)).collect();
+        assert_matches(&Rule { field, ..Rule::default() }, &request, expected);
+    }
+    for (conditions, expected) in
+        [(&[("a", "1"), ("b", "2")][..], true), (&[("a", "1"), ("b", "3")], false), (&[("a", "1"), ("A", "1")], false)]
+    {
+        let query = conditions.iter().map(|(name, value)| named(name, Some(value))).collect();
+        assert_matches(&Rule { query, ..Rule::default() }, &request, expected);
+    }
 }
 
 #[test]

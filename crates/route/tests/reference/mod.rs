@@ -26,8 +26,8 @@ pub fn choose(rules: &[Rule], request: &RequestView<'_>) -> (Option<usize>, Opti
             && admits(&rule.method, |pattern| is_text(pattern, request.method))
             && admits(&rule.source, |network| request.source.is_some_and(|source| is_in(network, source)))
             && admits(&rule.scheme, |pattern| pattern == scheme)
-            && admits_named(&rule.field, fields)
-            && admits_named(&rule.query, values)
+            && admits_named(&rule.field, |one, other| one.eq_ignore_ascii_case(other), fields)
+            && admits_named(&rule.query, |one, other| one == other, values)
     });
     (rule, path)
 }
@@ -38,7 +38,12 @@ fn admits(patterns: &[String], matches: impl Fn(&str) -> bool) -> bool {
         && !negative.iter().any(|pattern| matches(&pattern[1..]))
 }
 
-fn admits_named(conditions: &[NamedPattern], values: impl Fn(&str) -> Vec<Vec<u8>>) -> bool {
+fn admits_named(conditions: &[NamedPattern], same: impl Fn(&str, &str) -> bool, values: impl Fn(&str) -> Vec<Vec<u8>>) -> bool {
+    let of_name = |name: &str| conditions.iter().filter(|one| same(&one.name, name)).collect::<Vec<_>>();
+    conditions.iter().all(|condition| admits_one_name(&of_name(&condition.name), &values))
+}
+
+fn admits_one_name(conditions: &[&NamedPattern], values: impl Fn(&str) -> Vec<Vec<u8>>) -> bool {
     let mut positive = None;
     for NamedPattern { name, value } in conditions {
         let present = values(name);
