@@ -28,7 +28,7 @@ fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {
         }
     }
     app.worker.awake();
-    let shape = site.memory.shape();
+    let shape = site.memory[0].shape();
     assert!(sent < shape.area_bytes as usize * 2 + 20_000, "{sent} bytes were taken for a client that takes nothing");
     // Other clients are served in the meantime, by the same worker.
     let other = site.asking(&get("/other"));
@@ -109,7 +109,7 @@ fn whoever_writes_many_informational_responses_waits_for_the_client_too() {
         app.worker.flush(&taken);
         site.run();
     }
-    assert!(!site.edge.apps[0].paused.is_empty() && written < 3 * site.memory.shape().area_bytes as usize, "{written}");
+    assert!(!site.edge.apps[0].paused.is_empty() && written < 3 * site.memory[0].shape().area_bytes as usize, "{written}");
 }
 
 #[test]

@@ -4,10 +4,12 @@ mod apps;
 mod clients;
 mod passing;
 mod queue;
+mod routes;
 mod shares;
 mod streams;
 mod times;
 
+use super::routes::{Router, Routes};
 use super::{EdgeLoop, setup};
 use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
@@ -40,7 +42,8 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 struct Site {
     world: World,
     edge: EdgeLoop<'static, 'static, Tls<Sim>>,
-    memory: Memory,
+    /// The memory of each app.
+    memory: Vec<Memory>,
     slot: &'static WorkerSlot,
     edge_link: EdgeLink,
     asleep: Rc<Cell<bool>>,
@@ -51,9 +54,16 @@ struct Site {
 impl Site {
     /// Creates an edge with the settings of a user, and the pool for these settings.
     fn new(settings: &Settings) -> Self {
+        Self::with_apps(settings, 1, None)
+    }
+
+    /// Creates an edge with several apps, which have the same settings.
+    fn with_apps(settings: &Settings, apps: usize, routes: Option<&'static Routes>) -> Self {
         let world = World::new();
-        let memory = Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
-        let pools = [oribi_pool::Edge::new(&memory).expect("memory is to be had")];
+        let memory = |_| Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
+        let memory: Vec<Memory> = (0..apps).map(memory).collect();
+        let pool = |memory| oribi_pool::Edge::new(memory).expect("memory is to be had");
+        let pools: Vec<oribi_pool::Edge> = memory.iter().map(pool).collect();
         let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(settings, &pools)));
         let listeners = listeners(settings.protocol);
         let listen_sockets: &'static [ListenSocket<'static>] = Vec::leak(listen_sockets(listeners, Shard::ONLY));
@@ -66,7 +76,9 @@ impl Site {
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
-        let edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
+        let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
+        let of_apps = std::iter::repeat_n(settings, memory.len());
+        edge.router = routes.map(|routes| Router::open(routes, settings, of_apps).expect("its directories exist"));
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {
@@ -81,11 +93,16 @@ impl Site {
         Self::new(&Settings::default())
     }
 
-    /// Attaches a worker to the pool.
+    /// Attaches a worker to the pool of the first app.
     fn worker(&self) -> App {
+        self.worker_of(0)
+    }
+
+    /// Attaches a worker to the pool of an app.
+    fn worker_of(&self, app: usize) -> App {
         // This process is the worker, and an edge may signal it because its app takes too long.
         oribi_io::process::orders::receive_orders().expect("handlers may be set");
-        let worker = Worker::attach_free(&self.memory).expect("a place is free");
+        let worker = Worker::attach_free(&self.memory[app]).expect("a place is free");
         App { worker, stored: Stored::default() }
     }
 

@@ -268,7 +268,7 @@ fn all_of_them_are_seen_to_wait() {
     let _client = crowd(&mut site, 'a', MANY);
     let _first = take(&mut app, "a1");
     let _other = site.asking(&get("/b"));
-    let sightings = site.memory.inspect().expect("it can be read");
+    let sightings = site.memory[0].inspect().expect("it can be read");
     let mut places: Vec<usize> = sightings
         .iter()
         .filter_map(|one| if let oribi_pool::RequestState::Queued(place) = one.state { Some(place) } else { None })

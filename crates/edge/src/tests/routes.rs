@@ -1,0 +1,128 @@
+//! Several apps behind one edge.
+
+use super::super::routes::{Action, Route, Routes};
+use super::*;
+use oribi_route::Rule;
+
+fn route(path: &str, action: Action) -> Route {
+    Route { rule: Rule { path: vec![path.to_owned()], ..Rule::default() }, action }
+}
+
+const fn app(app: usize) -> Action {
+    Action::App { app, mount: String::new() }
+}
+
+/// An edge with two apps: paths below `/b` belong to the second one, `/gone` to nobody, and all others to the first one.
+fn site(settings: &Settings) -> Site {
+    let gone = Action::Respond { status: 410, content: b"gone\n".to_vec(), content_type: None };
+    let routes = vec![route("/b*", app(1)), route("/gone", gone), route("/*", app(0))];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    Site::with_apps(settings, 2, Some(Box::leak(Box::new(routes))))
+}
+
+#[test]
+fn each_request_goes_to_the_app_of_its_route() {
+    let mut site = site(&Settings::default());
+    let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
+    let clients = ["/a", "/b", "/gone", "/%62/c"].map(|target| site.asking(&get(target)));
+    first.echo();
+    assert!(first.worker.take().is_none(), "the others are for the second app");
+    second.echo();
+    second.echo();
+    let expected = [("200", "GET /a "), ("200", "GET /b "), ("410", "gone\n"), ("200", "GET /%62/c ")];
+    for (client, (status, content)) in clients.iter().zip(expected) {
+        assert_response(&site.received(client), status, content);
+    }
+}
+
+#[test]
+fn requests_of_one_connection_go_to_several_apps_in_their_order() {
+    let mut site = site(&Settings::default());
+    let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
+    let client = site.asking(&[get("/b"), get("/a"), get("/gone")].concat());
+    second.echo();
+    let received = site.received(&client);
+    assert_response(&received, "200", "GET /b ");
+    first.echo();
+    let received = site.received(&client);
+    assert!(received.contains("GET /a ") && received.ends_with("gone\n"), "{received}");
+}
+
+#[test]
+fn an_app_without_a_worker_delays_no_other() {
+    let mut site = site(&Settings::default());
+    let mut second = site.worker_of(1);
+    let waiting = site.asking(&get("/a"));
+    for _ in 0..3 {
+        let client = site.asking(&get("/b"));
+        second.echo();
+        assert_response(&site.received(&client), "200", "GET /b ");
+    }
+    site.advance(MOMENT * 29_000);
+    assert_eq!(site.received(&waiting), "", "it may still be answered");
+    let client = site.asking(&get("/b"));
+    second.echo();
+    assert_response(&site.received(&client), "200", "GET /b ");
+    site.advance(MOMENT * 2_000);
+    assert!(site.received(&waiting).starts_with("HTTP/1.1 503 "), "the queue timeout of its app has expired");
+}
+
+#[test]
+fn an_app_that_is_unavailable_refuses_its_requests_at_once() {
+    let mut site = site(&Settings::default());
+    let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
+    let waiting = site.asking(&get("/a"));
+    site.memory[0].set_available(false).expect("memory");
+    let refused = site.asking(&get("/a"));
+    assert!(site.received(&refused).starts_with("HTTP/1.1 503 "));
+    site.advance(MOMENT * 200);
+    assert!(site.received(&waiting).starts_with("HTTP/1.1 503 "), "no worker would take it");
+    let other = site.asking(&get("/b"));
+    second.echo();
+    assert_response(&site.received(&other), "200", "GET /b ");
+    site.memory[0].set_available(true).expect("memory");
+    let client = site.asking(&get("/a"));
+    first.echo();
+    assert_response(&site.received(&client), "200", "GET /a ");
+}
+
+#[test]
+fn a_client_that_leaves_is_known_to_its_app_only() {
+    let mut site = site(&Settings::default());
+    let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
+    let (leaves, stays) = (site.asking(&get("/b")), site.asking(&get("/a")));
+    leaves.reset();
+    site.run();
+    assert!(second.worker.take().is_none(), "its request was withdrawn");
+    first.echo();
+    assert_response(&site.received(&stays), "200", "GET /a ");
+}
+
+#[test]
+fn a_request_without_a_route_is_not_found() {
+    let routes = Routes::compile(vec![route("/b", app(1))]).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 2, Some(Box::leak(Box::new(routes))));
+    let client = site.asking(&get("/a"));
+    assert_response(&site.received(&client), "404", "404 Not Found: no route matches\n");
+}
+
+#[test]
+fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
+    let redirect = |to: &str| Action::Redirect { to: to.to_owned(), status: 301 };
+    let routes = vec![route("/whole/*", redirect("https://$host$request_uri")), route("/*", redirect("/to$uri?$x"))];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
+    for (target, host, location) in [
+        ("/whole/a%0d%0aX:y?b=%20", "example.com:80", Some("https://example.com/whole/a%0d%0aX:y?b=%20")),
+        ("/whole/", "[::1]:80", Some("https://[::1]/whole/")),
+        ("/whole/", "a@b", None),
+        ("/a%0d%0aX:%3f%25//b", "a", Some("/to/a%0D%0AX:%3F%25/b?$x")),
+    ] {
+        let client = site.asking(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        let received = site.received(&client);
+        match location {
+            Some(location) => assert!(received.contains(&format!("\r\nLocation: {location}\r\n")), "{target}: {received}"),
+            None => assert!(received.starts_with("HTTP/1.1 400 "), "{target}: {received}"),
+        }
+    }
+}
