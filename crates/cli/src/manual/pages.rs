@@ -14,6 +14,7 @@ const VARIABLES: &[(&str, &str)] = &[
 
 const FILES: &[(&str, &str)] = &[
     ("app.psgi, config.ru, app.lua", "The app, in the current directory or in the directory that is given."),
+    ("oribi.toml", "The apps and routes of a server with several apps, in the current directory or in the one that is given."),
     ("config/oribi.rb, oribi.rb, config/puma.rb, config/unicorn.rb", "The configuration file of a Ruby app, beside it."),
     ("/var/lib/oribi/acme, $XDG_STATE_HOME/oribi/acme", "Keys and certificates of --acme, for root and for other users."),
     (
@@ -112,7 +113,7 @@ fn end(mut page: Page, command: &Command, variables: &[(&str, &str)], other: &st
     page.section("ENVIRONMENT");
     terms(&mut page, variables);
     page.section("FILES");
-    terms(&mut page, &FILES[3..]);
+    terms(&mut page, &FILES[4..]);
     see_also(&mut page, &["oribi", other], "");
     page.into_text()
 }
