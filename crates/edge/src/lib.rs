@@ -1,39 +1,30 @@
 //! The event loop of an edge, which owns client connections and runs no app.
 //!
 //! An edge is a [lane](oribi_worker::lane) without a host. Each complete request from its engine is either answered at once,
-//! by a probe (`probe`) or a file, or put into a slot of the pool (`queue`, `shares`). In both cases the engine gets the
-//! exchange back. Workers take requests from the slots, and `answers` passes their output to the engine, which sends it. The
-//! table (`table`) maps slots to exchanges.
+//! by a probe (`probe`), a file or a route (`routes`), or passed to an app. The folder `app` has everything about the requests
+//! of one app: they are put into slots of its pool (`queue`, `shares`), and the engine gets the exchange back. Workers take
+//! requests from the slots, and `answers` passes their output to the engine, which sends it. The table (`table`) maps slots to
+//! exchanges.
 //!
-//! One iteration handles the events of the engine and of the pool, wakes workers once, and then waits in the backend for
+//! One iteration handles the events of the engine and of the pools, wakes workers once, and then waits in the backend for
 //! clients, workers and commands together. Time-dependent work is in `timers`: requests that have waited too long (`queue`),
 //! apps that take too long (`deadlines`), workers that have died (`workers`), requests that died with them (`failures`).
 #![forbid(unsafe_code)]
 
-mod answers;
-mod app_pool;
-mod deadlines;
-mod failures;
+mod app;
 mod handover;
-mod nap;
 pub mod parent_link;
 mod probe;
-mod queue;
 pub mod routes;
 pub mod sandbox;
 mod setup;
-mod shares;
-mod table;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod workers;
-mod yielding;
 
 pub use setup::shape;
 
 use crate::parent_link::{EdgeSetup, ParentLink};
-use app_pool::AppPool;
+use app::AppPool;
 use handover::HandoverPeers;
 use oribi_config::Settings;
 use oribi_engine::Engine;
@@ -144,6 +135,18 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         })
     }
 
+    /// Enables naps. A nap uses the system's clock, so an edge whose backend has another clock must not nap.
+    ///
+    /// # Errors
+    /// The operating system refused a call.
+    fn napping(mut self) -> io::Result<Self> {
+        // With several apps, the edge must not listen to the workers of one only.
+        if let [app] = &mut self.apps[..] {
+            app.enable_naps()?;
+        }
+        Ok(self)
+    }
+
     /// Sets the socket to the parent process.
     fn with_parent(mut self, parent_link: &'a ParentLink) -> Self {
         self.parent_link = Some(parent_link);
@@ -218,7 +221,6 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     /// Waits for any event.
     fn wait(&mut self) -> io::Result<()> {
         self.apps.iter_mut().for_each(AppPool::note_waits);
-        // With several apps, the edge must not listen to the workers of one only.
         if let [app] = &mut self.apps[..] {
             app.yield_to_worker();
             if app.nap() {

@@ -1,16 +1,11 @@
 //! Answers the health probe, by which load balancers decide which servers get requests. An answer needs no worker.
 
 use super::EdgeLoop;
-use super::app_pool::AppPool;
+use super::app::AppPool;
 use oribi_engine::Exchange;
 use oribi_io::Backend;
 use oribi_stats::scoreboard::Readiness;
 use oribi_worker::lane::{ProbePage, is_probe};
-use std::time::Duration;
-
-/// While all workers are busy, the edge counts as ready if a worker has taken or answered a request within this time. If all
-/// apps take longer, a probe cannot know whether the server is healthy, even if the queue is short.
-const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
 const fn name(readiness: Readiness) -> &'static str {
     match readiness {
@@ -61,14 +56,5 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         } else {
             Readiness::Alive
         }
-    }
-}
-
-impl<B: Backend> AppPool<'_, '_, B> {
-    /// Whether workers answer the requests of the app.
-    fn is_ready(&self) -> bool {
-        let worker_counts = self.pool.worker_counts();
-        let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
-        worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves)
     }
 }

@@ -1,6 +1,6 @@
 //! Watches the processes of workers: only the edge may declare the memory of a dead worker free.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use crate::parent_link::Reason;
 use oribi_io::Backend;
 use oribi_pool::Arrival;
@@ -74,7 +74,7 @@ fn process_id(process: u32) -> Option<Pid> {
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Begins to watch the workers that have joined the pool.
     #[inline]
-    pub(super) fn watch_new_workers(&mut self) {
+    pub(in super::super) fn watch_new_workers(&mut self) {
         for arrival in self.pool.arrivals() {
             self.watch(arrival);
         }
@@ -91,7 +91,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.report_death(executed);
     }
 
-    pub(super) fn watch(&mut self, Arrival { worker, process }: Arrival) {
+    pub(in super::super) fn watch(&mut self, Arrival { worker, process }: Arrival) {
         self.workers.latest[worker as usize] = process;
         let pidfd = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
             Some(Ok(pidfd)) => Some(pidfd).filter(|pidfd| self.is_watched(pidfd)),
@@ -114,7 +114,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Handles the workers that have ended.
-    pub(super) fn handle_ended_workers(&mut self) {
+    pub(in super::super) fn handle_ended_workers(&mut self) {
         let dead = self.workers.take_ended();
         self.report_death(&dead);
     }

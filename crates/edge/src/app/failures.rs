@@ -1,6 +1,6 @@
 //! Handles requests that are lost with their workers, and abandoned responses.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use super::table::{Entry, Overflow};
 use oribi_engine::CountedFile;
 use oribi_io::Backend;

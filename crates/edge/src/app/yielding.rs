@@ -6,7 +6,7 @@
 //! waits. So the edge counts how often yielding was useful, measures the duration of the call from time to time, and yields
 //! only if the woken worker has the only pending request.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use oribi_io::Backend;
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Yielding {
 
 impl<B: Backend> AppPool<'_, '_, B> {
     /// If one worker was woken for the only request in the pool, yields to that worker, and handles its answer.
-    pub(super) fn yield_to_worker(&mut self) {
+    pub(in super::super) fn yield_to_worker(&mut self) {
         if self.pool.take_woken() && self.table.used() == 1 && self.yielding.is_worth_it() {
             let since = self.yielding.begin(Instant::now);
             rustix::thread::sched_yield();

@@ -1,7 +1,7 @@
 //! Passes the output of workers on to the clients. The pool has checked to which exchange the output belongs. Everything else
 //! in it is untrusted input, which this module or the engine checks.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use oribi_engine::Progress;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Handles the output of workers; returns whether there was any. `takes_time`: whether the output may be newer than the
     /// last reading of the clock. Then the clock is read again.
-    pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {
+    pub(in super::super) fn handle_answers(&mut self, takes_time: bool) -> bool {
         if !self.pool.gather() {
             return false;
         }
@@ -325,7 +325,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Resumes the exchanges that have waited for their clients, where the clients have taken enough.
-    pub(super) fn resume_waiting_exchanges(&mut self) {
+    pub(in super::super) fn resume_waiting_exchanges(&mut self) {
         if !self.paused.is_empty() {
             let mut paused = std::mem::take(&mut self.paused);
             paused.retain(|&ticket| !self.resume_if_taken(ticket));

@@ -5,8 +5,7 @@
 //! the queue. So it naps: for a part of the time that requests wait anyway, it listens only to its workers. Afterwards it
 //! handles the input of all clients together. A worker that becomes idle ends a nap.
 
-use super::EdgeLoop;
-use super::app_pool::AppPool;
+use super::AppPool;
 use oribi_io::{Backend, DoorbellWait};
 use std::io;
 use std::time::Duration;
@@ -30,22 +29,17 @@ fn length(oldest_wait: Duration) -> Option<Duration> {
     (length >= SHORTEST).then_some(length)
 }
 
-impl<B: Backend> EdgeLoop<'_, '_, B> {
-    /// Enables naps. A nap uses the system's clock, so an edge whose backend has another clock must not nap.
+impl<B: Backend> AppPool<'_, '_, B> {
+    /// Enables naps.
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub(super) fn napping(mut self) -> io::Result<Self> {
-        for app in &mut self.apps {
-            app.nap = Some(DoorbellWait::new(app.pool.descriptor())?);
-        }
-        Ok(self)
+    pub(in super::super) fn enable_naps(&mut self) -> io::Result<()> {
+        self.nap = Some(DoorbellWait::new(self.pool.descriptor())?);
+        Ok(())
     }
-}
-
-impl<B: Backend> AppPool<'_, '_, B> {
     /// Naps if requests wait long enough. Returns whether the edge has napped.
-    pub(super) fn nap(&mut self) -> bool {
+    pub(in super::super) fn nap(&mut self) -> bool {
         if self.nap.is_none() || self.now().saturating_sub(self.moved) > PACE {
             return false;
         }

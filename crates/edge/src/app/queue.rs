@@ -1,6 +1,6 @@
 //! The queue: requests go into the pool, wait there for a worker, and are rejected if they have waited too long.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use super::table::{Entry, Overflow};
 use oribi_config::{Timeouts, counted};
 use oribi_engine::{CountedFile, Exchange, Sum, Wait};
@@ -46,7 +46,7 @@ pub(super) struct Queue {
 
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Puts a request into the queue, or refuses it if there is no room.
-    pub(super) fn submit(&mut self, exchange: Exchange) {
+    pub(in super::super) fn submit(&mut self, exchange: Exchange) {
         let id = exchange.id();
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
         let available = self.pool.is_available();
@@ -125,7 +125,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Returns the time that the oldest waiting request has waited for a worker. `None` if no request waits.
-    pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
+    pub(in super::super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
         let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each());
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
@@ -170,7 +170,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Puts requests into the queue that are due, and counts the waits of requests that workers have begun to answer.
     #[inline]
-    pub(super) fn note_waits(&mut self) {
+    pub(in super::super) fn note_waits(&mut self) {
         self.submit_due();
         let waits = self.pool.take_waits();
         if waits != Waits::default() {
@@ -220,7 +220,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Describes for the log how many workers are free, and how many answers the other workers have not finished.
-    pub(super) fn describe_workers(&self) -> String {
+    pub(in super::super) fn describe_workers(&self) -> String {
         let worker_counts = self.pool.worker_counts();
         let mut held: HashMap<u32, usize> = HashMap::new();
         for worker in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
@@ -267,7 +267,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Withdraws the request of an exchange whose client has disconnected. Returns how long it has waited; `None` if it is not
     /// in this pool.
-    pub(super) fn withdraw_lost(&mut self, exchange: ExchangeId) -> Option<Wait> {
+    pub(in super::super) fn withdraw_lost(&mut self, exchange: ExchangeId) -> Option<Wait> {
         let ticket = self.table.find(exchange)?;
         let known = self.wait_of(ticket);
         self.discard(ticket);

@@ -11,7 +11,7 @@
 //! first queued request of that connection keeps its place in the queue. And if that first request had to make room, it does
 //! so only once.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;
@@ -156,7 +156,7 @@ impl Shares {
 
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Returns the number of requests that wait for a worker, in the queue or aside.
-    pub(super) fn waiting_requests(&mut self) -> usize {
+    pub(in super::super) fn waiting_requests(&mut self) -> usize {
         self.pool.depth() + self.table.shares.aside()
     }
 

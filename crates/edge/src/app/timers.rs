@@ -1,6 +1,6 @@
 //! Time-dependent work of an edge.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use oribi_io::Backend;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Timers {
 
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Returns the time until the next timer expires. `None` if no timer runs.
-    pub(super) fn time_left(&self) -> Option<Duration> {
+    pub(in super::super) fn time_left(&self) -> Option<Duration> {
         if self.table.used() == 0 {
             return None;
         }
@@ -53,7 +53,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Does the work of the expired timers.
-    pub(super) fn run_expired_timers(&mut self) {
+    pub(in super::super) fn run_expired_timers(&mut self) {
         if self.table.used() == 0 {
             self.timers = Timers::default();
             return;

@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) complete: bool,
     /// Whether the app has the client's socket, so that an error page might appear in the middle of other data.
     pub(super) socket_taken: bool,
-    /// Whether the frames of the worker are not read, because the client is slow: see [`super::app_pool::AppPool::paused`].
+    /// Whether the frames of the worker are not read, because the client is slow: see [`super::AppPool::paused`].
     pub(super) paused: bool,
     /// The parts of the request that did not fit into the slot.
     pub(super) overflow: Option<Box<Overflow>>,
@@ -71,7 +71,7 @@ struct SlotBuffers {
 
 /// The requests, by slot.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in super::super) struct Table {
     slots: Vec<SlotBuffers>,
     used: usize,
     pub(super) shares: Shares,
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Returns the number of requests in the pool.
-    pub(super) const fn used(&self) -> usize {
+    pub(in super::super) const fn used(&self) -> usize {
         self.used
     }
 

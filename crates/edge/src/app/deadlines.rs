@@ -4,7 +4,7 @@
 //! while the app waits for its client. The edge notices by polling that a worker has taken a request (see `timers`): a few
 //! milliseconds late at most while workers are free, and some tens of milliseconds while requests queue.
 
-use super::app_pool::AppPool;
+use super::AppPool;
 use super::table::{Entry, Escalation};
 use crate::parent_link::Reason;
 use oribi_config::{AppDeadlines, Settings, Timeouts};

@@ -1,12 +1,18 @@
 //! The requests of one app at an edge: its pool, and everything that the edge knows about the requests in the pool.
 
-use super::deadlines::Deadlines;
+mod answers;
+mod deadlines;
+mod failures;
+mod nap;
+mod queue;
+mod shares;
+mod table;
+mod timers;
+mod workers;
+mod yielding;
+
 use super::parent_link::ParentLink;
-use super::queue::Queue;
-use super::table::Table;
-use super::timers::Timers;
-use super::workers::Workers;
-use super::yielding::Yielding;
+use deadlines::Deadlines;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_io::{Backend, DoorbellWait};
@@ -15,38 +21,47 @@ use oribi_listen::Listener;
 use oribi_pool::Ticket;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
+use queue::Queue;
 use std::io;
 use std::time::Duration;
+use table::Table;
+use timers::Timers;
+use workers::Workers;
+use yielding::Yielding;
+
+/// While all workers are busy, the app counts as ready if a worker has taken or answered a request within this time. If all
+/// requests take longer, a probe cannot know whether the app is healthy, even if the queue is short.
+const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
 /// A pool, and the requests in it. The connections belong to the lane, which all pools of the edge share.
 pub(super) struct AppPool<'l, 'a, B: Backend> {
-    pub(super) lane: &'l Lane<'a, Engine<'a, B>>,
+    lane: &'l Lane<'a, Engine<'a, B>>,
     /// The settings of the app.
-    pub(super) settings: &'a Settings,
-    pub(super) listeners: &'a [Listener],
-    pub(super) slot: &'a WorkerSlot,
+    settings: &'a Settings,
+    listeners: &'a [Listener],
+    slot: &'a WorkerSlot,
     pub(super) pool: oribi_pool::Edge,
     pub(super) table: Table,
-    pub(super) queue: Queue,
-    pub(super) deadlines: Deadlines,
-    pub(super) workers: Workers,
-    pub(super) timers: Timers,
+    queue: Queue,
+    deadlines: Deadlines,
+    workers: Workers,
+    timers: Timers,
     /// The timer for naps; `None` if the edge never naps.
-    pub(super) nap: Option<DoorbellWait>,
-    pub(super) yielding: Yielding,
+    nap: Option<DoorbellWait>,
+    yielding: Yielding,
     /// The socket to the parent process, which stops workers for this edge.
     pub(super) parent_link: Option<&'a ParentLink>,
-    pub(super) heads: Heads,
+    heads: Heads,
     /// The bytes of the last event of the pool.
-    pub(super) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// Requests whose responses wait for slow clients. The frames of their workers are not read meanwhile.
     pub(super) paused: Vec<Ticket>,
     /// Responses of which only the head has arrived, and has not been sent.
-    pub(super) unsent_heads: Vec<Ticket>,
+    unsent_heads: Vec<Ticket>,
     /// Requests whose apps get the sockets of their clients when earlier responses on these have been sent.
-    pub(super) awaited_sockets: Vec<Ticket>,
+    awaited_sockets: Vec<Ticket>,
     /// The last time at which the edge noticed that workers take or answer requests.
-    pub(super) moved: Duration,
+    moved: Duration,
 }
 
 impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
@@ -102,6 +117,13 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         // Workers may have answered requests of this iteration already, and the kernel may have suspended the edge in
         // between. So the clock must be read again.
         self.handle_answers(takes_time || has_submitted)
+    }
+
+    /// Whether workers answer the requests of the app.
+    pub(super) fn is_ready(&self) -> bool {
+        let worker_counts = self.pool.worker_counts();
+        let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
+        worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves)
     }
 
     /// Informs workers that no client waits any longer.
