@@ -54,10 +54,12 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
         return Err(Trouble::usage(format!("{name}: there is no app: add a table [app.NAME] with file = \"PATH\"")));
     }
     if server.settings.edges_wanted() == 0 {
-        return Err(Trouble::usage(format!("{name}: several apps need an edge, and --edge off (or --accept own) excludes it")));
+        return Err(Trouble::usage(format!(
+            "{name}: apps with routes need an edge, and --edge off (or --accept own) excludes it"
+        )));
     }
     let apps = content.apps.iter().map(|section| ready(section, &content, config, mode)).collect::<Result<Vec<_>, _>>()?;
-    let routes = routes(&content).map_err(|why| Trouble::usage(format!("{name}: {why}")))?;
+    let routes = routes(&content).map_err(Trouble::usage)?;
     if let Mode::Check(form) = mode {
         return check(&name, form, &server, apps, &warnings.to_string());
     }
@@ -71,7 +73,13 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     let (settings, started): (Vec<_>, Vec<_>) =
         apps.into_iter().map(|app| (app.resolved.settings, (&app.section.name, app.mold, app.lanes, app.directory))).unzip();
     let apps = settings.iter().zip(started);
-    let apps = apps.map(|(settings, (name, mold, lanes, directory))| process::App { name, settings, mold, lanes, directory });
+    let apps = apps.map(|(settings, (name, mold, lanes, directory))| process::App {
+        name: Some(name.as_str()),
+        settings,
+        mold,
+        lanes,
+        directory,
+    });
     Ok(exit_status(process::master::run_apps(&server.settings, apps.collect(), routes.as_ref())))
 }
 
@@ -100,10 +108,12 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
         }
         text.push_str(&form.text(&plan, &[]));
     }
-    if !failed.is_empty() {
-        return Err(Trouble::failure(format!("{name}: could not be loaded: {}", failed.join(", "))));
+    let status = print(&text)?;
+    if failed.is_empty() {
+        Ok(status)
+    } else {
+        Err(Trouble::failure(format!("{name}: could not be loaded: {}", failed.join(", "))))
     }
-    print(&text)
 }
 
 /// Adds the options of the whole server.
@@ -218,9 +228,26 @@ fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
         .map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns the place of an error in a route.
+/// Returns the place of an error in a route: that of the pattern, or of the route.
 fn place(routes: &[RouteSection], error: &RuleError) -> String {
-    routes.get(error.rule).map_or_else(|| error.to_string(), |route| route.place.to_string())
+    let Some(RouteSection { conditions, place, .. }) = routes.get(error.rule) else { return error.to_string() };
+    let Match { host, path, method, source, scheme, field, query } = conditions;
+    let named = |lists: &[(String, Vec<Pattern>)]| {
+        let mut patterns = lists.iter().flat_map(|(_, patterns)| patterns);
+        patterns.nth(error.pattern).map(|pattern| pattern.text.place.clone())
+    };
+    let plain = |patterns: &[Pattern]| patterns.get(error.pattern).map(|pattern| pattern.text.place.clone());
+    let found = match error.list {
+        "host" => plain(host),
+        "path" => plain(path),
+        "method" => plain(method),
+        "source" => plain(source),
+        "scheme" => plain(scheme),
+        "field" => named(field),
+        "query" => named(query),
+        _ => None,
+    };
+    found.unwrap_or_else(|| place.clone()).to_string()
 }
 
 fn rule(conditions: &Match) -> Rule {

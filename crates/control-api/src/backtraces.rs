@@ -24,6 +24,9 @@ pub struct WorkerBacktrace {
     /// Its process id.
     #[serde(deserialize_with = "or_default")]
     pub pid: u32,
+    /// Its app; `None` if that has no name.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
     /// Its generation; `None` without one.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,

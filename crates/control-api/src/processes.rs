@@ -21,7 +21,7 @@ pub struct Process {
     /// `worker` or `edge`.
     #[serde(deserialize_with = "or_default")]
     pub kind: Cow<'static, str>,
-    /// Its app; `None` for an edge, and if there is only one app.
+    /// Its app; `None` for an edge, and if the app has no name.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
     /// Its number among those of its kind and generation, counted from 1.

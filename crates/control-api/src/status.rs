@@ -27,7 +27,7 @@ pub struct Status {
     /// The addresses of its listeners.
     #[serde(deserialize_with = "elements")]
     pub addresses: Vec<String>,
-    /// The apps; empty if there is only one.
+    /// The apps that have names.
     #[serde(deserialize_with = "elements", skip_serializing_if = "Vec::is_empty")]
     pub apps: Vec<AppState>,
     /// The loads of the app; empty without a master.
@@ -65,7 +65,7 @@ pub struct Status {
     pub times: Times,
 }
 
-/// An app of a server with several.
+/// An app with a name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AppState {
@@ -87,7 +87,7 @@ pub struct AppState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Generation {
-    /// The name of the app; `None` if there is only one.
+    /// The name of the app; `None` without one.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
     /// The number of the generation.

@@ -38,6 +38,8 @@ pub(super) struct AppPool<'l, 'a, B: Backend> {
     lane: &'l Lane<'a, Engine<'a, B>>,
     /// The settings of the app.
     settings: &'a Settings,
+    /// The first words of messages about the app, if there are several apps; otherwise empty.
+    label: String,
     listeners: &'a [Listener],
     slot: &'a WorkerSlot,
     pub(super) pool: oribi_pool::Edge,
@@ -85,6 +87,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         Ok(Self {
             lane,
             settings,
+            label: String::new(),
             listeners,
             slot,
             pool,
@@ -103,6 +106,11 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             awaited_sockets: Vec::new(),
             moved: Duration::ZERO,
         })
+    }
+
+    /// Names the app in messages.
+    pub(super) fn named(&mut self) {
+        self.label = format!("{}: ", self.settings.app_name);
     }
 
     /// Wakes workers for new requests, and handles the answers of workers; returns whether there were any. `takes_time`:

@@ -155,7 +155,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     }
 
     /// Opens the directories of the routes.
-    fn with_routes(self, setup: &EdgeSetup<'a>) -> io::Result<Self> {
+    fn with_routes(mut self, setup: &EdgeSetup<'a>) -> io::Result<Self> {
+        if self.apps.len() > 1 {
+            self.apps.iter_mut().for_each(AppPool::named);
+        }
         let apps = setup.apps.iter().map(|app| app.settings);
         let open = |routes| Router::open(routes, setup.lane.settings, apps);
         Ok(Self { router: setup.routes.map(open).transpose()?, ..self })

@@ -6,13 +6,12 @@
 mod reload;
 
 use super::announce;
+use super::app::App;
 use super::molds::{MOLD_GRACE, Molds};
 use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::workforce::{Finish, Workforce};
 use oribi_admin::control::{Control, ProcessReport, Progress};
-use oribi_config::Settings;
-use oribi_config::directory::Directory;
 use oribi_control_api::{AppState, Generation};
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_listen::Listener;
@@ -21,22 +20,7 @@ use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use reload::AppReloads;
 use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
-use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// An app of a server.
-pub struct App<'a> {
-    /// The name; not used if there is only one app.
-    pub name: &'a str,
-    /// The settings of the app.
-    pub settings: &'a Settings,
-    /// The command that loads the app.
-    pub mold: Command,
-    /// The number of threads of each worker that take requests by themselves.
-    pub lanes: usize,
-    /// The directory in which the app is loaded.
-    pub directory: Directory,
-}
 
 pub(super) struct Apps<'a> {
     apps: Vec<Molds<'a>>,
@@ -50,8 +34,7 @@ pub(super) struct Apps<'a> {
 impl<'a> Apps<'a> {
     /// Creates the workforce without a mold.
     pub(super) fn new(apps: Vec<App<'a>>) -> Self {
-        let is_only = apps.len() == 1;
-        let apps: Vec<_> = apps.into_iter().enumerate().map(|(index, app)| Molds::new(app, index, is_only)).collect();
+        let apps: Vec<_> = apps.into_iter().enumerate().map(|(index, app)| Molds::new(app, index)).collect();
         let available = vec![true; apps.len()];
         Self { apps, reloads: AppReloads::default(), announced: false, available }
     }
@@ -94,7 +77,7 @@ impl<'a> Apps<'a> {
     /// Informs the edges which apps are available, if that has changed.
     fn note_availability(&mut self, server: &Server<'_>) {
         for (index, (app, before)) in self.apps.iter().zip(&mut self.available).enumerate() {
-            let available = app.label().is_only() || app.is_available();
+            let available = app.label().is_unnamed() || app.is_available();
             if std::mem::replace(before, available) != available {
                 for pool in server.pools(index) {
                     if let Err(error) = pool.set_available(available) {
@@ -206,13 +189,13 @@ impl Workforce for Apps<'_> {
 
     fn stop_app(&mut self, name: &str) -> Result<(), String> {
         let (_, app) = self.app(Some(name))?;
+        log::info!("{} stops: its workers finish", app.label());
         app.stop_app();
-        log::info!("{} is stopped: its clients get a 503", app.label());
         Ok(())
     }
 
-    fn start_app(&mut self, name: &str) -> Result<(), String> {
-        self.app(Some(name)).map(|(_, app)| app.start_app())
+    fn is_serving(&mut self, name: &str) -> Result<bool, String> {
+        self.app(Some(name)).map(|(_, app)| app.state() == "serving")
     }
 
     fn has_one_app(&self) -> bool {

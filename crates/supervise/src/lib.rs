@@ -10,6 +10,7 @@
 mod adoption;
 mod allowance;
 mod alone;
+mod app;
 mod apps;
 mod certificate_files;
 mod certifier;
@@ -59,7 +60,7 @@ mod workers;
 mod workforce;
 
 pub use alone::serve_alone;
-pub use apps::App;
+pub use app::App;
 pub use detach::{Directory, detach};
 pub use environment::claim_environment;
 pub use foreground::{keep_standard_error, report_failed_start};

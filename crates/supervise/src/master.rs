@@ -1,7 +1,8 @@
 //! The master: a small first process without a language. It opens the listeners and starts a mold, which loads the app and
 //! forks the workers. It starts another mold if the mold dies, and for each reload.
 
-use super::apps::{App, Apps};
+use super::app::App;
+use super::apps::Apps;
 use super::first_process::FirstProcess;
 use super::privileges::Privileges;
 use super::server::{Role, Server};
@@ -24,11 +25,10 @@ use std::process::Command;
 /// If there are edges, this process forks them. When it stops, it stops the edges first, and the workers only when no request
 /// is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
-    let name = &settings.app_name;
-    run_apps(settings, vec![App { name, settings, mold, lanes, directory: Directory::current() }], None)
+    run_apps(settings, vec![App { name: None, settings, mold, lanes, directory: Directory::current() }], None)
 }
 
-/// As [`run`], for several apps, which need edges. `settings` are those of the server; `routes` choose the app for each request.
+/// As [`run`], for several apps, which have names and need edges. `settings` are those of the server; `routes` choose the app for each request.
 /// An order reloads, stops or starts one app. The server serves as long as one app does.
 pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>, routes: Option<&'a Routes>) -> i32 {
     match start(settings, apps, routes) {

@@ -11,7 +11,7 @@ mod rolling;
 mod stopping;
 mod taking_over;
 
-use super::apps::App;
+use super::app::App;
 use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
@@ -39,17 +39,17 @@ pub(super) const MOLD_GRACE: Duration = Duration::from_secs(5);
 /// one more is. The number is small, because loading an app occupies a processor.
 const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
 
-/// The name of an app in messages. Without a name it is the only app of its server.
+/// The name of an app in messages, if it has one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AppLabel<'a>(Option<&'a str>);
 
 impl<'a> AppLabel<'a> {
-    /// Whether the app is the only one of its server.
-    pub(super) const fn is_only(self) -> bool {
+    /// Whether the app has no name, because its server was started for this app alone.
+    pub(super) const fn is_unnamed(self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns the name, for users who have several apps.
+    /// Returns the name.
     pub(super) const fn name(self) -> Option<&'a str> {
         self.0
     }
@@ -99,13 +99,13 @@ pub(super) struct Molds<'a> {
 }
 
 impl<'a> Molds<'a> {
-    /// Creates the workforce of an app without a mold. `index`: the index of the app; `is_only`: whether there is no other app.
-    pub(super) fn new(app: App<'a>, index: usize, is_only: bool) -> Self {
+    /// Creates the workforce of an app without a mold. `index`: the index of the app.
+    pub(super) fn new(app: App<'a>, index: usize) -> Self {
         let App { name, settings, mold, lanes, directory } = app;
         Self {
             settings,
             index,
-            label: AppLabel((!is_only).then_some(name)),
+            label: AppLabel(name),
             mold,
             generations: Vec::new(),
             started: 0,
@@ -157,13 +157,17 @@ impl<'a> Molds<'a> {
 
     /// Whether requests of the app will be answered: they may have to wait until it is loaded.
     pub(super) fn is_available(&self) -> bool {
-        !self.stopped && (!self.failed || self.generations.iter().any(|generation| generation.ready && generation.stays()))
+        !self.stopped && (!self.failed || self.serves())
+    }
+
+    /// Whether a generation answers requests.
+    fn serves(&self) -> bool {
+        self.generations.iter().any(|generation| generation.ready && generation.stays())
     }
 
     /// The state of the app in a word.
     pub(super) fn state(&self) -> &'static str {
-        let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
-        match (self.stopped, serves, self.failed) {
+        match (self.stopped, self.serves(), self.failed) {
             (true, ..) => "stopped",
             (false, true, _) => "serving",
             (false, false, true) => "failed",

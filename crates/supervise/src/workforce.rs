@@ -13,7 +13,7 @@ use rustix::process::{Pid, WaitStatus};
 use std::time::{Duration, Instant};
 
 /// The answer to an order for a named app, if the server has only one.
-pub(super) const ONLY_APP: &str = "this server has only one app: stop or reload the server";
+pub(super) const ONLY_APP: &str = "this server was started for one app, which has no name: use the orders without a name";
 
 /// The reason why a workforce finishes. It decides whether this server still answers waiting clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,11 +101,11 @@ pub(super) trait Workforce {
         Err(ONLY_APP.to_owned())
     }
 
-    /// Starts an app that was stopped, or that is to be loaded again after a pause.
+    /// Whether an app serves at the moment.
     ///
     /// # Errors
     /// There is no such app, or it is the only one.
-    fn start_app(&mut self, _name: &str) -> Result<(), String> {
+    fn is_serving(&mut self, _name: &str) -> Result<bool, String> {
         Err(ONLY_APP.to_owned())
     }
 

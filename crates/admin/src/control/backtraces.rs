@@ -260,6 +260,7 @@ impl Worker {
         WorkerBacktrace {
             number: row.number,
             pid: row.pid,
+            app: self.process.app.clone(),
             generation: self.process.generation,
             state: row.state.into(),
             trace: outcome.into(),

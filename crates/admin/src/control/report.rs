@@ -19,7 +19,7 @@ pub struct Report {
     pub addresses: Vec<String>,
     /// The loads of the app, one for each generation. Empty without a master.
     pub generations: Vec<Generation>,
-    /// The apps. Empty if there is only one.
+    /// The apps that have names.
     pub apps: Vec<AppState>,
     /// The number of edges.
     pub edges: usize,
@@ -40,7 +40,7 @@ pub struct Report {
 pub struct ProcessReport {
     /// `worker` or `edge`.
     pub kind: &'static str,
-    /// The app of the worker; `None` for an edge, and if there is only one app.
+    /// The app of the worker; `None` for an edge, and if the app has no name.
     pub app: Option<String>,
     /// The generation of the worker; `None` for an edge and without a master.
     pub generation: Option<u64>,

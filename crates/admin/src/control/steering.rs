@@ -49,11 +49,11 @@ pub trait Steered {
     /// There is no such app, or it is the only one.
     fn stop_app(&mut self, app: &str) -> Result<(), String>;
 
-    /// Starts an app that was stopped.
+    /// Whether an app serves at the moment.
     ///
     /// # Errors
-    /// There is no such app, or it is the only one, or the server is stopping.
-    fn start_app(&mut self, app: &str) -> Result<(), String>;
+    /// There is no such app, or it is the only one.
+    fn is_serving(&mut self, app: &str) -> Result<bool, String>;
 
     /// Returns the progress of the reload that `number` identifies.
     fn reload_progress(&self, number: u64) -> Progress;
@@ -162,7 +162,11 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             }
         }
         Order::App { name, act: AppOrder::Stop } => Ok(changed(server.stop_app(&name), format!("{name} is stopping"))),
-        Order::App { name, act: AppOrder::Start } => Ok(changed(server.start_app(&name), format!("{name} is starting"))),
+        Order::App { name, act: AppOrder::Start } => match server.is_serving(&name) {
+            Ok(true) => Ok(changed(Ok(()), format!("{name} serves already"))),
+            Ok(false) => reload(server, Some(&name)),
+            Err(why) => Ok(failed(why)),
+        },
         Order::App { name, act: AppOrder::Scale { workers, waits } } => scale(server, Some(&name), workers, waits),
         Order::Stop => {
             server.begin_stop();

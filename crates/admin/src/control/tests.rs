@@ -139,8 +139,8 @@ impl Steered for Fixed {
         self.named(Some(app))
     }
 
-    fn start_app(&mut self, app: &str) -> Result<(), String> {
-        self.named(Some(app))
+    fn is_serving(&mut self, app: &str) -> Result<bool, String> {
+        self.named(Some(app)).map(|()| true)
     }
 
     fn reload_progress(&self, _: u64) -> Progress {
@@ -306,7 +306,7 @@ fn the_answers_to_orders_that_change_the_server() {
     assert_eq!(fixed().answer("app shop reload", None), message(ESCAPED));
     assert_eq!(fixed().answer("app shop restart", None), message(ESCAPED));
     assert_eq!(fixed().answer("app shop stop", None), message("shop is stopping"));
-    assert_eq!(fixed().answer("app shop start", None), message("shop is starting"));
+    assert_eq!(fixed().answer("app shop start", None), message("shop serves already"));
     assert_eq!(fixed().answer("app shop scale 4", None), "{\"ok\":true,\"workers\":4,\"before\":2}\n");
     assert_eq!(fixed().answer("stop", Some(1)), "{\"ok\":true,\"status\":1}\n");
 }

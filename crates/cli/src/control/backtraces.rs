@@ -12,7 +12,8 @@ pub fn of(answer: &Backtraces) -> String {
 /// Formats a worker with its requests, then each of its threads with the frames of the thread.
 fn worker(worker: &WorkerBacktrace) -> String {
     let generation = worker.generation.map_or_else(String::new, |generation| format!(", generation {generation}"));
-    let mut lines = format!("worker {}, pid {}{generation}, {}\n", worker.number, worker.pid, harmless(&worker.state));
+    let app = worker.app.as_ref().map_or_else(String::new, |app| format!(" of {}", harmless(app)));
+    let mut lines = format!("worker {}{app}, pid {}{generation}, {}\n", worker.number, worker.pid, harmless(&worker.state));
     if !worker.note.is_empty() {
         lines.push_str(&format!("  {}: {}\n", harmless(&worker.trace), harmless(&worker.note)));
     }

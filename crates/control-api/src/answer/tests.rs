@@ -140,6 +140,7 @@ fn backtraces_have_these_bytes_and_are_read_back() {
         left_out: Some(3),
     };
     let worker = WorkerBacktrace {
+        app: None,
         number: 1,
         pid: 77,
         generation: Some(2),

@@ -31,7 +31,6 @@ const LONG: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: u64 = 60;
 
 const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
-const APP_IS_UNAVAILABLE: &str = "the app is stopped or could not be loaded: a client gets a 503";
 const SLOTS_ARE_FULL: &str =
     "unfinished answers take all the room for requests, and a client gets a 503; more workers (--workers) would help";
 const NO_WORKER: &str = "if none starts, the lines above say why";
@@ -54,12 +53,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let Some(mut reserved) = reserved else {
             let now = self.now();
             self.slot.account.count(Counter::QueueRefused);
-            let advice = match (available, is_full) {
-                (false, _) => APP_IS_UNAVAILABLE,
-                (true, true) => QUEUE_IS_FULL,
-                (true, false) => SLOTS_ARE_FULL,
-            };
-            self.say_that_requests_wait(now, advice);
+            match (available, is_full) {
+                (false, _) => self.say_that_it_is_unavailable(now),
+                (true, true) => self.say_that_requests_wait(now, QUEUE_IS_FULL),
+                (true, false) => self.say_that_requests_wait(now, SLOTS_ARE_FULL),
+            }
             self.lane.source().report_wait_until_now(id);
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
@@ -204,19 +202,35 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
     }
 
+    /// Whether [`LOG_INTERVAL`] is over, so that a line about waiting requests may be logged again now.
+    fn may_log(&mut self, now: Duration) -> bool {
+        let may_log = self.queue.logged_at.is_none_or(|logged_at| now.saturating_sub(logged_at) >= LOG_INTERVAL);
+        if may_log {
+            self.queue.logged_at = Some(now);
+        }
+        may_log
+    }
+
+    /// Logs that requests are refused, because the app is stopped or could not be loaded.
+    #[cold]
+    fn say_that_it_is_unavailable(&mut self, now: Duration) {
+        if self.may_log(now) {
+            log::warn!("{}clients get a 503: the app is stopped or could not be loaded", self.label);
+        }
+    }
+
     /// Logs how many requests wait and why, at most once in [`LOG_INTERVAL`].
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
-        if self.queue.logged_at.is_some_and(|logged_at| now.saturating_sub(logged_at) < LOG_INTERVAL) {
+        if !self.may_log(now) {
             return;
         }
-        self.queue.logged_at = Some(now);
         let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.waiting_requests());
         let waiting = match depth {
             0 => "no request waits for a worker".to_owned(),
             1 => format!("1 request has waited for a worker for {wait:.1} s"),
             _ => format!("{depth} requests wait for a worker, the oldest for {wait:.1} s"),
         };
-        log::warn!("{waiting}, and {}: {advice}", self.describe_workers());
+        log::warn!("{}{waiting}, and {}: {advice}", self.label, self.describe_workers());
     }
 
     /// Describes for the log how many workers are free, and how many answers the other workers have not finished.

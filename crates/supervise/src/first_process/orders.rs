@@ -120,8 +120,8 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
         self.workforce.stop_app(app)
     }
 
-    fn start_app(&mut self, app: &str) -> Result<(), String> {
-        if self.server.stays() { self.workforce.start_app(app) } else { Err(STOPPING.to_owned()) }
+    fn is_serving(&mut self, app: &str) -> Result<bool, String> {
+        self.workforce.is_serving(app)
     }
 
     fn reload_progress(&self, number: u64) -> Progress {

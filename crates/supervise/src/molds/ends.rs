@@ -36,7 +36,7 @@ impl Molds<'_> {
             (Phase::Serving | Phase::Draining, _) if !self.served => {
                 let now = Instant::now();
                 self.pace.failed(now, now - started_at);
-                let again = if self.label.is_only() { String::new() } else { self.next_load(now, ready) };
+                let again = if self.label.is_unnamed() { String::new() } else { self.next_load(now, ready) };
                 log::error!("the process that loads {} (pid {pid}) {end} before the app could serve{again}", self.label);
                 self.fail_to_start(server);
             }
@@ -62,6 +62,7 @@ impl Molds<'_> {
             (Phase::Serving | Phase::Draining, None) => {
                 let (now, next) = (Instant::now(), self.generations.iter().find(|generation| generation.stays()));
                 if !ready {
+                    self.failed = true;
                     self.pace.failed(now, now - started_at);
                 } else if next.is_none() {
                     // The death of a mold that has served does not predict the fate of the next one.

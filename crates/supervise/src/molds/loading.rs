@@ -16,7 +16,8 @@ impl Molds<'_> {
     /// Loads the app again, even if it was stopped; returns the number of the new generation. The current generation serves until
     /// the new one is ready.
     pub(in super::super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
-        self.stopped = false;
+        // Whether the app fails will be known when it is loaded.
+        (self.stopped, self.failed) = (false, self.failed && !self.stopped);
         self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
         // A load in progress began before this request, and may have read old code, so it is given up.
@@ -108,7 +109,7 @@ impl Molds<'_> {
         let settings = self.settings;
         let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
         // The path of the directory may lead to a new release by now.
-        match self.directory.path().filter(|_| !self.label.is_only()) {
+        match self.directory.path().filter(|_| !self.label.is_unnamed()) {
             Some(path) => _ = self.mold.current_dir(path),
             None => self.directory.enter(),
         }

@@ -21,7 +21,7 @@ impl Molds<'_> {
         now + left + MOLD_GRACE
     }
 
-    /// Stops the app alone: its workers finish their requests, and no process of it starts until [`Self::start_app`].
+    /// Stops the app alone: its workers finish their requests, and no process of it starts until it is loaded again.
     pub(in super::super) fn stop_app(&mut self) {
         self.stopped = true;
         self.roll_back(ReloadOutcome::GivenUp);
@@ -30,12 +30,6 @@ impl Molds<'_> {
             generation.leave(patience);
             self.reloads.end(generation.number, ReloadOutcome::GivenUp);
         }
-    }
-
-    /// Permits the processes of the app to start, if they are missing.
-    pub(in super::super) fn start_app(&mut self) {
-        self.stopped = false;
-        self.pace.forgive();
     }
 
     /// Kills leaving molds that take too long. The system then sends their workers a signal, and the workers finish.
@@ -57,7 +51,7 @@ impl Molds<'_> {
     /// another server.
     pub(super) fn fail_to_start(&mut self, server: &mut Server<'_>) {
         self.failed = true;
-        if self.label.is_only() || server.succession.is_not_ready() {
+        if self.label.is_unnamed() || server.succession.is_not_ready() {
             server.fail();
             self.give_up();
         }
