@@ -51,8 +51,8 @@ impl fmt::Display for Table<'_> {
 /// Reads the options of one table.
 pub(crate) struct Options<'t> {
     table: Table<'t>,
-    /// The places of the options so far, by their first names.
-    seen: HashMap<&'static str, Place>,
+    /// The names and places of the options so far, by their first names.
+    seen: HashMap<&'static str, (String, Place)>,
 }
 
 impl<'t> Options<'t> {
@@ -75,15 +75,12 @@ impl<'t> Options<'t> {
             return None;
         }
         let place = reader.source.place(entry.at);
-        if let Some(first) = self.seen.get(setting.name) {
-            let message = match quoted(entry.key) {
-                key if key == setting.name => format!("`{key}` is already at {first}"),
-                key => format!("`{key}` is the same option as `{}`, which is already at {first}", setting.name),
-            };
+        if let Some((name, first)) = self.seen.get(setting.name) {
+            let message = format!("`{}` sets the same option as `{}` at {first}", quoted(entry.key), quoted(name));
             reader.mistake(entry.at, message);
             return None;
         }
-        self.seen.insert(setting.name, place.clone());
+        self.seen.insert(setting.name, (entry.key.to_owned(), place.clone()));
         let (values, from_environment) = texts(reader, setting, entry)?;
         let item = Item { name: entry.key.to_owned(), values, place, from_environment };
         Some((setting, item))
