@@ -78,7 +78,12 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
-    Rule { name: "oribi-config-file", sees: &["oribi-config"], uses: Uses::Only(&["toml"]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-config-file",
+        sees: &["oribi-config"],
+        uses: Uses::Only(&["serde_json", "toml"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule {
         name: "oribi-stats",
         sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-tls", "oribi-config"],

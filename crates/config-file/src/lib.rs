@@ -19,6 +19,7 @@ mod place;
 mod read;
 mod report;
 mod route;
+mod schema;
 mod source;
 mod table;
 mod variables;
@@ -27,3 +28,4 @@ pub use content::{Action, AppSection, ConfigFile, Item, Listen, Match, Pattern, 
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use place::Place;
 pub use read::{Reading, parse, read, read_with};
+pub use schema::schema;

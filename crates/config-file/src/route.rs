@@ -11,7 +11,7 @@ use oribi_config::quoted;
 pub(crate) const KEYS: &[&str] = &["app", "files", "redirect", "respond", "name", "match", "mount"];
 
 /// The keys that are actions.
-const ACTIONS: &[&str] = &["app", "files", "redirect", "respond"];
+pub(crate) const ACTIONS: &[&str] = &["app", "files", "redirect", "respond"];
 
 /// The status codes of a redirect.
 pub(crate) const REDIRECTS: &[u16] = &[301, 302, 303, 307, 308];

@@ -1,0 +1,141 @@
+//! The JSON schema of `oribi.toml`, for editors.
+
+use crate::conditions;
+use crate::options::{Table, settings_in};
+use crate::route::{ACTIONS, REDIRECTS};
+use oribi_config::{Setting, table};
+use serde_json::{Map, Value, json};
+
+/// The JSON schema (draft 2020-12) of `oribi.toml`, made from the table of options. It has the names of options as the table
+/// writes them: the reader also takes `_` for `-`, and capitals. It says nothing about the texts of values.
+#[must_use]
+pub fn schema() -> String {
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "oribi.toml",
+        "description": "The configuration of a server with several apps",
+        "$defs": { "option": options(), "text": scalar(), "patterns": patterns(), "named": named() },
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "include": {
+                "description": "Other files, relative to this one; each may hold [app.NAME] and [[route]] only",
+                "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+            },
+            "server": object(&options_in(Table::Server), &[], "Options of the whole server, and defaults of all apps"),
+            "listen": { "type": "array", "items": listen() },
+            "app": {
+                "type": "object",
+                "additionalProperties": false,
+                "patternProperties": { "^[A-Za-z0-9._-]{1,64}$": app() },
+            },
+            "route": { "type": "array", "items": route() },
+        },
+    });
+    format!("{schema:#}\n")
+}
+
+/// The definitions of all options.
+fn options() -> Value {
+    let definition = |setting: &Setting| {
+        let one = match setting.placeholder {
+            "" => json!(["boolean", "string"]),
+            "NUMBER" | "COUNT" | "PORT" | "MODE" => json!(["integer", "string"]),
+            _ => json!(["string", "number", "boolean"]),
+        };
+        let one = json!({ "type": one });
+        let several = setting.repeats() || setting.separator.is_some();
+        let mut definition = match several {
+            true => json!({ "anyOf": [one, { "type": "array", "items": one }] }),
+            false => one,
+        };
+        let default = setting.default_text().filter(|text| !text.is_empty());
+        let default = default.map_or_else(String::new, |text| format!(" (default: {text})"));
+        definition["description"] = json!(format!("{}{default}", setting.help));
+        (setting.name.to_owned(), definition)
+    };
+    Value::Object(table().iter().map(definition).collect())
+}
+
+/// The options that may stand in a table, by all of their names.
+fn options_in(wanted: Table<'_>) -> Map<String, Value> {
+    let properties = |setting: &'static Setting| {
+        let names = [setting.name].into_iter().chain(setting.aliases.iter().copied());
+        let names = names.chain(setting.opposites.iter().copied());
+        names.map(move |name| (name.to_owned(), json!({ "$ref": format!("#/$defs/option/{}", setting.name) })))
+    };
+    settings_in(wanted).flat_map(properties).collect()
+}
+
+fn listen() -> Value {
+    let mut properties = options_in(Table::Listen);
+    properties.insert("address".to_owned(), json!({ "type": "string", "description": "An address as --listen takes it" }));
+    object(&properties, &["address"], "An address, with the options that are a part of it")
+}
+
+fn app() -> Value {
+    let mut properties = options_in(Table::App(""));
+    for (name, description) in [
+        ("file", "The file of the app, relative to this file"),
+        ("language", "Its language"),
+        ("directory", "Its working directory, relative to this file"),
+    ] {
+        properties.insert(name.to_owned(), json!({ "type": "string", "description": description }));
+    }
+    let variables = json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/text" } });
+    properties.insert("environment".to_owned(), variables);
+    object(&properties, &["file"], "An app, with its options")
+}
+
+fn route() -> Value {
+    let text = || json!({ "type": "string" });
+    let closed = |properties: Value, required: &[&str]| json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required });
+    let index = json!({ "$ref": "#/$defs/option/index" });
+    let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
+    json!({
+        "type": "object",
+        "description": "Routes are tried in order; the first one whose conditions a request meets answers it",
+        "additionalProperties": false,
+        "properties": {
+            "name": text(),
+            "match": closed(conditions(), &[]),
+            "app": text(),
+            "mount": { "type": "string", "pattern": "^/.*[^/]$" },
+            "files": closed(json!({ "root": text(), "fallback": text(), "index": index }), &["root"]),
+            "redirect": closed(json!({ "to": text(), "status": { "enum": REDIRECTS } }), &["to"]),
+            "respond": closed(json!({ "status": status, "content": text(), "type": text() }), &[]),
+        },
+        "oneOf": ACTIONS.iter().map(|action| json!({ "required": [action] })).collect::<Vec<_>>(),
+        "dependentRequired": { "mount": ["app"] },
+    })
+}
+
+/// The properties of `match`.
+fn conditions() -> Value {
+    let kind = |key: &str| if ["field", "query"].contains(&key) { "#/$defs/named" } else { "#/$defs/patterns" };
+    let property = |key: &&str| ((*key).to_owned(), json!({ "$ref": kind(key) }));
+    Value::Object(conditions::KEYS.iter().map(property).collect())
+}
+
+fn scalar() -> Value {
+    json!({ "type": ["string", "number", "boolean"] })
+}
+
+fn patterns() -> Value {
+    let one = json!({ "type": ["string", "number"] });
+    json!({ "description": "With ! in front: none of these", "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+}
+
+fn named() -> Value {
+    json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/patterns" } })
+}
+
+fn object(properties: &Map<String, Value>, required: &[&str], description: &str) -> Value {
+    json!({
+        "type": "object",
+        "description": description,
+        "additionalProperties": false,
+        "properties": properties,
+        "required": required,
+    })
+}
