@@ -55,10 +55,12 @@ pub(crate) fn document(
         return None;
     }
     let text = source.text().to_owned();
-    let (tree, errors) = DeTable::parse_recoverable(&text);
+    let (tree, mut errors) = DeTable::parse_recoverable(&text);
+    let offset = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    // The parser finds those of values last.
+    errors.sort_by_key(offset);
     for error in &errors {
-        let offset = error.span().map_or(0, |span| span.start);
-        report.unparsed(source, offset, format!("TOML: {}", error.message()));
+        report.unparsed(source, offset(error), format!("TOML: {}", error.message()));
     }
     if !errors.is_empty() {
         return None;
