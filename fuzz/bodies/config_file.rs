@@ -16,7 +16,8 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-/// Reads files: `oribi.toml`, and those that it includes, with the byte 0x1E between them. Returns whether they have no mistake.
+/// Reads files: `oribi.toml`, and those that it includes, with the byte 0x1E between them. Returns whether they have no
+/// mistake.
 pub fn check(data: &[u8]) -> bool {
     let contents: Vec<&[u8]> = data.split(|&byte| byte == 0x1E).collect();
     let files: Vec<(&str, &[u8])> = contents

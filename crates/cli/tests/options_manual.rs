@@ -21,8 +21,8 @@ A flag overrides the environment, the environment overrides a configuration file
 
 Times are in seconds unless they have a unit: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
 
-The column `table` is the table of `oribi.toml` in which the option may stand: `server` is `[server]`; `listen` is `[[listen]]`, or
-`[server]` for all addresses; `app` is `[app.NAME]`, or `[server]` as the default of all apps.
+The column `table` is the table of `oribi.toml` in which the option may stand: `server` is `[server]`; `listen` is
+`[[listen]]`, or `[server]` for all addresses; `app` is `[app.NAME]`, or `[server]` as the default of all apps.
 ";
 
 const LUA: &str = "

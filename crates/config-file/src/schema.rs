@@ -89,7 +89,6 @@ fn app() -> Value {
 
 fn route() -> Value {
     let text = || json!({ "type": "string" });
-    let closed = |properties: Value, required: &[&str]| json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required });
     let index = json!({ "$ref": "#/$defs/option/index" });
     let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
     json!({
@@ -98,16 +97,21 @@ fn route() -> Value {
         "additionalProperties": false,
         "properties": {
             "name": text(),
-            "match": closed(conditions(), &[]),
+            "match": closed(&conditions(), &[]),
             "app": text(),
             "mount": { "type": "string", "pattern": "^/.*[^/]$" },
-            "files": closed(json!({ "root": text(), "fallback": text(), "index": index }), &["root"]),
-            "redirect": closed(json!({ "to": text(), "status": { "enum": REDIRECTS } }), &["to"]),
-            "respond": closed(json!({ "status": status, "content": text(), "type": text() }), &[]),
+            "files": closed(&json!({ "root": text(), "fallback": text(), "index": index }), &["root"]),
+            "redirect": closed(&json!({ "to": text(), "status": { "enum": REDIRECTS } }), &["to"]),
+            "respond": closed(&json!({ "status": status, "content": text(), "type": text() }), &[]),
         },
         "oneOf": ACTIONS.iter().map(|action| json!({ "required": [action] })).collect::<Vec<_>>(),
         "dependentRequired": { "mount": ["app"] },
     })
+}
+
+/// A table with these keys only.
+fn closed(properties: &Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
 }
 
 /// The properties of `match`.

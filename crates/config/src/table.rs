@@ -219,7 +219,12 @@ static TABLE: &[Setting] = &[
     .opposites(&["new-privileges"])
     .apply(|draft, text| boolean(text).map(|on| draft.settings.new_privileges = !on))
     .show(|settings| show_switch(!settings.new_privileges)),
-    Setting::app("umask", Section::Workers, "MODE", "Permission bits that new files do not get, such as 022; off leaves it unchanged")
+    Setting::app(
+        "umask",
+        Section::Workers,
+        "MODE",
+        "Permission bits that new files do not get, such as 022; off leaves it unchanged",
+    )
         .apply(|draft, text| file_mode(text).map(|mode| draft.settings.umask = mode))
         .show(|settings| show_file_mode(settings.umask)),
     Setting::server(
@@ -439,14 +444,24 @@ static TABLE: &[Setting] = &[
     .aliases(&["index-files"])
     .apply(|draft, text| file_names(text).map(|names| draft.settings.files.options.index = names))
     .show(|settings| show_file_names(&settings.files.options.index)),
-    Setting::server("max-age", Section::Files, "TIME", "Time for clients to cache a file: --cache-control max-age=SECONDS").apply(
+    Setting::server(
+        "max-age",
+        Section::Files,
+        "TIME",
+        "Time for clients to cache a file: --cache-control max-age=SECONDS",
+    ).apply(
         |draft, text| {
             let time = duration(text)?;
             draft.settings.files.options.cache_control = Some(format!("max-age={}", time.as_secs()));
             Ok(())
         },
     ),
-    Setting::server("cache-control", Section::Files, "TEXT", "The Cache-Control field of files, such as \"public, max-age=3600\"")
+    Setting::server(
+        "cache-control",
+        Section::Files,
+        "TEXT",
+        "The Cache-Control field of files, such as \"public, max-age=3600\"",
+    )
         .apply(|draft, text| {
             let value = field_value(text)?;
             draft.settings.files.options.cache_control = Some(value).filter(|value| !value.is_empty());
