@@ -81,7 +81,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-config-file",
-        sees: &["oribi-config"],
+        sees: &["oribi-route", "oribi-config"],
         uses: Uses::Only(&["serde_json", "toml"]),
         unsafe_code: Unsafe::Forbidden,
     },

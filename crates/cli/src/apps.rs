@@ -5,7 +5,7 @@ use crate::languages;
 use crate::options::{Mode, Options};
 use crate::plan::PlanForm;
 use crate::trouble::Trouble;
-use crate::{begin, exit_status, print, resolve};
+use crate::{begin, exit_status, place, print, resolve};
 use oribi_config_file::{Action, AppSection, ConfigFile, Item, Match, Pattern, Reading, RouteSection, Text};
 use oribi_server::config::{Config, Origin, Plan, Resolved, Served};
 use oribi_server::directory::{Directory, absolute};
@@ -59,6 +59,10 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
         )));
     }
     let apps = content.apps.iter().map(|section| ready(section, &content, config, mode)).collect::<Result<Vec<_>, _>>()?;
+    // Each app is reloaded by itself, and the edges wait for the requests of all apps.
+    (server.settings.restart_file, server.settings.life.watch) = (None, false);
+    let graceful = apps.iter().map(|app| app.resolved.settings.timeouts.graceful).max();
+    server.settings.timeouts.graceful = graceful.unwrap_or(server.settings.timeouts.graceful);
     let routes = routes(&content).map_err(Trouble::usage)?;
     if let Mode::Check(form) = mode {
         return check(&name, form, &server, apps, &warnings.to_string());
@@ -118,11 +122,8 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
 
 /// Adds the options of the whole server.
 fn of_server(content: &ConfigFile, mut config: Config) -> Result<Config, Trouble> {
-    content
-        .server
-        .iter()
-        .chain(content.listens.iter().map(|listen| &listen.address))
-        .try_for_each(|item| set(&mut config, item))?;
+    let addresses = content.listens.iter().map(|listen| &listen.address);
+    content.options_of_server().chain(addresses).try_for_each(|item| set(&mut config, item))?;
     // Only an edge can serve several apps.
     config.set("edge", "on", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
     Ok(config)
@@ -141,7 +142,7 @@ fn set(config: &mut Config, item: &Item) -> Result<(), Trouble> {
 fn ready<'f>(section: &'f AppSection, content: &ConfigFile, config: &Config, mode: Mode) -> Result<ReadyApp<'f>, Trouble> {
     let at = |why: String| Trouble::usage(format!("{}: app {}: {why}", section.place, section.name));
     let mut config = of_server(content, config.clone())?;
-    section.options.iter().try_for_each(|item| set(&mut config, item))?;
+    content.options_of(section).try_for_each(|item| set(&mut config, item))?;
     config.set("app-name", &section.name, Origin::Default).map_err(|error| at(error.to_string()))?;
     let path = absolute(&section.file).unwrap_or_else(|_| section.file.clone());
     let language = section.language.as_ref().map(|language| language.value.as_str());
@@ -167,7 +168,8 @@ fn ready<'f>(section: &'f AppSection, content: &ConfigFile, config: &Config, mod
         mold = Some(found.mold(&app, checks));
         runner = Some(found);
     }
-    let resolved = resolve(&config, Served::App).map_err(|trouble| at(trouble.message))?;
+    let mut resolved = resolve(&config, Served::App).map_err(|trouble| at(trouble.message))?;
+    place::watch(&mut resolved.settings, &app.path);
     let arguments = resolved.arguments();
     let mold = match mold {
         Some(mut mold) => {
@@ -222,14 +224,14 @@ fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
             },
         },
     };
-    let error = |error: &RuleError| format!("{}: {}", place(&content.routes, error), error.message);
+    let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
     Routes::compile(content.routes.iter().map(route).collect())
         .map(Some)
         .map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns the place of an error in a route: that of the pattern, or of the route.
-fn place(routes: &[RouteSection], error: &RuleError) -> String {
+fn place_of(routes: &[RouteSection], error: &RuleError) -> String {
     let Some(RouteSection { conditions, place, .. }) = routes.get(error.rule) else { return error.to_string() };
     let Match { host, path, method, source, scheme, field, query } = conditions;
     let named = |lists: &[(String, Vec<Pattern>)]| {

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) const APPS: usize = 1000;
 
 /// The most routes.
-pub(crate) const ROUTES: usize = 10_000;
+pub(crate) const ROUTES: usize = oribi_route::MOST_RULES;
 
 /// All files, and the findings about them.
 pub(crate) struct Checks<'c> {

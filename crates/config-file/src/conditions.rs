@@ -2,7 +2,8 @@
 
 use crate::content::{Match, Pattern, Text};
 use crate::table::{Entry, Reader, Value, did_you_mean, kind};
-use oribi_config::{TrustedPeers, is_secret_name, quoted};
+use oribi_config::{is_secret_name, quoted};
+use oribi_route::{NamedPattern, Rule, RuleError, Table as RouteTable};
 use toml::de::DeValue;
 
 /// The keys of `match`.
@@ -117,45 +118,51 @@ fn refused(why: &str) -> Result<(), (String, Option<String>)> {
 }
 
 fn host(text: &str) -> Result<(), (String, Option<String>)> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    let fits = match bare {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._*".contains(&byte)),
-    };
-    if fits { Ok(()) } else { refused("expected a host name without a port, such as example.com or *.example.com") }
+    by_rule(Rule { host: vec![text.to_owned()], ..Rule::default() })
 }
 
 fn path(text: &str) -> Result<(), (String, Option<String>)> {
-    let plain = |letter: char| !letter.is_control() && !letter.is_whitespace() && !"?#".contains(letter);
-    if text.starts_with(['/', '*']) && text.chars().all(plain) {
-        return Ok(());
+    if !text.starts_with('~') && text.contains('?') {
+        return refused("a query has a condition of its own: query = { NAME = \"VALUE\" }");
     }
-    refused("expected a path such as /shop or /shop/*; a query has a condition of its own: query = { NAME = \"VALUE\" }")
+    by_rule(Rule { path: vec![text.to_owned()], ..Rule::default() })
 }
 
 fn method(text: &str) -> Result<(), (String, Option<String>)> {
     let upper = text.to_ascii_uppercase();
-    if is_token(text) && (text == upper || !METHODS.contains(&upper.as_str())) {
-        return Ok(());
+    let is_pattern = text.starts_with('~') || text.contains('*');
+    if is_pattern || is_token(text) && (text == upper || !METHODS.contains(&upper.as_str())) {
+        return by_rule(Rule { method: vec![text.to_owned()], ..Rule::default() });
     }
     let why = "expected a method in its own letters, such as GET";
     Err((why.to_owned(), did_you_mean(text, METHODS.iter().copied())))
 }
 
 fn source(text: &str) -> Result<(), (String, Option<String>)> {
-    TrustedPeers::parse(text).map(drop).or_else(|_| {
-        refused("expected an IP address, a network such as 10.0.0.0/8, or unix; a network has no bits after its prefix")
-    })
+    by_rule(Rule { source: vec![text.to_owned()], ..Rule::default() })
 }
 
 fn scheme(text: &str) -> Result<(), (String, Option<String>)> {
-    const SCHEMES: [&str; 2] = ["http", "https"];
-    let known = SCHEMES.contains(&text);
-    if known { Ok(()) } else { Err(("expected http or https".to_owned(), did_you_mean(text, SCHEMES.into_iter()))) }
+    let suggestion = || did_you_mean(text, ["http", "https"].into_iter());
+    by_rule(Rule { scheme: vec![text.to_owned()], ..Rule::default() }).map_err(|(why, _)| (why, suggestion()))
 }
 
 fn value_of_request(text: &str) -> Result<(), (String, Option<String>)> {
-    if text.chars().any(char::is_control) { refused("expected a text without control characters") } else { Ok(()) }
+    if text.chars().any(char::is_control) {
+        return refused("expected a text without control characters");
+    }
+    // The kind of the list makes no difference for the pattern.
+    let pattern = NamedPattern { name: "name".to_owned(), value: Some(text.to_owned()) };
+    by_rule(Rule { field: vec![pattern], ..Rule::default() })
+}
+
+/// Checks a rule with one pattern as the table of routes does.
+fn by_rule(rule: Rule) -> Result<(), (String, Option<String>)> {
+    let error = RouteTable::compile(&[rule]).err().and_then(|errors| errors.into_iter().next());
+    let Some(RuleError { list, message, .. }) = error else { return Ok(()) };
+    let subject = if list == "source" { "network" } else { list };
+    let why = message.strip_prefix("bad ").and_then(|rest| rest.strip_prefix(subject)).and_then(|rest| rest.strip_prefix("; "));
+    Err((why.unwrap_or(&message).to_owned(), None))
 }
 
 /// Whether a text is a token (RFC 9110, section 5.6.2): a method, or the name of a field.

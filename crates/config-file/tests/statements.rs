@@ -411,9 +411,9 @@ fn a_route_has_one_action_and_conditions() {
         "respond = { status = 204 }",
         "redirect = { to = '/new' }",
         "files.root = 'x'",
-        "match = { path = '*', host = ['[::1]', '!a.*'], source = ['unix', '::/0', '!10.1.1.1'] }\nrespond = {}",
+        "match = { path = '*', host = ['[::1]', '!*.a'], source = ['10.0.0.0/8', '::/0', '!10.1.1.1'] }\nrespond = {}",
         "match.method = ['M-SEARCH', '!GET']\nrespond = {}",
-        "match = { field = { 'X-A' = ['a', '!b'], y = 1.5 }, query = { 'a b' = '' } }\nrespond = {}",
+        "match = { field = { 'X-A' = ['a', '!b'], y = 1.5 }, query = { 'a b' = '1' } }\nrespond = {}",
     ] {
         config(&format!("[[route]]\n{lines}\n"));
     }
@@ -505,8 +505,8 @@ fn a_file_has_bounds() {
     assert_eq!(mistake(&apps(1001)), "1:5 warning: no route leads to app `a0`: it gets no requests");
     assert!(read(&apps(1001)).is_err());
     let routes = |number: usize| "[[route]]\nmatch.path='/'\nrespond={}\n".repeat(number);
-    assert!(read(&routes(10_000)).is_ok());
-    assert_eq!(mistake(&routes(10_001)), "30001:1 more than 10000 routes");
+    assert!(read(&routes(4096)).is_ok());
+    assert_eq!(mistake(&routes(4097)), "12289:1 more than 4096 routes");
     let deep = format!("a = {}{}", "[".repeat(200_000), "]".repeat(200_000));
     assert!(read(&deep).is_err());
     let many: String = (0..3000).map(|number| format!("x{number} = 1\n")).collect();

@@ -15,9 +15,11 @@ use super::app::App;
 use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
+use super::restart_file::RestartFile;
 use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::wait::wake_by;
+use super::watch::{self, Watch};
 use generation::Generation;
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
@@ -96,12 +98,17 @@ pub(super) struct Molds<'a> {
     /// The directory in which the app is loaded. It is entered again by its original path for each generation, because a link
     /// there may lead to a new release.
     directory: Directory,
+    /// The file that a user touches to reload the app, and the files of the app whose changes reload it. `None` if the app has no
+    /// name: then the server itself watches them.
+    restart_file: Option<RestartFile<'a>>,
+    watch: Option<Watch>,
 }
 
 impl<'a> Molds<'a> {
     /// Creates the workforce of an app without a mold. `index`: the index of the app.
     pub(super) fn new(app: App<'a>, index: usize) -> Self {
         let App { name, settings, mold, lanes, directory } = app;
+        let restart_file = settings.restart_file.as_deref().filter(|_| name.is_some());
         Self {
             settings,
             index,
@@ -119,6 +126,8 @@ impl<'a> Molds<'a> {
             lanes,
             change: changing::Changing::default(),
             directory,
+            restart_file: restart_file.map(|path| RestartFile::new(path, Instant::now())),
+            watch: name.and_then(|_| watch::begin(settings)),
         }
     }
 
@@ -129,6 +138,10 @@ impl<'a> Molds<'a> {
     /// Handles the messages and deadlines of the molds. At this point their ends have been recorded, with their last messages.
     pub(super) fn step(&mut self, server: &mut Server<'_>) {
         self.listen_to_molds(server);
+        let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
+        if (watch::look(self.watch.as_mut()) || touched) && server.stays() && !self.stopped {
+            self.load_again(server);
+        }
         self.roll(server);
         self.advance_change();
         self.end_overdue();
@@ -216,6 +229,7 @@ impl<'a> Molds<'a> {
     /// In a new process: closes the sockets to the molds.
     pub(super) fn release(&mut self) {
         self.generations.clear();
+        self.watch = None;
     }
 
     /// Returns the longest time that the master may sleep because of this app. `None` without a deadline.
@@ -224,11 +238,14 @@ impl<'a> Molds<'a> {
         let start = (serves && !self.is_alive()).then(|| self.pace.wait(now));
         let ends = self.generations.iter().filter_map(|generation| generation.end_by);
         let end = ends.map(|end_by| end_by.saturating_duration_since(now)).min();
-        start.into_iter().chain(end).chain(self.next_late_load(now)).min()
+        let restart_file = self.restart_file.as_ref().filter(|_| server.stays()).map(|file| file.wait(now));
+        let watch = self.watch.as_ref().and_then(|watch| watch.wait(now));
+        start.into_iter().chain(end).chain(self.next_late_load(now)).chain(restart_file).chain(watch).min()
     }
 
     pub(super) fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
         wake_by(polled, self.generations.iter().map(|generation| generation.link.0.as_fd()));
+        wake_by(polled, self.watch.iter().map(Watch::descriptor));
     }
 
     pub(super) fn running(&self) -> impl Iterator<Item = RunningRequest> {
