@@ -6,7 +6,8 @@ use oribi_server::config::{closest, instead_of};
 use std::ffi::OsString;
 
 /// The commands, which come first on a command line.
-pub const COMMANDS: &[&str] = &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd", "completions", "manual"];
+pub const COMMANDS: &[&str] =
+    &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd", "completions", "manual", "schema"];
 
 /// Options of other servers without a counterpart of a similar name, and the advice for each.
 const FOREIGN: &[(&[&str], &str)] = &[

@@ -50,6 +50,7 @@ pub fn verbs() -> Vec<Verb> {
         own("ahttpd", "answer as ahttpd does", ahttpd::command()),
         own("completions", "print a completion script for a shell", shipped::completions()),
         own("manual", "print a manual page", shipped::manual()),
+        own("schema", "print the JSON schema of oribi.toml", shipped::schema()),
     ]
 }
 

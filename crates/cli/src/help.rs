@@ -11,6 +11,7 @@ pub const ABOUT: &str =
     "Oribi serves web apps written in Perl (PSGI), Ruby (Rack) and Lua over HTTP/1.1, HTTP/2, TLS and FastCGI.";
 
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
+       oribi [serve] -c FILE [options]     serve the apps of FILE, an oribi.toml, by its routes
        oribi [serve] DIR --document-root   run Lua scripts below DIR, chosen by the path of the request
        oribi serve DIR [options]           serve the files of DIR (`oribi DIR` runs the app in DIR)
        oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI with a configuration file of luafcgid
@@ -20,6 +21,7 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi top                           show live what a running server does: see `oribi top --help`
        oribi completions SHELL             print a completion script for bash, zsh or fish
        oribi manual [PAGE]                 print the manual page oribi, oribi-ctl or oribi-top
+       oribi schema                        print the JSON schema of oribi.toml, for editors
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 
 /// Columns of a line of help, without its indent.
@@ -49,6 +51,7 @@ Examples:
   oribi app.psgi --access-log - --access-log-format json
   oribi serve public --listen :8080 --max-age 1h   the files of a directory
   oribi app.lua --listen fcgi://127.0.0.1:9000     behind a web server that speaks FastCGI
+  oribi check -c oribi.toml                        several apps, in several languages: see docs/apps.md
 "
     .to_owned()
 }

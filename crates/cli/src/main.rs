@@ -25,6 +25,7 @@ mod perl;
 mod place;
 mod plan;
 mod ruby;
+mod schema;
 mod shipped;
 mod top;
 mod trouble;
@@ -82,6 +83,9 @@ fn run() -> Result<u8, Trouble> {
     }
     if let Some(arguments) = arguments_after(manual::MANUAL, std::env::args_os()) {
         return manual::run(arguments);
+    }
+    if let Some(arguments) = arguments_after(schema::SCHEMA, std::env::args_os()) {
+        return schema::run(arguments);
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let command_line = match command_line::parse(arguments.iter().cloned()) {

@@ -9,6 +9,14 @@ Where the script belongs:
   zsh   /usr/share/zsh/vendor-completions/_oribi, or any directory in fpath
   fish  /usr/share/fish/vendor_completions.d/oribi.fish, or ~/.config/fish/completions/oribi.fish";
 
+/// The grammar of `oribi schema`.
+pub fn schema() -> Command {
+    Command::new("oribi schema")
+        .bin_name("oribi schema")
+        .about("Prints the JSON schema of oribi.toml, by which editors complete and check the file.")
+        .override_usage("oribi schema > oribi.schema.json")
+}
+
 /// The grammar of `oribi completions`.
 pub fn completions() -> Command {
     let shells = ["bash", "zsh", "fish"].map(PossibleValue::new);

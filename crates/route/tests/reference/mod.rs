@@ -26,7 +26,7 @@ pub fn choose(rules: &[Rule], request: &RequestView<'_>) -> (Option<usize>, Opti
             && admits(&rule.method, |pattern| is_text(pattern, request.method))
             && admits(&rule.source, |network| request.source.is_some_and(|source| is_in(network, source)))
             && admits(&rule.scheme, |pattern| pattern == scheme)
-            && admits_named(&rule.field, |one, other| one.eq_ignore_ascii_case(other), fields)
+            && admits_named(&rule.field, str::eq_ignore_ascii_case, fields)
             && admits_named(&rule.query, |one, other| one == other, values)
     });
     (rule, path)
