@@ -178,6 +178,13 @@ subtest 'an app that does not load' => sub {
     file('broken/app.psgi', qq{sub { [200, [], ['mended']] };\n});
     is((ctl(qw(app broken reload)))[0], 0, 'until it is mended');
     is body_of("$url/broken"), 'mended', 'and then serves';
+    file('broken/app.psgi', "this is { no perl\n");
+    is((ctl(qw(app broken restart)))[0], 1, 'one that breaks later is not restarted');
+    is curl('--max-time', 10, "$url/broken")->{status}, 503, 'and is unavailable at once, too';
+    file('broken/app.psgi', qq{sub { [200, [], ['again']] };\n});
+    make_path("$folder/broken/tmp");
+    write_file("$folder/broken/tmp/restart.txt", q());
+    ok $server->wait_until(sub { curl("$url/broken")->{body} eq 'again' }), 'until it is loaded again, after a pause';
 };
 
 subtest 'orders for one app' => sub {

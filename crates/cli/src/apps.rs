@@ -49,7 +49,8 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     let mut server = of_server(&content, config.clone())?;
     let name = file.display().to_string();
     server.set("app-name", &name, Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
-    let mut server = resolve(&server, Served::App)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut server = resolve_at(folder, &server)?;
     if content.apps.is_empty() {
         return Err(Trouble::usage(format!("{name}: there is no app: add a table [app.NAME] with file = \"PATH\"")));
     }
@@ -58,7 +59,8 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
             "{name}: apps with routes need an edge, and --edge off (or --accept own) excludes it"
         )));
     }
-    let apps = content.apps.iter().map(|section| ready(section, &content, config, mode)).collect::<Result<Vec<_>, _>>()?;
+    let apps =
+        content.apps.iter().map(|section| ready(section, &content, (config, folder), mode)).collect::<Result<Vec<_>, _>>()?;
     // Each app is reloaded by itself, and the edges wait for the requests of all apps.
     (server.settings.restart_file, server.settings.life.watch) = (None, false);
     let graceful = apps.iter().map(|app| app.resolved.settings.timeouts.graceful).max();
@@ -85,6 +87,17 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
         directory,
     });
     Ok(exit_status(process::master::run_apps(&server.settings, apps.collect(), routes.as_ref())))
+}
+
+/// Resolves settings in the folder of the file, where relative paths begin.
+fn resolve_at(folder: Option<&Path>, config: &Config) -> Result<Resolved, Trouble> {
+    let Some(folder) = folder else { return resolve(config, Served::App) };
+    let failed = |error: io::Error| Trouble::failure(format!("cannot enter {}: {error}", folder.display()));
+    let before = Directory::current();
+    std::env::set_current_dir(folder).map_err(failed)?;
+    let resolved = resolve(config, Served::App);
+    before.enter();
+    resolved
 }
 
 /// Loads each app and prints the plan.
@@ -139,7 +152,12 @@ fn set(config: &mut Config, item: &Item) -> Result<(), Trouble> {
 }
 
 /// Finds the program that runs an app, and its settings.
-fn ready<'f>(section: &'f AppSection, content: &ConfigFile, config: &Config, mode: Mode) -> Result<ReadyApp<'f>, Trouble> {
+fn ready<'f>(
+    section: &'f AppSection,
+    content: &ConfigFile,
+    (config, folder): (&Config, Option<&Path>),
+    mode: Mode,
+) -> Result<ReadyApp<'f>, Trouble> {
     let at = |why: String| Trouble::usage(format!("{}: app {}: {why}", section.place, section.name));
     let mut config = of_server(content, config.clone())?;
     content.options_of(section).try_for_each(|item| set(&mut config, item))?;
@@ -147,8 +165,8 @@ fn ready<'f>(section: &'f AppSection, content: &ConfigFile, config: &Config, mod
     let path = absolute(&section.file).unwrap_or_else(|_| section.file.clone());
     let language = section.language.as_ref().map(|language| language.value.as_str());
     let app = languages::find(Some(&path), language).map_err(at)?;
-    let folder = section.directory.clone().or_else(|| app.path.parent().map(Path::to_owned)).unwrap_or_default();
-    let directory = Directory::at(&absolute(&folder).unwrap_or(folder));
+    let own = section.directory.clone().or_else(|| app.path.parent().map(Path::to_owned)).unwrap_or_default();
+    let directory = Directory::at(&absolute(&own).unwrap_or(own));
     let options = Options::default();
     let checks = matches!(mode, Mode::Check(_));
     let (mut notes, mut mold, program) = (
@@ -168,7 +186,7 @@ fn ready<'f>(section: &'f AppSection, content: &ConfigFile, config: &Config, mod
         mold = Some(found.mold(&app, checks));
         runner = Some(found);
     }
-    let mut resolved = resolve(&config, Served::App).map_err(|trouble| at(trouble.message))?;
+    let mut resolved = resolve_at(folder, &config).map_err(|trouble| at(trouble.message))?;
     place::watch(&mut resolved.settings, &app.path);
     let arguments = resolved.arguments();
     let mold = match mold {
