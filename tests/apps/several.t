@@ -258,7 +258,7 @@ subtest 'mistakes are said before anything starts' => sub {
     like $said, qr/^App added:$/m, 'has a plan for each app';
     ($status, $said) = $check->('check', '-c', $site, '--edge', 'off');
     is $status, 2, 'several apps need an edge';
-    like $said, qr/several apps need an edge/, 'which the message says';
+    like $said, qr/apps with routes need an edge/, 'which the message says';
     file('added/app.psgi', "this is { no perl\n");
     ($status, $said) = $check->('check', '-c', $site);
     is $status, 1, 'an app that cannot be loaded';
