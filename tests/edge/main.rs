@@ -18,6 +18,7 @@ mod ids;
 mod in_front;
 mod leftovers;
 mod poison;
+mod postponed;
 mod queue;
 mod readers;
 mod real_time;
@@ -38,7 +39,9 @@ mod turn;
 mod upgrades;
 mod watched;
 
-use oribi_test_support::{client, connection, held, http2, language, load, response, scrape, server, status, wire};
+use oribi_test_support::{
+    client, connection, held, http2, http2_streams, language, load, response, scrape, server, status, wire,
+};
 
 /// Makes a test of each function for each language that the server runs.
 macro_rules! in_every_language {

@@ -86,6 +86,21 @@ impl Connection {
         }
     }
 
+    /// Returns how often `text` is in the received bytes that were not taken.
+    pub fn count_of(&self, text: &str) -> usize {
+        String::from_utf8_lossy(&self.bytes).matches(text).count()
+    }
+
+    /// Receives until `text` has arrived `times` times. Takes no bytes.
+    pub fn receive_times(&mut self, text: &str, times: usize) -> Result<(), String> {
+        while self.count_of(text) < times {
+            if self.receive(65_536)? == 0 {
+                return Err(format!("the server has ended the connection after {:?}", String::from_utf8_lossy(&self.bytes)));
+            }
+        }
+        Ok(())
+    }
+
     /// Sends a request and returns the response, after which the server must keep the connection.
     pub fn get(&mut self, target: &str) -> Response {
         self.ask(target);

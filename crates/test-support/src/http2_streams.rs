@@ -99,6 +99,11 @@ impl Streams {
         self.open.len()
     }
 
+    /// Returns the content that has arrived so far for an open request.
+    pub fn content(&self, number: u32) -> &[u8] {
+        self.open.get(&number).map_or(&[], |stream| &stream.content)
+    }
+
     /// Whether the server has announced its end (GOAWAY), so that further requests belong on another connection.
     pub fn is_leaving(&self) -> bool {
         self.leaving

@@ -120,7 +120,8 @@ pub trait ContextSupply {
     /// number of answered requests.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
 
-    /// Whether the process ends with a context that asks for its replacement.
+    /// Whether the process ends with its context. Then [`ContextSupply::renew`] may also be called while the context has
+    /// unanswered exchanges, and returns the same context.
     fn ends_with_context(&self) -> bool {
         false
     }
@@ -200,14 +201,17 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
         } else {
             break;
         };
-        // A context that has only reached its number of requests is not renewed while it has unanswered exchanges.
-        if retire || (answered >= due && lane.source().answering() == 0) {
+        // A context that has only reached its number of requests is not exchanged while it has unanswered exchanges. A process
+        // that ends with its context must not wait for that: its app may have an event stream open at any time.
+        let may_renew = || lane.ends_with_context.get() || lane.source().answering() == 0;
+        if retire || (answered >= due && may_renew()) {
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
-                    // Abandons exchanges of a context that has asked for its replacement. Any other context has answered all of
-                    // its exchanges.
-                    lane.source().abandon_all();
+                    // Any other context has answered all of its exchanges, or it stays.
+                    if retire {
+                        lane.source().abandon_all();
+                    }
                     host = next;
                     due = until;
                 }

@@ -3,7 +3,7 @@
 
 use v5.36;
 use POSIX ();
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(ITIMER_REAL setitimer sleep time);
 
 # The folder for a file for each request that an app has begun, named by its number: tests wait for it.
 my $inside = $ENV{ORIBI_TEST_INSIDE};
@@ -167,6 +167,49 @@ sub news () {
     return answer(scalar(@followers) . "\n");
 }
 
+# Answers that are put off: a timer continues them until the test lets all of them end.
+my @postponed;
+
+sub continue_postponed () {
+    my $ends = -e "$inside/end";
+    @postponed = grep { $_->($ends) } @postponed;
+    setitimer(ITIMER_REAL, 0) if !@postponed;
+    return;
+}
+
+# `$next` returns whether the answer goes on.
+sub postpone ($next) {
+    push @postponed, $next;
+    $SIG{ALRM} = sub { continue_postponed() };    ## no critic (RequireLocalizedPunctuationVars)
+    setitimer(ITIMER_REAL, 0.02, 0.02);
+    return;
+}
+
+# A piece at each tick.
+sub feed ($number) {
+    return sub ($respond) {
+        my $writer = $respond->([200, ['Content-Type' => 'text/event-stream', 'X-Worker' => $$]]);
+        $writer->write("begins $number\n");
+        postpone(sub ($ends) {
+            return $writer->write("goes on $number\n") if !$ends;
+            $writer->write("ends $number\n");
+            $writer->close;
+            return 0;
+        });
+    };
+}
+
+# The whole answer at the end.
+sub later ($number) {
+    enter($number);
+    return sub ($respond) {
+        postpone(sub ($ends) {
+            $respond->(answer("later $number\n")) if $ends;
+            return !$ends;
+        });
+    };
+}
+
 my %behaviours = (
     q()   => sub ($env)                    { return answer("hello\n") },
     fast  => sub ($env, $number)           { return answer("fast $number\n") },
@@ -186,6 +229,8 @@ my %behaviours = (
     scribble => sub ($env, $number)        { return scribble($number) },
     follow => sub ($env, $number)          { return follow($number) },
     news  => sub ($env, @)                 { return news() },
+    feed  => sub ($env, $number)           { return feed($number) },
+    later => sub ($env, $number)           { return later($number) },
     exec  => sub ($env, $number)           { enter($number); exec {'sleep'} 'sleep', LONG or die "exec: $!\n" },
     die   => sub ($env, $number)           { die "request $number dies\n" },
     exit  => sub ($env, $number)           { exit 3 },

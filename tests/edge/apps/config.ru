@@ -129,6 +129,26 @@ def news
   answer("#{FOLLOWERS.size}\n")
 end
 
+# As in app.psgi; a thread continues each of them.
+def feed(number)
+  body = lambda do |stream|
+    stream.write("begins #{number}\n")
+    Thread.new { continue(stream, number) }
+  end
+  [200, fields("Content-Type" => "text/event-stream"), body]
+end
+
+def continue(stream, number)
+  until File.exist?("#{INSIDE}/end")
+    stream.write("goes on #{number}\n")
+    sleep(0.05)
+  end
+  stream.write("ends #{number}\n")
+  stream.close
+rescue SystemCallError, IOError
+  nil
+end
+
 # Ruby makes an exception of it.
 def overflow
   overflow + 1
@@ -171,6 +191,7 @@ OTHERS = {
   },
   "/follow" => ->(_, number) { follow(number) },
   "/news" => ->(*) { news },
+  "/feed" => ->(_, number) { feed(number) },
   "/die" => ->(_, number) { raise "request #{number} dies" },
   "/exit" => ->(*) { exit(3) },
   "/kill" => lambda { |*|
