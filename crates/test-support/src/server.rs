@@ -55,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process and the file with its standard error. Dropping this ends the process and its workers.
+/// A process and the file with its standard error. Dropping this ends the process and all below it.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -199,12 +199,13 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("What the server said:\n{}", self.log());
         }
-        let workers = children(self.pid());
+        // A worker whose app is stuck would use a processor, beside the next tests, until the end of `--graceful-timeout`.
+        let below = descendants(self.pid());
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for worker in workers.into_iter().filter(|worker| runs(*worker)) {
-            send(worker, Signal::KILL);
+        for process in below.into_iter().filter(|process| runs(*process)) {
+            send(process, Signal::KILL);
         }
     }
 }
