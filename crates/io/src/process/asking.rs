@@ -219,8 +219,7 @@ mod tests {
 
     #[test]
     fn a_thread_waits_or_runs() {
-        // SAFETY: asks for a number.
-        let own = || unsafe { libc::gettid() };
+        let own = || rustix::thread::gettid().as_raw_pid();
         assert!(!waits(own()));
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use rustix::process::Pid;
+use rustix::thread::gettid;
 use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
@@ -191,8 +192,7 @@ pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() ->
         Run::In(word) => std::ptr::from_ref(word),
     };
     place.run.store(run.cast_mut(), Relaxed);
-    // SAFETY: asks for a number.
-    place.thread.store(unsafe { libc::gettid() }, Relaxed);
+    place.thread.store(gettid().as_raw_pid(), Relaxed);
     place.received.store(0, Relaxed);
     place.passed_on.store(0, Relaxed);
     // Only this frame's own thread reads through the pointer, and only until the place is given back below.
@@ -252,7 +252,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        let (process, thread) = (libc::getpid(), libc::gettid());
+        let (process, thread) = (libc::getpid(), gettid().as_raw_pid());
         if PROCESS.load(Relaxed) == process {
             for place in TABLE.iter().take(USED.load(Acquire)) {
                 let Some(word) = place.news() else { continue };
@@ -318,8 +318,7 @@ mod tests {
         fn receive(&self, orders: u64) {
             self.orders.fetch_or(orders, Relaxed);
             self.times.fetch_add(1, Relaxed);
-            // SAFETY: asks for a number.
-            self.thread.store(unsafe { libc::gettid() }, Relaxed);
+            self.thread.store(gettid().as_raw_pid(), Relaxed);
         }
     }
 
@@ -362,8 +361,7 @@ mod tests {
         let (orders, (started, starts)) = (word(), mpsc::channel());
         let running = thread::spawn(move || {
             let notes = Notes::default();
-            // SAFETY: asks for a number.
-            let this = unsafe { libc::gettid() };
+            let this = gettid().as_raw_pid();
             started.send(this).expect("the test waits");
             let rest = obey(Mailbox { orders, run: Run::Fixed(7) }, &notes, || {
                 let long = libc::timespec { tv_sec: 600, tv_nsec: 0 };
@@ -388,8 +386,7 @@ mod tests {
         let (mut here, mut there) = io::pipe().expect("a pipe is to be had");
         let running = thread::spawn(move || {
             let notes = Notes::default();
-            // SAFETY: asks for a number.
-            started.send(unsafe { libc::gettid() }).expect("the test waits");
+            started.send(gettid().as_raw_pid()).expect("the test waits");
             let mut byte = [0];
             let read = obey(Mailbox { orders, run: Run::Fixed(9) }, &notes, || io::Read::read(&mut here, &mut byte));
             (read.expect("it is not interrupted"), notes.orders.load(Relaxed))

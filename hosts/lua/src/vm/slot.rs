@@ -17,6 +17,7 @@ use mlua::Lua;
 use mlua::ffi::{self, lua_Debug, lua_Hook, lua_State};
 use oribi_host::{ExchangeId, Interruption, Order};
 use oribi_server::backtrace;
+use rustix::thread::gettid;
 use std::cell::Cell;
 use std::os::raw::c_int;
 use std::ptr;
@@ -98,8 +99,7 @@ thread_local! {
 impl Slot {
     /// Makes this the slot of the calling thread, which runs scripts from now on.
     pub(crate) fn enter(self: &Arc<Self>) {
-        // SAFETY: only returns a number.
-        self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        self.thread.store(gettid().as_raw_pid(), Ordering::Relaxed);
         SLOT.set(Arc::as_ptr(self));
         entered::enter(self);
     }

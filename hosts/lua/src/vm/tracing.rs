@@ -9,6 +9,7 @@ use super::slot::{DESCRIBE, Describe, for_each_entered};
 use super::watchdog::{alarm, install_handler};
 use oribi_host::Tracing;
 use oribi_server::backtrace;
+use rustix::thread::gettid;
 use std::io;
 
 /// Requests backtraces from scripts.
@@ -28,8 +29,7 @@ impl ScriptTracing {
 
 impl Tracing for ScriptTracing {
     fn trace(&self, question: u32) {
-        // SAFETY: only returns a number.
-        let own = unsafe { libc::gettid() };
+        let own = gettid().as_raw_pid();
         let mut threads = 0;
         for_each_entered(|slot| {
             if slot.is_idle() {
