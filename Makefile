@@ -21,6 +21,8 @@ CARGO_VENDOR_FILTERER = 0.5.18
 CARGO_CYCLONEDX = 0.5.7
 CARGO_FUZZ = 0.13.2
 MDBOOK     = 0.5.4
+# PyPI's package ziglang. Other versions take other options: see packages/tarball/cc.
+ZIG        = 0.13.0
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL RUBY
@@ -44,7 +46,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-images setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem tarball images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-tarball setup-images setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -155,12 +157,15 @@ binary-gem: setup-packages ## make the gem dist/oribi-VERSION-x86_64-linux-gnu.g
 cpan: setup-core ## build the distribution for CPAN into dist/, with the source of the core
 	@packages/cpan/build
 
+tarball: setup-tarball ## make dist/oribi-VERSION-PROCESSOR-linux-gnu.tar.gz for any Linux, on x86-64 and 64-bit ARM (15 minutes)
+	@packages/tarball/build
+
 packages: setup-packages build ## build the packages for Debian 12 and 13 and for Enterprise Linux 9 into dist/ (ten minutes)
 	@packages/debian/build 12
 	@packages/debian/build 13
 	@packages/rpm/build
 
-dist: packages cpan gem binary-gem ## build all that a release consists of into dist/, with checksums and an inventory of all crates (20 minutes)
+dist: packages cpan gem binary-gem tarball ## build all that a release consists of into dist/, with checksums and an inventory of all crates (35 minutes)
 	@packages/inventory
 
 images: setup-images ## build container images from the packages for Debian 12, into target/images (a minute; needs root)
@@ -203,6 +208,12 @@ setup-packages: setup-core setup-book
 	@setup/debian-root.sh 12
 	@setup/debian-root.sh 13
 	@setup/cargo-tool.sh cargo-cyclonedx $(CARGO_CYCLONEDX)
+
+setup-tarball: setup-core
+	@setup/debian.sh packages tarball
+	@setup/debian-root.sh 12
+	@setup/rust-target.sh x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+	@setup/zig.sh $(ZIG)
 
 setup-images:
 	@setup/debian.sh packages images

@@ -90,8 +90,8 @@ impl HostFiles {
                 let looked: String = self.places().iter().map(|place| format!("\n  {}", place.display())).collect();
                 let Self { title, package, mold, variable, .. } = self;
                 Err(format!(
-                    "cannot find the {title} host of Oribi. Install {package}, or build it with `make build`, or set {variable}. Looked for {mold} in \
-                     the module directories of {name} and in{looked}"
+                    "cannot find the {title} host of Oribi. Install {package}, or build it with `make build` or a tarball's \
+                     `install-hosts`, or set {variable}. Looked for {mold} in the module directories of {name} and in{looked}"
                 ))
             }
             Err(error) => Err(format!("cannot run {name}: {error}; name another with {} PATH", self.flag)),
