@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# Property: the tarball serves Lua on a bare Debian 12, where the checkout does not exist, and its install-hosts builds the hosts of
-# Perl and Ruby there. The one for 64-bit ARM serves Lua on an emulated processor. Needs root, and the tarballs in dist/: `make
-# tarball`, which takes longer than the other packages together.
+# Property: the tarball serves Lua on a bare Debian 12, where the checkout does not exist, and its install-hosts builds the hosts
+# of Perl and Ruby there. The one for 64-bit ARM serves Lua on an emulated processor. Needs root, and the tarballs in dist/, which
+# `make tarball` builds, in a quarter of an hour.
 #
 # ORIBI_TEST_TARBALL names the processors, as in "x86_64 aarch64".
 
@@ -33,8 +33,8 @@ for my $processor (split q( ), $ENV{ORIBI_TEST_TARBALL}) {
 }
 done_testing;
 
-# qemu runs the programs, with the glibc of Debian's cross compilers. It has a thread of its own beside those of the program, which
-# forks only while it has a single one; so it finds a folder in place of /proc/self/task that has the program's own.
+# qemu runs the programs, with the glibc of Debian's cross compilers. It has a thread of its own beside those of the program,
+# which forks only while it has a single one; so qemu shows it another folder for /proc/self/task, with one entry.
 sub serves_emulated ($tarball) {
     my $folder = File::Temp->newdir;
     run('tar', '-xf', $tarball, '-C', "$folder");

@@ -1,8 +1,8 @@
-# Unpacks the tarball in /mnt on a bare Debian, serves Lua with nothing else installed, then builds the hosts for its perl and its
-# ruby, and serves an app of each.
+# Unpacks the tarball in /mnt on a bare Debian, serves Lua with nothing else installed, then builds the hosts for its perl and
+# its ruby, and serves an app of each.
 . /mnt/taps.sh
 
-install() { apt-get install -y -qq --no-install-recommends "$@" >/tmp/apt.log 2>&1 || { sed 's/^/# /' /tmp/apt.log; return 1; }; }
+install() { apt-get install -y -qq --no-install-recommends "$@"; }
 # refuses PATTERN TITLE COMMAND...: it fails, and says so.
 refuses() {
 	pattern=$1 title=$2
