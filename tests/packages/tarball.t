@@ -34,7 +34,8 @@ for my $processor (split q( ), $ENV{ORIBI_TEST_TARBALL}) {
 done_testing;
 
 # qemu runs the programs, with the glibc of Debian's cross compilers. It has a thread of its own beside those of the program,
-# which forks only while it has a single one; so qemu shows it another folder for /proc/self/task, with one entry.
+# which forks only while it has a single one; so qemu shows it another folder for /proc/self/task, with one entry. qemu has neither
+# io_uring nor filters of system calls.
 sub serves_emulated ($tarball) {
     my $folder = File::Temp->newdir;
     run('tar', '-xf', $tarball, '-C', "$folder");
