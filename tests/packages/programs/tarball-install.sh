@@ -85,6 +85,8 @@ succeeds 'install-hosts builds both' /opt/oribi-*/install-hosts
 is "$(grep -c '^The host for' /tmp/said)" 2 'and says so'
 serves 'oribi app.psgi' 'Hello from Perl' oribi /srv/perl/app.psgi
 serves 'oribi config.ru, again' 'Hello from Ruby' oribi /srv/ruby/config.ru
+succeeds 'RUBY names another one' env RUBY=/usr/bin/ruby3.1 /opt/oribi-*/install-hosts ruby
+refuses 'there is no /opt/ruby' 'which must exist' env RUBY=/opt/ruby /opt/oribi-*/install-hosts ruby
 is "$(find /tmp -name 'oribi*' -o -name Oribi.so)" '' 'nothing else is left behind'
 mv "/opt/$name" /srv/moved
 serves 'the folder may be moved' 'Hello from Perl' /srv/moved/bin/oribi /srv/perl/app.psgi
