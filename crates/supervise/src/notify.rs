@@ -2,6 +2,10 @@
 //! `NAME=value`, each in one datagram to the socket that `NOTIFY_SOCKET` names.
 //!
 //! Only the first process of a server sends messages: systemd accepts them from no other (`NotifyAccess=main`).
+//!
+//! The crate `sd-notify` (0.5) cannot replace `channel.rs`: it takes `NOTIFY_SOCKET` for a path even if it names a socket in
+//! the abstract namespace; its calls block while the service manager does not read; and it needs a second crate to send a
+//! descriptor. All other code here is about the state of this server, and would stay.
 
 mod channel;
 mod watchdog;

@@ -232,7 +232,7 @@ impl Connection {
         if ends { self.open.remove(&number).is_some() } else { self.open.contains_key(&number) }
     }
 
-    /// Grants as much room as has been used. The room of the connection is also used by content for a request that was given up.
+    /// Grants as much room as has been used. Content for a request that was given up also uses the room of the connection.
     fn make_room(&mut self, used: usize, number: Option<u32>) -> io::Result<()> {
         if used == 0 || self.room == Room::Largest {
             return Ok(());
