@@ -1,5 +1,6 @@
 //! Serves several apps by a configuration file, `oribi.toml`, or checks it.
 
+use crate::configuration::{Configuration, Said};
 use crate::language::{App, Home};
 use crate::languages;
 use crate::options::{Mode, Options};
@@ -7,7 +8,7 @@ use crate::plan::PlanForm;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, place, print, resolve};
 use oribi_config_file::{Action, AppSection, ConfigFile, Item, Match, Pattern, Reading, RouteSection, Text};
-use oribi_server::config::{Config, Origin, Plan, Resolved, Served};
+use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, setting_of};
 use oribi_server::directory::{Directory, absolute};
 use oribi_server::process;
 use oribi_server::routes::{Action as Answer, NamedPattern, Route, Routes, Rule, RuleError};
@@ -142,6 +143,18 @@ fn of_server(content: &ConfigFile, mut config: Config) -> Result<Config, Trouble
     Ok(config)
 }
 
+/// Replaces what the configuration file of an app says about the whole server by notes: one of several apps does not decide it.
+fn of_app(mut configuration: Configuration) -> Configuration {
+    for said in &mut configuration.said {
+        if let Said::Setting { name, place, .. } = said
+            && setting_of(name).is_some_and(|(setting, _)| setting.scope != Scope::App)
+        {
+            *said = Said::Note(format!("{place}: {name} is for the whole server, so it has no effect here: set it in {FILE}"));
+        }
+    }
+    configuration
+}
+
 fn set(config: &mut Config, item: &Item) -> Result<(), Trouble> {
     for value in &item.values {
         config
@@ -181,7 +194,7 @@ fn ready<'f>(
     if let Home::Mold { find_runner, .. } = &app.language.home {
         let found = find_runner(&options).map_err(|why| Trouble::failure(format!("app {}: {why}", section.name)))?;
         if let Some(configuration) = found.configuration(&app).map_err(Trouble::failure)? {
-            notes = configuration.apply(&mut config).map_err(Trouble::usage)?;
+            notes = of_app(configuration).apply(&mut config).map_err(Trouble::usage)?;
         }
         mold = Some(found.mold(&app, checks));
         runner = Some(found);

@@ -83,7 +83,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             }
             (outcome, _) => outcome?,
         }
-        let (table, workers) = (Table::new(pool.shape().slots), Workers::new(pool.shape().workers));
+        let (table, workers) = (Table::default(), Workers::new(pool.shape().workers));
         Ok(Self {
             lane,
             settings,

@@ -70,8 +70,10 @@ struct SlotBuffers {
 }
 
 /// The requests, by slot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in super::super) struct Table {
+    /// The slots up to the highest one that was ever used: the pool uses the lowest free slot, and a server may have hundreds of
+    /// pools.
     slots: Vec<SlotBuffers>,
     used: usize,
     pub(super) shares: Shares,
@@ -98,10 +100,6 @@ impl Entry {
 }
 
 impl Table {
-    pub(super) fn new(slots: u32) -> Self {
-        Self { slots: (0..slots).map(|_| SlotBuffers::default()).collect(), used: 0, shares: Shares::default() }
-    }
-
     /// Returns the number of requests in the pool.
     pub(in super::super) const fn used(&self) -> usize {
         self.used
@@ -204,9 +202,20 @@ impl Table {
         String::from_utf8_lossy(&self.slots[ticket.slot() as usize].label).into_owned()
     }
 
-    /// Stores the bytes of the request in a slot, for another try. `bytes` is empty if the request must not be tried again.
+    /// Returns the buffers of a slot, which is about to be used.
+    #[inline]
+    fn reach(&mut self, slot: u32) -> &mut SlotBuffers {
+        let index = slot as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, SlotBuffers::default);
+        }
+        &mut self.slots[index]
+    }
+
+    /// Stores the bytes of the request in a slot, for another try. `bytes` is empty if the request must not be tried again. Must be
+    /// the first call for a request in a slot.
     pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
-        let copy = &mut self.slots[slot as usize].copy;
+        let copy = &mut self.reach(slot).copy;
         copy.clear();
         copy.extend_from_slice(bytes);
     }
@@ -214,7 +223,7 @@ impl Table {
     /// Moves the label from one slot to another.
     pub(super) fn move_label(&mut self, from: u32, to: u32) {
         let label = std::mem::take(&mut self.slots[from as usize].label);
-        self.slots[to as usize].label = label;
+        self.reach(to).label = label;
     }
 
     /// Removes and returns the stored bytes of the request in a slot. Empty if none are stored.
