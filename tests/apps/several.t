@@ -48,11 +48,12 @@ file('added/app.psgi',  qq{sub { [200, [], ['added']] };\n});
 file('public/note.txt', "a note\n");
 
 # Addresses, and how the first file of the site is.
-my ($port, $encrypted) = (empty_port(), empty_port());
+my ($port, $encrypted, $third) = (empty_port()) x 3;
 $encrypted = empty_port() while $encrypted == $port;
+$third     = empty_port() while $third == $port || $third == $encrypted;
 my $certificate = certificate('several', "$folder/certificate");
 
-sub site ($apps, $routes = q()) {
+sub site ($address, $apps, $routes) {
     write_file($site, <<~"TOML");
         [server]
         control = "$control"
@@ -61,7 +62,7 @@ sub site ($apps, $routes = q()) {
         address = "127.0.0.1:$port"
 
         [[listen]]
-        address = "https://127.0.0.1:$encrypted?cert=$certificate"
+        address = "$address"
 
         [app.shop]
         file = "shop/app.psgi"
@@ -120,7 +121,7 @@ my $others = <<~'TOML';
     request-timeout = 1
     TOML
 my $routes = join "\n", map { qq{[[route]]\nmatch = { path = "/$_*" }\napp = "$_"\nmount = "/$_"\n} } qw(blog broken hang);
-site($others, $routes);
+site("https://127.0.0.1:$encrypted?cert=$certificate", $others, $routes);
 
 my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', $site);
 my $url    = $server->url =~ s{\Ahttps}{http}r;
@@ -233,10 +234,12 @@ subtest 'another file takes over' => sub {
     is $status, 1, 'a file with mistakes changes nothing';
     $load->run(200);
     like $server->log_text, qr/\Q$site\E:5:1: .*\n.*worker = 3\n\s+\^/, 'and the log has the line of each';
-    site(qq{[app.added]\nfile = "added/app.psgi"\n}, qq{[[route]]\nmatch = { path = "/added" }\napp = "added"\n});
+    site("127.0.0.1:$third", qq{[app.added]\nfile = "added/app.psgi"\n}, qq{[[route]]\nmatch = { path = "/added" }\napp = "added"\n});
     is((ctl('upgrade'))[0], 0, 'one without is taken over');
     $load->run(200);
     is body_of("$url/added"), 'added', 'an app was added';
+    is body_of("http://127.0.0.1:$third/added"), 'added', 'and an address';
+    ok $server->wait_until(sub { curl("https://127.0.0.1:$encrypted/")->{exit} == 7 }), 'and another address was removed';
     is curl("$url/blog")->{status}, 404, 'and others were removed';
     is_deeply [[$load->lost], $load->refused], [[], 0], 'no request was lost';
     is_deeply [ctl(qw(app blog reload))], [1, qq{oribi: there is no app "blog"; known are shop, hello, added\n}], 'the names are new';

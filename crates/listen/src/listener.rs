@@ -2,7 +2,7 @@
 
 use super::handshakes;
 use super::kept::Kept;
-use oribi_config::{Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
+use oribi_config::{ListenAddress, Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
 use oribi_host::Endpoint;
 use oribi_tls::Server;
 use rustix::fs::Mode;
@@ -434,6 +434,19 @@ fn display_tcp((protocol, offer): Speech<'_>, address: SocketAddr) -> String {
         Protocol::Http if offer.is_some() => format!("https://{address}"),
         Protocol::Http => format!("http://{address}"),
         Protocol::FastCgi => format!("fcgi://{address}"),
+    }
+}
+
+/// Returns the names of the listeners that `address` leads to.
+pub(crate) fn displays(settings: &Settings, address: &ListenAddress) -> Result<Vec<String>, String> {
+    let protocol = address.protocol.unwrap_or(settings.protocol);
+    match &address.socket {
+        SocketAddress::Tcp { host, port } => {
+            let offer = settings.offer_of(address);
+            let display = |address| display_tcp((protocol, offer.as_ref()), address);
+            Ok(addresses_of(host, *port)?.into_iter().map(display).collect())
+        }
+        SocketAddress::Unix { path, .. } => Ok(vec![display_unix(protocol, &path.display().to_string())]),
     }
 }
 

@@ -40,7 +40,7 @@ impl<'a> Server<'a> {
     ) -> Result<Self, String> {
         let mut privileges = Privileges::of(settings)?;
         privileges.look_up_edges(settings)?;
-        let (succession, before) = if is_program { Succession::of_process()? } else { (Succession::none(), None) };
+        let (mut succession, before) = if is_program { Succession::of_process()? } else { (Succession::none(), None) };
         let is_first = before.is_none();
         let signals = Signals::watch(is_program).map_err(|error| failed_to("watch signals", &error))?;
         raise_descriptor_limit();
@@ -49,7 +49,13 @@ impl<'a> Server<'a> {
         let counted = totals.and_then(|totals| Ok((totals, upgrade::app_metrics(settings, is_first)?)));
         let (totals, app_metrics) = counted.map_err(|error| failed_to("share memory with later servers", &error))?;
         let answers = certifier::prepare(settings)?;
-        let mut listeners = before.map_or_else(|| adopt_or_open(settings), secured)?;
+        let mut listeners = match before.map(secured).transpose()? {
+            None => adopt_or_open(settings)?,
+            Some(listeners) => match &mut succession.before {
+                Some(before) => before.follow(settings, listeners)?,
+                None => listeners,
+            },
+        };
         certifier::answer_challenges(&mut listeners, answers);
         let now = Instant::now();
         let mut server = Self {

@@ -9,7 +9,7 @@ use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
 use oribi_ipc::handover::Sender;
-use oribi_listen::{Listener, is_any_lent};
+use oribi_listen::{Followed, Listener, is_any_lent};
 use oribi_stats::app_metrics::AppMetricTotals;
 use oribi_stats::totals::{RouteTotals, Totals};
 use std::io;
@@ -20,8 +20,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(in super::super) struct Predecessor {
     link: OwnedFd,
     pid: i32,
-    /// Whether each listener was lent to the old server.
-    lent: Vec<bool>,
+    /// The names of the listeners that were lent to the old server.
+    lent: Vec<String>,
+    /// The listeners of the old server at addresses that this one does not have.
+    dropped: Vec<Listener>,
     /// Whether the old server has been notified that this server serves.
     notified: bool,
 }
@@ -37,8 +39,23 @@ impl Predecessor {
             return Ok(None);
         };
         let mut listeners = inherit_listeners()?;
-        let lent = listeners.iter_mut().map(|listener| std::mem::replace(&mut listener.lent, true)).collect();
-        Ok(Some((Self { link, pid, lent, notified: false }, listeners)))
+        let lent = listeners.iter().filter(|listener| listener.lent).map(|listener| listener.display.clone()).collect();
+        listeners.iter_mut().for_each(Listener::lend);
+        Ok(Some((Self { link, pid, lent, dropped: Vec::new(), notified: false }, listeners)))
+    }
+
+    /// Replaces the `listeners` of the old server by those at the addresses of `settings`. Does nothing if any of them was lent to
+    /// the old server: then their owner chooses the addresses.
+    ///
+    /// # Errors
+    /// An address is new, and cannot be opened.
+    pub(in super::super) fn follow(&mut self, settings: &Settings, listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
+        if !self.lent.is_empty() {
+            return Ok(listeners);
+        }
+        let Followed { listeners, dropped } = oribi_listen::follow(settings, listeners)?;
+        self.dropped = dropped;
+        Ok(listeners)
     }
 
     /// Returns the id of the old server's process, which has started this one.
@@ -64,13 +81,19 @@ impl Predecessor {
         // The old server may end as soon as it is notified. If the guardian did not know this process by then, it would take
         // that end for the end of the whole server.
         guardian.iter().for_each(|guardian| guardian.report());
-        for (listener, lent) in listeners.iter_mut().zip(&self.lent) {
-            listener.lent = *lent;
+        for listener in listeners.iter_mut() {
+            listener.lent = self.lent.contains(&listener.display);
             listener.own_file();
         }
         let named = edges.iter().try_for_each(|edge| send(&self.link, MessageKind::Edge, Some(edge)));
         if let Err(error) = named.and_then(|()| send(&self.link, MessageKind::Ready, None)) {
             log::error!("cannot report to the old server that this one serves: {error}");
+        }
+        for mut listener in self.dropped.drain(..) {
+            log::info!("{} is no address of this server any more", listener.display);
+            listener.lent = false;
+            listener.own_file();
+            listener.end();
         }
     }
 
