@@ -138,19 +138,20 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
         let next = self.deadlines.next(entry);
         let (label, process) = (self.table.label(ticket), self.workers.process(worker).unwrap_or_default());
+        let app = &self.label;
         if let Some((_, at)) = next {
             self.deadlines.look_at(at);
         }
         match stage {
             Escalation::Nothing => {}
             Escalation::Warned => {
-                log::warn!("{label} has been running for {took:.1} s in worker {process}");
+                log::warn!("{app}{label} has been running for {took:.1} s in worker {process}");
                 self.pool.warn(ticket);
                 self.request_action(worker, Reason::Slow);
             }
             Escalation::Interrupted => {
                 log::error!(
-                    "{label} has been running for {took:.1} s in worker {process}: {outcome}, and the app is interrupted"
+                    "{app}{label} has been running for {took:.1} s in worker {process}: {outcome}, and the app is interrupted"
                 );
                 self.slot.account.count(Counter::RequestTimeouts);
                 self.fail(ticket, 504);
@@ -158,7 +159,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             }
             Escalation::Killed => {
                 log::error!(
-                    "{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
+                    "{app}{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
                 );
                 self.request_action(worker, Reason::Stuck);
             }
