@@ -29,11 +29,11 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             Err(error) => return failed(&error.to_string()),
         };
         if let Err(error) = log::prepare(&settings) {
-            if !process::is_loaded_anew() {
+            if !process::has_master() {
                 return failed(&error);
             }
-            // This process belongs to a reload: a service that works must not end because of its log. Standard error is still
-            // that of the master.
+            // A service that works must not end because of its log, and a user of one of several apps may not open the log of the
+            // server. Standard error is still that of the master.
             ::log::error!("{error}; continuing without it");
         }
         // SAFETY: the caller's promise.

@@ -15,9 +15,13 @@ use oribi_server::routes::{Action as Answer, NamedPattern, Route, Routes, Rule, 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The name of the file beside which no app is looked for.
 pub const FILE: &str = "oribi.toml";
+
+/// The interval at which the end of a process that loads an app is noticed.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Returns the configuration file that `path`, the file or directory on the command line, stands for. Without a path, it is
 /// looked for in the current directory.
@@ -47,7 +51,13 @@ struct ReadyApp<'f> {
 pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     let Reading { config: content, warnings } =
         oribi_config_file::read(file).map_err(|findings| Trouble::usage(format!("{findings}").trim_end().to_owned()))?;
+    // The defaults of all apps are also those of the server: it runs its edges as their user.
     let mut server = of_server(&content, config.clone())?;
+    content
+        .server
+        .iter()
+        .filter(|item| matches!(item.name.as_str(), "user" | "group"))
+        .try_for_each(|item| set(&mut server, item))?;
     let name = file.display().to_string();
     server.set("app-name", &name, Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -71,6 +81,10 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
         return check(&name, form, &server, apps, &warnings.to_string());
     }
     begin(mode, &mut server.settings)?;
+    let has_user = |app: &ReadyApp<'_>| app.resolved.settings.user.is_some();
+    if server.settings.user.is_none() && server.settings.edge_user.is_none() && apps.iter().any(has_user) {
+        ::log::warn!("edges keep the rights of this process, although apps have users: set user or edge-user in [server]");
+    }
     for line in warnings.to_string().lines() {
         ::log::warn!("{line}");
     }
@@ -114,8 +128,10 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
             let _ = writeln!(io::stderr(), "oribi: {note}");
         }
         directory.path().into_iter().for_each(|path| _ = mold.current_dir(path));
-        let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {program}: {error}")))?;
-        if !status.success() {
+        let at = |why: String| Trouble::failure(format!("{}: app {}: {why}", section.place, section.name));
+        process::start_as_worker(&resolved.settings, &mut mold).map_err(at)?;
+        let loaded = loads(&mut mold, resolved.settings.life.load_timeout);
+        if !loaded.map_err(|error| at(format!("cannot run {program}: {error}")))? {
             failed.push(section.name.as_str());
         }
         let language = format!("{}, run by {program}", app.language.title);
@@ -131,6 +147,24 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
         Ok(status)
     } else {
         Err(Trouble::failure(format!("{name}: could not be loaded: {}", failed.join(", "))))
+    }
+}
+
+/// Runs a command that loads an app and ends. Returns whether the app could be loaded in that time.
+fn loads(command: &mut Command, most: Duration) -> io::Result<bool> {
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if begun.elapsed() >= most {
+            let _ = writeln!(io::stderr(), "oribi: killed after {} s (--load-timeout)", most.as_secs_f64());
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -255,6 +289,10 @@ fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
             },
         },
     };
+    let is_missing = |section: &&RouteSection| matches!(&section.action, Action::Files { root, .. } if !root.is_dir());
+    if let Some(RouteSection { place, action: Action::Files { root, .. }, .. }) = content.routes.iter().find(is_missing) {
+        return Err(format!("{place}: files: there is no such directory: {}", root.display()));
+    }
     let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
     Routes::compile(content.routes.iter().map(route).collect())
         .map(Some)

@@ -194,6 +194,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     let mut mold = runner.mold(app, matches!(mode, Mode::Check(_)));
     mold.args(resolved.arguments());
     if let Mode::Check(form) = mode {
+        process::start_as_worker(&resolved.settings, &mut mold).map_err(Trouble::failure)?;
         let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {}: {error}", runner.program())))?;
         for note in &notes {
             // If standard error is closed, the message is lost.

@@ -172,6 +172,10 @@ impl<'e> Files<'e> {
 /// The content of a file, at most one byte more than a file may have.
 fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
+    if !path.metadata()?.is_file() {
+        // Reading from a pipe could block for ever.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+    }
     File::open(path)?.take(FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }

@@ -95,10 +95,12 @@ fn keep<Kept>(kept: &mut Option<Kept>, read: Option<Kept>) -> bool {
 fn mounted(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
     let text = reader.text(entry, entry.value)?;
     let plain = |letter: char| !letter.is_control() && !letter.is_whitespace() && !"?#*".contains(letter);
-    if text.value.starts_with('/') && !text.value.ends_with('/') && text.value.chars().all(plain) {
+    let named = |segment: &str| !matches!(segment, "" | "." | "..") && !segment.contains('%');
+    let is_normal = text.value.strip_prefix('/').is_some_and(|names| names.split('/').all(named));
+    if is_normal && text.value.chars().all(plain) {
         return Some(text);
     }
-    let expected = "expected a path such as /api, which begins with `/` and does not end with it";
+    let expected = "expected a path such as /api, which begins with `/` and does not end with it, in its normal form";
     reader.mistake(entry.value.at, format!("bad value `{}` for mount: {expected}", text.quoted()));
     None
 }

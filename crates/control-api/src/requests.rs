@@ -58,4 +58,7 @@ pub struct Request {
     /// The number of that worker's generation; `None` without one.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
+    /// The app; `None` if it has no name.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
 }

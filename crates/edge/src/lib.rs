@@ -75,7 +75,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let apps = setup.apps.iter().map(|app| app.settings).zip(pools);
     let mut edge = EdgeLoop::new(&lane, &lane_setup, apps)?
-        .with_routes(setup)?
+        .with_routes(setup)
         .with_parent(setup.parent_link)
         .taking_over(setup.handed)?
         .napping()?;
@@ -155,13 +155,13 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     }
 
     /// Opens the directories of the routes.
-    fn with_routes(mut self, setup: &EdgeSetup<'a>) -> io::Result<Self> {
+    fn with_routes(mut self, setup: &EdgeSetup<'a>) -> Self {
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
         }
         let apps = setup.apps.iter().map(|app| app.settings);
         let open = |routes| Router::open(routes, setup.lane.settings, apps);
-        Ok(Self { router: setup.routes.map(open).transpose()?, ..self })
+        Self { router: setup.routes.map(open), ..self }
     }
 
     /// Does all pending work, and waits once; `false` if the edge ends.

@@ -78,6 +78,11 @@ impl Routes {
         Ok(Self { table: Table::compile(&rules)?, actions })
     }
 
+    /// Whether a route may lead to an app.
+    fn leads_to_app(&self, route: usize) -> bool {
+        matches!(self.actions[route], Action::App { .. } | Action::Files { fallback: Some(_), .. })
+    }
+
     /// Returns the directories of files.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.actions.iter().filter_map(|action| match action {
@@ -107,22 +112,16 @@ enum Outcome {
 }
 
 impl<'a> Router<'a> {
-    /// Opens the directories of `routes`, and those in front of `apps`. `settings` are those of the server.
-    ///
-    /// # Errors
-    /// A directory cannot be opened.
-    pub(super) fn open<'s>(
-        routes: &'a Routes,
-        settings: &Settings,
-        apps: impl Iterator<Item = &'s Settings>,
-    ) -> io::Result<Self> {
+    /// Opens the directories of `routes`, and those in front of `apps`. `settings` are those of the server. One that cannot be opened
+    /// has no files: all other routes must not suffer.
+    pub(super) fn open<'s>(routes: &'a Routes, settings: &Settings, apps: impl Iterator<Item = &'s Settings>) -> Self {
         let files = routes.actions.iter().map(|action| match action {
-            Action::Files { root, index, .. } => files_at(root, index.as_deref(), settings),
-            Action::App { .. } | Action::Redirect { .. } | Action::Respond { .. } => Ok(None),
+            Action::Files { root, index, .. } => or_none(files_at(root, index.as_deref(), settings)),
+            Action::App { .. } | Action::Redirect { .. } | Action::Respond { .. } => None,
         });
-        let files = files.collect::<io::Result<_>>()?;
-        let files_of_apps = apps.map(Files::of).collect::<io::Result<_>>()?;
-        Ok(Self { routes, scratch: Scratch::default(), files, files_of_apps })
+        let files = files.collect();
+        let files_of_apps = apps.map(|settings| or_none(Files::of(settings))).collect();
+        Self { routes, scratch: Scratch::default(), files, files_of_apps }
     }
 
     fn route<B: Backend>(&mut self, lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, listeners: &[Listener]) -> Outcome {
@@ -130,6 +129,11 @@ impl<'a> Router<'a> {
         let head = oribi_source::LentRequest::head(&exchange);
         let view = RequestView::of_head(head, scheme, exchange.client());
         let choice = self.routes.table.choose(&view, &mut self.scratch);
+        if choice.rule.is_some_and(|route| self.routes.leads_to_app(route)) && has_dot_segment(head.path()) {
+            // The app would see another path than the routes.
+            answer(lane, exchange, 400, None, PLAIN, b"400 Bad Request: the path has dot segments\n");
+            return Outcome::Answered;
+        }
         let Some(route) = choice.rule else {
             answer(lane, exchange, 404, None, PLAIN, b"404 Not Found: no route matches\n");
             return Outcome::Answered;
@@ -192,6 +196,14 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
     }
 }
 
+/// Logs why files cannot be sent.
+fn or_none(files: io::Result<Option<Files>>) -> Option<Files> {
+    files.unwrap_or_else(|error| {
+        log::error!("a route has no files: {error}");
+        None
+    })
+}
+
 fn files_at(root: &Path, index: Option<&[String]>, settings: &Settings) -> io::Result<Option<Files>> {
     let mut settings = settings.clone();
     settings.files.mounts = vec![Mount { prefix: String::new(), directory: root.to_owned() }];
@@ -249,7 +261,34 @@ fn location(to: &str, path: Option<&[u8]>, head: &RequestHead<'_>) -> Option<Vec
         }
     }
     location.extend_from_slice(rest.as_bytes());
+    // A path must not become the name of another host.
+    while location.starts_with(b"//") {
+        location.remove(0);
+    }
     Some(location)
+}
+
+/// Whether a path, as it was sent, has a segment `.` or `..`. Clients that follow links have resolved these.
+fn has_dot_segment(path: &[u8]) -> bool {
+    let mut rest = path;
+    // The number of dots since the last slash; `None` if there was another byte.
+    let mut dots = None;
+    loop {
+        let (byte, length) = match rest {
+            [b'%', b'2', b'e' | b'E', ..] => (Some(b'.'), 3),
+            [b'%', b'2', b'f' | b'F', ..] => (Some(b'/'), 3),
+            [byte, ..] => (Some(*byte), 1),
+            [] => (None, 0),
+        };
+        match byte {
+            None | Some(b'/') if matches!(dots, Some(1 | 2)) => return true,
+            None => return false,
+            Some(b'/') => dots = Some(0),
+            Some(b'.') => dots = dots.map(|dots| dots + 1),
+            Some(_) => dots = None,
+        }
+        rest = &rest[length..];
+    }
 }
 
 /// Appends a byte of a path. `decoded`: whether the path is decoded, so that delimiters need an escape, too.

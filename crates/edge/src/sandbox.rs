@@ -70,7 +70,8 @@ impl Sandbox {
     /// # Errors
     /// A directory cannot be opened, or the operating system refuses. The edge must end.
     pub(crate) fn enter<'d>(&self, settings: &Settings, sites: impl Iterator<Item = &'d Path>) -> io::Result<()> {
-        let sites = sites.map(directory).collect::<io::Result<Vec<_>>>()?;
+        // A directory that cannot be opened has no files, either.
+        let sites: Vec<OwnedFd> = sites.filter_map(|site| directory(site).ok()).collect();
         let temporary = directory(&settings.temporary_directory)?;
         let readable: Vec<BorrowedFd<'_>> = sites.iter().map(AsFd::as_fd).collect();
         self.0

@@ -25,6 +25,9 @@ const AREA_BYTES: u32 = 256 << 10;
 /// front of apps.
 const OTHER_DESCRIPTORS: u64 = 16;
 
+/// A number of connections that is too low for most servers.
+const FEW: usize = 256;
+
 /// Returns the settings for the engine of an edge with these pools.
 pub(super) fn settings_of_edge(settings: &Settings, pools: &[oribi_pool::Edge]) -> Settings {
     let mut settings = settings.clone();
@@ -39,7 +42,15 @@ pub(super) fn settings_of_edge(settings: &Settings, pools: &[oribi_pool::Edge]) 
     // One descriptor for each worker watches its process.
     let others = open + pools.iter().map(|pool| u64::from(pool.shape().workers)).sum::<u64>() + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile).current;
-    settings.limits.connections = connections_within(limit, others, settings.limits.connections);
+    let connections = connections_within(limit, others, settings.limits.connections);
+    if connections < settings.limits.connections.min(FEW) {
+        log::warn!(
+            "an edge may have {connections} connections, because the hard limit of open files is {}: raise it (ulimit -Hn in a \
+             shell, LimitNOFILE= in systemd)",
+            limit.unwrap_or_default()
+        );
+    }
+    settings.limits.connections = connections;
     // Only the worker looks up a file that its app names instead of content.
     settings.files.sendfile_roots.clear();
     settings.files.accelerated.clear();

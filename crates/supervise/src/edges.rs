@@ -62,8 +62,13 @@ pub(super) struct Edges<'a> {
     question: u32,
 }
 
+/// The name and the settings of an app, and the number of threads of each of its workers that take requests by themselves.
+pub(super) type AppShape<'a> = (Option<&'a str>, &'a Settings, usize);
+
 /// The pools of one app.
 pub(super) struct AppPools<'a> {
+    /// The name of the app, if it has one.
+    pub(super) name: Option<&'a str>,
     /// The settings of the app.
     pub(super) settings: &'a Settings,
     /// The memory of each edge, for the requests of this app.
@@ -130,16 +135,16 @@ pub(super) enum EdgeEnd {
 }
 
 impl<'a> Edges<'a> {
-    /// Creates the memory for the edges of `settings`, and for the workers of `apps`: the settings of each app, and the number of
-    /// lanes of each of its workers. Starts no edge yet. `None` without edges.
-    pub(super) fn new(settings: &'a Settings, apps: &[(&'a Settings, usize)]) -> Result<Option<Self>, String> {
+    /// Creates the memory for the edges of `settings`, and for the workers of `apps`: the name and the settings of each app, and the
+    /// number of lanes of each of its workers. Starts no edge yet. `None` without edges.
+    pub(super) fn new(settings: &'a Settings, apps: &[AppShape<'a>]) -> Result<Option<Self>, String> {
         let count = settings.edges_wanted();
         if count == 0 {
             return Ok(None);
         }
         log_file::check_access_log(settings)?;
-        let make = |(settings, lanes): &(&'a Settings, usize)| {
-            pools::make(settings, *lanes, (count, apps.len())).map(|pools| AppPools { settings, pools })
+        let make = |(name, settings, lanes): &AppShape<'a>| {
+            pools::make(settings, *lanes, (count, apps.len())).map(|pools| AppPools { name: *name, settings, pools })
         };
         let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)

@@ -390,11 +390,16 @@ fn end_with(master: i32, socket: i32) {
     }
 }
 
+/// Whether a master has started this process.
+#[must_use]
+pub fn has_master() -> bool {
+    variable(MASTER).is_some_and(|value| number_of_master(&value).is_some())
+}
+
 /// Whether a master has started this process, and the app was loaded before by another process.
 #[must_use]
 pub fn is_loaded_anew() -> bool {
-    let has_master = variable(MASTER).is_some_and(|value| number_of_master(&value).is_some());
-    has_master && number_of_generation() > 1
+    has_master() && number_of_generation() > 1
 }
 
 /// Returns the number of loads of the app so far, including this one.

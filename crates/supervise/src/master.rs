@@ -48,7 +48,7 @@ fn start<'a>(
     // Workers whose mold has died become children of this process, so that it can wait for them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed_to("become the parent of orphans", &error.into()))?;
-    let shapes: Vec<_> = apps.iter().map(|app| (app.settings, app.lanes)).collect();
+    let shapes: Vec<_> = apps.iter().map(|app| (app.name, app.settings, app.lanes)).collect();
     let mut server = Server::open(settings, None, Role::Master, true, &shapes)?;
     server.edges.iter_mut().for_each(|edges| edges.use_routes(routes));
     for App { settings, mold, .. } in &mut apps {

@@ -15,6 +15,14 @@ use oribi_log::Writers;
 use rustix::fs::Mode;
 use std::process::Command;
 
+/// Makes the program that `command` runs start with the rights that the workers of `settings` have.
+///
+/// # Errors
+/// The user or group does not exist, or this process may not change to it.
+pub fn start_as_worker(settings: &Settings, command: &mut Command) -> Result<(), String> {
+    Privileges::of_workers(settings).map(|privileges| privileges.drop_in(command))
+}
+
 /// The identities to which workers and edges change. `None` for those whose identity was not requested, or is that of this
 /// process.
 #[derive(Debug)]

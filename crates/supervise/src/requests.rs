@@ -33,18 +33,18 @@ pub(super) fn in_pools(apps: &[AppPools<'_>], processes: &[ProcessReport]) -> Re
     for app in apps {
         for (edge, memory) in app.pools.iter().enumerate() {
             let of_pool = memory.inspect().map_err(failed)?.into_iter();
-            found.extend(of_pool.map(|pooled| (app.settings, memory, edge, pooled)));
+            found.extend(of_pool.map(|pooled| (app, memory, edge, pooled)));
         }
     }
     found.sort_by_key(|(.., pooled)| (pooled.since, position(pooled)));
     let now = monotonic();
     let (mut listed, mut ended) = (Vec::new(), 0);
-    for (settings, memory, edge, pooled) in &found {
+    for (app, memory, edge, pooled) in &found {
         if listed.len() == MOST_REQUESTS {
             break;
         }
         match about(memory, pooled).map_err(failed)? {
-            Some(about) => listed.push(report(pooled, *edge, about, settings, processes, now)),
+            Some(about) => listed.push(report(pooled, *edge, about, app, processes, now)),
             // The request has ended in the meantime, or the memory contains no valid request.
             None => ended += 1,
         }
@@ -96,6 +96,7 @@ pub(super) fn in_workers(
             pid: Some(listed.pid),
             worker,
             generation,
+            app: None,
         }
     };
     let listed: Vec<Request> = running.iter().take(MOST_REQUESTS).map(report).collect();
@@ -146,7 +147,7 @@ fn report(
     pooled: &PooledRequest,
     edge: usize,
     about: About,
-    settings: &Settings,
+    AppPools { settings, name, .. }: &AppPools<'_>,
     processes: &[ProcessReport],
     now: Duration,
 ) -> Request {
@@ -193,6 +194,7 @@ fn report(
         pid,
         worker,
         generation,
+        app: name.map(str::to_owned),
     }
 }
 
@@ -259,7 +261,7 @@ mod tests {
         let row = Row { number: 5, pid: own, state: "ready", age, connections: 0, idle: 0, requests: 0, gauges };
         let processes = [ProcessReport { kind: "worker", app: None, generation: Some(3), row }];
         let settings = Settings::default();
-        let apps = [AppPools { settings: &settings, pools: vec![memory] }];
+        let apps = [AppPools { name: None, settings: &settings, pools: vec![memory] }];
         let found = in_pools(&apps, &processes).expect("it can be read");
         assert_eq!((found.requests.len(), found.more), (MOST_REQUESTS, 5));
         let first = &found.requests[0];
@@ -281,7 +283,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut settings = Settings { queue_timeout: second * 500, ..Settings::default() };
         settings.timeouts.request = second * 600;
-        let apps = [AppPools { settings: &settings, pools: vec![memory] }];
+        let apps = [AppPools { name: None, settings: &settings, pools: vec![memory] }];
         let left = |apps: &[AppPools<'_>]| {
             let found = in_pools(apps, &[]).expect("it can be read");
             found.requests[0].deadline.map(|left| left.0.ceil() as u64 / 100 * 100)
@@ -314,7 +316,7 @@ mod tests {
             let _ = edge.submit(reserved, bytes.len());
         }
         let settings = Settings::default();
-        let apps = [AppPools { settings: &settings, pools: vec![memory] }];
+        let apps = [AppPools { name: None, settings: &settings, pools: vec![memory] }];
         let found = in_pools(&apps, &[]).expect("it can be read");
         assert_eq!((found.requests.len(), found.more), (0, 0), "{:?}", found.requests);
     }

@@ -27,7 +27,8 @@ pub(super) fn room(workers: usize) -> usize {
 /// which are then limited even without a limit of descriptors: a server may have hundreds of apps.
 pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>, apps: usize) -> usize {
     let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
-    let least = workers.saturating_mul(4).saturating_add(16).saturating_mul(lanes);
+    let (times, spare) = if apps > 1 { (2, 4) } else { (4, 16) };
+    let least = workers.saturating_mul(times).saturating_add(spare).saturating_mul(lanes);
     let all = room(workers).saturating_mul(lanes);
     // Connections and files need most of the descriptors, so places get a quarter. Each edge has memory of its own.
     let edges = settings.edges_wanted().max(1);

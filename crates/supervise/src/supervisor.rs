@@ -48,7 +48,7 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
         let directory = is_program.then(Directory::current);
         let workers = Workers::new(settings, runtime, scoreboard, (None, 1), directory)?;
         let lanes = lanes_of_worker(settings, runtime);
-        let server = Server::open(settings, Some(runtime), Role::Supervisor, is_program, &[(settings, lanes)])?;
+        let server = Server::open(settings, Some(runtime), Role::Supervisor, is_program, &[(None, settings, lanes)])?;
         start_log.describe(&server.listeners);
         server.set_title("starting");
         return Ok(FirstProcess::new(server, workers).serve());

@@ -76,6 +76,8 @@ pub(super) struct Workers<'a> {
     /// The number of workers that ended before they could serve. It counts towards giving up the start, or the replacement in
     /// progress.
     failed_starts: usize,
+    /// The number of workers in a row that a signal has killed before they could serve.
+    killed_starts: usize,
     /// Whether any worker has become ready.
     served: bool,
     /// Whether the start has been reported, to the master or in the log.
@@ -118,6 +120,7 @@ impl<'a> Workers<'a> {
             replacement_failure: None,
             estimates_memory: false,
             failed_starts: 0,
+            killed_starts: 0,
             served: false,
             announced: false,
             is_to_be_complete: false,

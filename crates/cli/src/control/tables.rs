@@ -25,7 +25,7 @@ pub fn status(answer: &Status) -> String {
     }
     for AppState { name, state, workers, requests } in &answer.apps {
         let workers = counted(*workers, "worker");
-        line("app", &format!("{}: {}, {workers}, {requests} requests", harmless(name), harmless(state)));
+        line("app", &format!("{}: {}, {workers} with {requests} requests", harmless(name), harmless(state)));
     }
     for Generation { app, number, pid, state, age } in &answer.generations {
         let of = app.as_ref().map_or_else(String::new, |app| format!("{} ", harmless(app)));
@@ -108,7 +108,8 @@ pub fn requests(answer: &Requests) -> String {
         let state = harmless(&request.state);
         let state = request.position.map_or_else(|| state.clone(), |position| format!("{state} {position}"));
         let [age, quiet, deadline] = [Some(request.age), request.quiet, request.deadline].map(|time| or_none(time.map(span)));
-        let worker = or_none(request.worker.map(|worker| worker.to_string()));
+        let of = request.app.as_ref().map_or_else(String::new, |app| format!(" of {}", harmless(app)));
+        let worker = or_none(request.worker.map(|worker| worker.to_string())) + &of;
         let pid = or_none(request.pid.map(|pid| pid.to_string()));
         let client = or_none(Some(harmless(&request.client)).filter(|client| !client.is_empty()));
         let about = format!("{} {}", harmless(&request.method), harmless(&request.target));

@@ -104,7 +104,7 @@ pub fn processes(mut rows: Vec<ProcessRow>, order: Order<ProcessKey>, filter: &s
     rows.retain(|row| {
         let process = &row.process;
         let (what, client) = row.runs.as_ref().map_or(("", ""), |(request, _)| (&request.what, &request.client));
-        let name = format!("{} {} {} {}", process.kind, process.number, process.pid, process.state);
+        let name = format!("{} {} {}", process.name(), process.pid, process.state);
         passes(filter, &[&name, what, client])
     });
     let age = |row: &ProcessRow| row.runs.as_ref().map(|(request, _)| request.age);

@@ -64,6 +64,8 @@ pub struct Numbers {
 pub struct Process {
     pub kind: String,
     pub number: u64,
+    /// The name of its app; empty without one.
+    pub app: String,
     pub pid: u32,
     /// The generation of the app; empty if the process belongs to none.
     pub generation: String,
@@ -162,7 +164,10 @@ impl Snapshot {
 
 impl Server {
     fn of(status: &Status) -> Self {
-        let generation = |one: &Generation| format!("{} {}", one.number, harmless(&one.state));
+        let generation = |one: &Generation| {
+            let of = one.app.as_deref().map_or_else(String::new, |app| format!("{} ", harmless(app)));
+            format!("{of}{} {}", one.number, harmless(&one.state))
+        };
         Self {
             version: harmless(&status.version),
             app: harmless(&status.app),
@@ -211,6 +216,7 @@ impl Process {
         Self {
             kind: harmless(&process.kind),
             number: process.number as u64,
+            app: process.app.as_deref().map_or_else(String::new, harmless),
             pid: process.pid,
             generation: process.generation.map_or_else(String::new, |generation| generation.to_string()),
             state: harmless(&process.state),
@@ -218,6 +224,12 @@ impl Process {
             connections: f64::from(process.connections),
             requests: process.requests as f64,
         }
+    }
+
+    /// The name of the process, as users know it.
+    pub fn name(&self) -> String {
+        let Self { kind, number, app, .. } = self;
+        if app.is_empty() { format!("{kind} {number}") } else { format!("{kind} {number} of {app}") }
     }
 }
 

@@ -78,7 +78,7 @@ impl Site {
         let apps = pools.into_iter().map(|pool| (settings, pool));
         let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
         let of_apps = std::iter::repeat_n(settings, memory.len());
-        edge.router = routes.map(|routes| Router::open(routes, settings, of_apps).expect("its directories exist"));
+        edge.router = routes.map(|routes| Router::open(routes, settings, of_apps));
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {

@@ -107,15 +107,49 @@ fn a_request_without_a_route_is_not_found() {
 }
 
 #[test]
+fn an_app_sees_no_other_path_than_its_route() {
+    let mut site = site(&Settings::default());
+    let (mut first, _second) = (site.worker_of(0), site.worker_of(1));
+    for target in ["/b/../a", "/b/%2e%2E/a", "/b%2f..%2fa", "/./a", "/a/..", "/a/%2e?b", "http://a/b/../c"] {
+        let client = site.asking(&get(target));
+        assert!(site.received(&client).starts_with("HTTP/1.1 400 "), "{target}");
+    }
+    for target in ["/a..b/...", "/.a/%2e.b?/../c", "/a/%2f"] {
+        let client = site.asking(&get(target));
+        first.echo();
+        assert_response(&site.received(&client), "200", &format!("GET {target} "));
+    }
+    let client = site.asking(&get("/b/../gone"));
+    assert_response(&site.received(&client), "410", "gone\n");
+}
+
+#[test]
+fn a_directory_that_is_missing_harms_no_other_route() {
+    let files = Action::Files { root: "/nonexistent/oribi".into(), index: None, fallback: None };
+    let routes = Routes::compile(vec![route("/f/*", files), route("/*", app(0))]).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
+    let mut worker = site.worker();
+    let (missing, other) = (site.asking(&get("/f/a")), site.asking(&get("/a")));
+    assert_response(&site.received(&missing), "404", "404 Not Found\n");
+    worker.echo();
+    assert_response(&site.received(&other), "200", "GET /a ");
+}
+
+#[test]
 fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
     let redirect = |to: &str| Action::Redirect { to: to.to_owned(), status: 301 };
-    let routes = vec![route("/whole/*", redirect("https://$host$request_uri")), route("/*", redirect("/to$uri?$x"))];
+    let routes = vec![
+        route("/whole/*", redirect("https://$host$request_uri")),
+        route("/bare/*", redirect("/$uri")),
+        route("/*", redirect("/to$uri?$x")),
+    ];
     let routes = Routes::compile(routes).expect("the rules are valid");
     let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
     for (target, host, location) in [
         ("/whole/a%0d%0aX:y?b=%20", "example.com:80", Some("https://example.com/whole/a%0d%0aX:y?b=%20")),
         ("/whole/", "[::1]:80", Some("https://[::1]/whole/")),
         ("/whole/", "a@b", None),
+        ("/bare/evil.example", "a", Some("/bare/evil.example")),
         ("/a%0d%0aX:%3f%25//b", "a", Some("/to/a%0D%0AX:%3F%25/b?$x")),
     ] {
         let client = site.asking(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());

@@ -39,6 +39,9 @@ impl AppReloads {
                 Progress::Failed(why) => failed.push(name + &why),
             }
         }
+        if generations.is_empty() {
+            return Progress::Done("no app was loaded again, because all are stopped".to_owned());
+        }
         if failed.is_empty() { Progress::Done(done.join("; ")) } else { Progress::Failed(failed.join("; ")) }
     }
 }

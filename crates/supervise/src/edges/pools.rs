@@ -29,10 +29,14 @@ pub(super) fn make(settings: &Settings, lanes: usize, (edges, apps): (usize, usi
         Memory::new(shape(settings, capacity)).map_err(|error| {
             let descriptors = capacity.saturating_mul(3).saturating_add(3);
             let size = show_size(shape(settings, capacity).size() as u64);
+            let remedy = if apps > 1 {
+                "fewer with fewer apps or smaller numbers for --workers and --threads; or raise the limit of open files"
+            } else {
+                "fewer with smaller numbers for --workers and --threads, and none with --edge off"
+            };
             format!(
                 "cannot make memory for an edge and workers with {capacity} threads in all: {}; it needs {size} of addresses \
-                 and {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with \
-                 --edge off",
+                 and {descriptors} descriptors, {remedy}",
                 explain(&error)
             )
         })

@@ -31,7 +31,12 @@ impl Molds<'_> {
         if self.rolling.is_none() {
             self.generations.iter_mut().for_each(|generation| generation.scale(self.wanted));
         }
-        Ok(self.change.last.begin())
+        let number = self.change.last.begin();
+        if !self.is_available() {
+            // No workers change now: the number counts when the app is loaded.
+            self.change.last.end();
+        }
+        Ok(number)
     }
 
     /// While a client waits for a change: sends it to the serving generation, and evaluates the answer.

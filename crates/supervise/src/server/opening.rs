@@ -3,7 +3,7 @@
 use super::super::adoption::{adopt_or_open, secured};
 use super::super::certificate_files::CertificateFiles;
 use super::super::certifier::{self, Certifier};
-use super::super::edges::Edges;
+use super::super::edges::{AppShape, Edges};
 use super::super::exporter::Exporter;
 use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
@@ -24,8 +24,7 @@ use oribi_stats::totals::Totals;
 use std::time::Instant;
 
 impl<'a> Server<'a> {
-    /// Opens or inherits everything for the first process of a server. `apps`: the settings of each app, and the number of threads
-    /// of each of its workers that take requests by themselves. `is_program`: whether the process can be executed again for an upgrade, and has no children but
+    /// Opens or inherits everything for the first process of a server. `is_program`: whether the process can be executed again for an upgrade, and has no children but
     /// those of the server.
     ///
     /// # Errors
@@ -36,7 +35,7 @@ impl<'a> Server<'a> {
         runtime: Option<&'a dyn Runtime>,
         role: Role,
         is_program: bool,
-        apps: &[(&'a Settings, usize)],
+        apps: &[AppShape<'a>],
     ) -> Result<Self, String> {
         let mut privileges = Privileges::of(settings)?;
         privileges.look_up_edges(settings)?;
@@ -90,7 +89,7 @@ impl<'a> Server<'a> {
     }
 
     /// Opens the parts that need the listeners.
-    fn open_rest(&mut self, is_first: bool, apps: &[(&'a Settings, usize)]) -> Result<(), String> {
+    fn open_rest(&mut self, is_first: bool, apps: &[AppShape<'a>]) -> Result<(), String> {
         let settings = self.settings;
         self.privileges.hand_over(settings, &self.listeners)?;
         self.edges = Edges::new(settings, apps)?;

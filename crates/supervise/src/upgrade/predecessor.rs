@@ -194,7 +194,7 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         // The order of messages on one socket is the order in which they were sent.
         let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
-        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), notified: false };
+        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), dropped: Vec::new(), notified: false };
         before.take_over(&[], &mut [], Some(&guardian));
         let mut bytes = [0; 64];
         assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);

@@ -10,6 +10,9 @@ use rustix::process::{WaitOptions, WaitStatus, waitpid};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+/// The number of workers, besides those that there should be, that signals may kill in a row before they serve.
+const KILLS: usize = 3;
+
 impl Workers<'_> {
     /// Waits for workers that have ended, and records them.
     pub(super) fn reap_workers(&mut self, server: &mut Server<'_>) {
@@ -39,6 +42,9 @@ impl Workers<'_> {
         let ended_here = command == WorkerCommand::Quit && !member.late || given_up;
         self.count_end(server, &member, state, !as_told && !ended_here);
         let (now, started) = (Instant::now(), state != WorkerState::Starting);
+        if started {
+            self.killed_starts = 0;
+        }
         if started && matches!(command, WorkerCommand::Serve | WorkerCommand::Quit) {
             self.replace_at_once(server, now);
         }
@@ -80,8 +86,10 @@ impl Workers<'_> {
         if started || member.outdated && self.replacing {
             return;
         }
-        // The death of a worker by a signal does not predict the fate of its replacement.
-        let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
+        // The death of a worker by a signal does not predict the fate of its replacement; that of several in a row does.
+        let killed = !member.late && status.is_some_and(|status| status.terminating_signal().is_some());
+        self.killed_starts = if killed { self.killed_starts + 1 } else { 0 };
+        let failed = !killed || self.killed_starts >= self.wanted.saturating_add(KILLS);
         if failed && self.start_has_failed(server, member.outdated, &format!("worker {number} {end}")) {
             return;
         }

@@ -50,7 +50,7 @@ pub fn process(row: &ProcessRow, selected: Option<u32>) -> Row {
         }
     };
     let cells = vec![
-        (format!("{} {}", process.kind, process.number), Style::Plain),
+        (process.name(), Style::Plain),
         plain(process.pid.to_string()),
         present(&process.generation),
         (process.state.clone(), state),
