@@ -35,6 +35,8 @@ fn start(edge: &str, query: &str, more: &[&str]) -> (Site, u16) {
     let listen = format!("https://127.0.0.1:0?{query}");
     let mut site =
         Site::start(&[&["--edge", edge, "--workers", "1", "--listen", &listen, "--metrics", "0"][..], more].concat());
+    // Each address has a line of its own.
+    site.server.wait_for_log("listening on https");
     let addresses = site.server.addresses();
     let port = addresses.iter().find_map(|address| address.strip_prefix("https://127.0.0.1:")?.parse().ok());
     (site, port.expect("an encrypted one"))

@@ -25,7 +25,6 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--server"], "Oribi is the server"),
     (&["-w"], "--workers NUMBER sets the number of processes"),
     (&["-t"], "--threads NUMBER sets the number of threads of a worker"),
-    (&["-c"], "--config FILE reads a configuration file of a Ruby app"),
     (&["-b"], "use --bind ADDRESS"),
 ];
 

@@ -49,6 +49,9 @@ struct ReadyApp<'f> {
 
 /// Serves the apps of the file, or checks them.
 pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
+    if file.extension().is_some_and(|ending| ending == "rb") {
+        return Err(Trouble::usage("-c is for an oribi.toml; -C FILE reads the configuration file of a Ruby app"));
+    }
     let Reading { config: content, warnings } =
         oribi_config_file::read(file).map_err(|findings| Trouble::usage(format!("{findings}").trim_end().to_owned()))?;
     // The defaults of all apps are also those of the server: it runs its edges as their user.
