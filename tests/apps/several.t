@@ -44,6 +44,7 @@ file('hello/app.lua', <<~'APP');
     APP
 file('broken/app.psgi', qq{die "the database is down\\n";\n});
 file('hang/app.psgi',   qq{sub { sleep 600 };\n});
+file('killed/app.psgi', qq{sub { kill 'KILL', \$\$ };\n});
 file('added/app.psgi',  qq{sub { [200, [], ['added']] };\n});
 file('public/note.txt', "a note\n");
 
@@ -119,8 +120,15 @@ my $others = <<~'TOML';
     file = "hang/app.psgi"
     workers = 1
     request-timeout = 1
+
+    [app.killed]
+    file = "killed/app.psgi"
+    workers = 1
+    boot-request = "/"
+    respawn-interval = "10ms"
     TOML
-my $routes = join "\n", map { qq{[[route]]\nmatch = { path = "/$_*" }\napp = "$_"\nmount = "/$_"\n} } qw(blog broken hang);
+my @others = qw(blog broken hang killed);
+my $routes = join "\n", map { qq{[[route]]\nmatch = { path = "/$_*" }\napp = "$_"\nmount = "/$_"\n} } @others;
 site("https://127.0.0.1:$encrypted?cert=$certificate", $others, $routes);
 
 my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', $site);
@@ -137,8 +145,9 @@ sub ctl (@order) {
 }
 
 # The log says that all apps are loaded, or cannot be.
-ok $server->wait_until(sub { $server->log_text =~ /not all apps serve: broken cannot be loaded/ }),
-    'a server starts although an app does not load, and says so';
+ok $server->wait_until(sub { $server->log_text =~ /not all apps serve: broken, killed cannot be loaded/ }),
+    'a server starts although an app does not load, and the workers of another are killed, and says so';
+is curl('--max-time', 10, "$url/killed")->{status}, 503, 'clients of such an app are not kept waiting';
 
 subtest 'each route has its app' => sub {
     is body_of("$url/shop"),            'shop /shop  open shop',        'an app is mounted, and runs in the folder of its file';
@@ -194,7 +203,7 @@ subtest 'orders for one app' => sub {
     is_deeply [ctl(qw(app shop scale 3))], [0, "workers: 3 (before: 2)\n"], 'an app gets another number of workers';
     my ($status, $said) = ctl(qw(scale 3));
     is $status, 1, 'an order without a name is refused';
-    like $said, qr/there are several apps; name one of shop, hello, blog, broken, hang/, 'and says which there are';
+    like $said, qr/there are several apps; name one of shop, hello, blog, broken, hang, killed/, 'and says which there are';
     like +(ctl(qw(app nothing stop)))[1], qr/there is no app "nothing"; known are shop/, 'as for a name that is not known';
     is((ctl(qw(app blog stop)))[0], 0, 'an app stops');
     ok $server->wait_until(sub { $load->run(50); curl("$url/blog")->{status} == 503 }), 'and is unavailable';

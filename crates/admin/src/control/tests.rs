@@ -182,6 +182,7 @@ fn requests() -> Requests {
         pid: None,
         worker: None,
         generation: None,
+        app: None,
     };
     let running = Request {
         state: "running".into(),

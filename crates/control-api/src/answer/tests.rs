@@ -33,6 +33,7 @@ fn running() -> Request {
         pid: Some(77),
         worker: Some(3),
         generation: Some(2),
+        app: None,
     }
 }
 

@@ -51,8 +51,9 @@ impl<'a> Server<'a> {
         let mut listeners = match before.map(secured).transpose()? {
             None => adopt_or_open(settings)?,
             Some(listeners) => match &mut succession.before {
-                Some(before) => before.follow(settings, listeners)?,
-                None => listeners,
+                // The addresses of a command line are those of before; a configuration file may have others now.
+                Some(before) if apps.iter().any(|(name, ..)| name.is_some()) => before.follow(settings, listeners)?,
+                _ => listeners,
             },
         };
         certifier::answer_challenges(&mut listeners, answers);
