@@ -19,7 +19,7 @@ pub(crate) const REDIRECTS: &[u16] = &[301, 302, 303, 307, 308];
 const DEFAULT_REDIRECT: u16 = 302;
 const DEFAULT_RESPONSE: u16 = 200;
 
-/// What other sections need to know of a route, even if it has mistakes.
+/// The facts about a route that other sections need, even if it has mistakes.
 pub(crate) struct Outline {
     pub place: Place,
     /// The names of apps in it.
