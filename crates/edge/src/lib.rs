@@ -159,8 +159,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
         }
-        let apps = setup.apps.iter().map(|app| app.settings);
-        let open = |routes| Router::open(routes, setup.lane.settings, apps);
+        let open = |routes| Router::open(routes, setup.lane.settings);
         Self { router: setup.routes.map(open), ..self }
     }
 

@@ -99,8 +99,6 @@ pub(super) struct Router<'a> {
     scratch: Scratch,
     /// The files of each route; `None` for a route without files.
     files: Vec<Option<Files>>,
-    /// The files in front of each app; `None` for an app without files.
-    files_of_apps: Vec<Option<Files>>,
 }
 
 /// The outcome for a request.
@@ -112,16 +110,14 @@ enum Outcome {
 }
 
 impl<'a> Router<'a> {
-    /// Opens the directories of `routes`, and those in front of `apps`. `settings` are those of the server. One that cannot be opened
-    /// has no files: all other routes must not suffer.
-    pub(super) fn open<'s>(routes: &'a Routes, settings: &Settings, apps: impl Iterator<Item = &'s Settings>) -> Self {
+    /// Opens the directories of `routes`. `settings` are those of the server. One that cannot be opened has no files: all other
+    /// routes must not suffer.
+    pub(super) fn open(routes: &'a Routes, settings: &Settings) -> Self {
         let files = routes.actions.iter().map(|action| match action {
             Action::Files { root, index, .. } => or_none(files_at(root, index.as_deref(), settings)),
             Action::App { .. } | Action::Redirect { .. } | Action::Respond { .. } => None,
         });
-        let files = files.collect();
-        let files_of_apps = apps.map(|settings| or_none(Files::of(settings))).collect();
-        Self { routes, scratch: Scratch::default(), files, files_of_apps }
+        Self { routes, scratch: Scratch::default(), files: files.collect() }
     }
 
     fn route<B: Backend>(&mut self, lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, listeners: &[Listener]) -> Outcome {
@@ -139,12 +135,12 @@ impl<'a> Router<'a> {
             return Outcome::Answered;
         };
         match &self.routes.actions[route] {
-            Action::App { app, mount } => self.pass_to_app(lane, exchange, listeners, (*app, mount)),
+            Action::App { app, mount } => pass_to_app(exchange, *app, mount),
             Action::Files { fallback, .. } => {
                 let files = self.files[route].as_ref();
                 let Some(exchange) = answer_by_file(files, lane, exchange, listeners) else { return Outcome::Answered };
                 if let Some(app) = fallback {
-                    return self.pass_to_app(lane, exchange, listeners, (*app, ""));
+                    return pass_to_app(exchange, *app, "");
                 }
                 answer(lane, exchange, 404, None, PLAIN, b"404 Not Found\n");
                 Outcome::Answered
@@ -166,22 +162,14 @@ impl<'a> Router<'a> {
             }
         }
     }
+}
 
-    fn pass_to_app<B: Backend>(
-        &self,
-        lane: &Lane<'_, Engine<'_, B>>,
-        mut exchange: Exchange,
-        listeners: &[Listener],
-        (app, mount): (usize, &str),
-    ) -> Outcome {
-        if !mount.is_empty() {
-            exchange.mount(mount.as_bytes());
-        }
-        match answer_by_file(self.files_of_apps[app].as_ref(), lane, exchange, listeners) {
-            Some(exchange) => Outcome::App(exchange, app),
-            None => Outcome::Answered,
-        }
+/// Returns the request for an app that is mounted at a path; empty: at the root.
+fn pass_to_app(mut exchange: Exchange, app: usize, mount: &str) -> Outcome {
+    if !mount.is_empty() {
+        exchange.mount(mount.as_bytes());
     }
+    Outcome::App(exchange, app)
 }
 
 impl<B: Backend> EdgeLoop<'_, '_, B> {

@@ -396,12 +396,6 @@ pub fn has_master() -> bool {
     variable(MASTER).is_some_and(|value| number_of_master(&value).is_some())
 }
 
-/// Whether a master has started this process, and the app was loaded before by another process.
-#[must_use]
-pub fn is_loaded_anew() -> bool {
-    has_master() && number_of_generation() > 1
-}
-
 /// Returns the number of loads of the app so far, including this one.
 fn number_of_generation() -> u64 {
     variable(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(1)

@@ -64,7 +64,7 @@ pub use app::App;
 pub use detach::{Directory, detach};
 pub use environment::claim_environment;
 pub use foreground::{keep_standard_error, report_failed_start};
-pub use inheritance::{claim_inheritance, has_master, is_loaded_anew, report_load_failure};
+pub use inheritance::{claim_inheritance, has_master, report_load_failure};
 pub use oribi_io::process::{
     end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, survive_own_signals,
 };

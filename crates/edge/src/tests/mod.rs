@@ -77,8 +77,7 @@ impl Site {
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
         let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
-        let of_apps = std::iter::repeat_n(settings, memory.len());
-        edge.router = routes.map(|routes| Router::open(routes, settings, of_apps));
+        edge.router = routes.map(|routes| Router::open(routes, settings));
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {
