@@ -48,6 +48,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Only(&["memchr", "regex"]),
         unsafe_code: Unsafe::Forbidden,
     },
+    Rule { name: "oribi-filter", sees: &["oribi-message"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
@@ -81,7 +82,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-config-file",
-        sees: &["oribi-route", "oribi-config"],
+        sees: &["oribi-route", "oribi-filter", "oribi-config"],
         uses: Uses::Only(&["serde_json", "toml"]),
         unsafe_code: Unsafe::Forbidden,
     },
@@ -125,6 +126,7 @@ const RULES: &[Rule] = &[
         name: "oribi-engine",
         sees: &[
             "oribi-message",
+            "oribi-filter",
             "oribi-proto",
             "oribi-host",
             "oribi-io",
@@ -186,6 +188,7 @@ const RULES: &[Rule] = &[
         name: "oribi-edge",
         sees: &[
             "oribi-message",
+            "oribi-filter",
             "oribi-proto",
             "oribi-route",
             "oribi-host",
@@ -238,6 +241,7 @@ const RULES: &[Rule] = &[
         name: "oribi-server",
         sees: &[
             "oribi-message",
+            "oribi-filter",
             "oribi-host",
             "oribi-io",
             "oribi-otlp",

@@ -7,11 +7,13 @@ use crate::options::{Mode, Options};
 use crate::plan::PlanForm;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, place, print, resolve};
-use oribi_config_file::{Action, AppSection, ConfigFile, Item, Match, Pattern, Reading, RouteSection, Text};
+use oribi_config_file::{Action, AppSection, ConfigFile, Filters, Item, Match, Pattern, Reading, RouteSection, Text};
 use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, setting_of};
 use oribi_server::directory::{Directory, absolute};
 use oribi_server::process;
-use oribi_server::routes::{Action as Answer, NamedPattern, Route, Routes, Rule, RuleError};
+use oribi_server::routes::{
+    Action as Answer, Filters as RouteFilters, NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError,
+};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -271,12 +273,18 @@ fn built_in(app: &App, checks: bool, arguments: &[String]) -> Result<Command, Tr
 /// Compiles the routes. `None` if there are none, because the only app answers all requests.
 fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
     if content.routes.is_empty() && content.apps.len() == 1 {
-        return Ok(None);
+        if content.defaults == Filters::default() {
+            return Ok(None);
+        }
+        let action = Answer::App { app: 0, mount: String::new() };
+        let only = Route { rule: Rule::default(), action, filters: filters(&content.defaults) };
+        return Routes::compile(vec![only]).map(Some).map_err(|errors| format!("{errors:?}"));
     }
     let app = |name: &Text| content.apps.iter().position(|app| app.name == name.value).unwrap_or_default();
     let text = |text: &Option<Text>| text.as_ref().map(|text| text.value.clone());
     let route = |section: &RouteSection| Route {
         rule: rule(&section.conditions),
+        filters: filters(&section.filters),
         action: match &section.action {
             Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
             Action::Files { root, fallback, index } => Answer::Files {
@@ -300,6 +308,14 @@ fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
     Routes::compile(content.routes.iter().map(route).collect())
         .map(Some)
         .map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
+}
+
+fn filters(filters: &Filters) -> RouteFilters {
+    let Filters { request_fields, response_fields, cors } = filters;
+    RouteFilters {
+        request: request_fields.clone().unwrap_or_default(),
+        response: ResponsePlan { fields: response_fields.clone().unwrap_or_default(), cors: cors.clone().flatten() },
+    }
 }
 
 /// Returns the place of an error in a route: that of the pattern, or of the route.

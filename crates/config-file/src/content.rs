@@ -2,6 +2,7 @@
 
 use crate::place::Place;
 use oribi_config::{Scope, setting_of};
+use oribi_filter::{Cors, FieldChanges};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ pub struct ConfigFile {
     pub apps: Vec<AppSection>,
     /// The routes in the order in which they are tried: those of `oribi.toml`, then those of each included file.
     pub routes: Vec<RouteSection>,
+    /// The filters in `[defaults]`, which the routes have already unless they have their own.
+    pub defaults: Filters,
 }
 
 impl ConfigFile {
@@ -129,6 +132,19 @@ pub struct RouteSection {
     pub conditions: Match,
     /// The answer to these requests.
     pub action: Action,
+    /// The changes of requests and responses, and those of `[defaults]`.
+    pub filters: Filters,
+}
+
+/// The filters of a route. `None`: not in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// The changes of request fields, for apps.
+    pub request_fields: Option<FieldChanges>,
+    /// The changes of response fields.
+    pub response_fields: Option<FieldChanges>,
+    /// The rule for requests of other origins; `Some(None)`: switched off.
+    pub cors: Option<Option<Cors>>,
 }
 
 /// The conditions of a route. An empty list of patterns is met by every request.

@@ -1,7 +1,8 @@
 //! One file: its sections.
 
 use crate::app::app;
-use crate::content::{AppSection, Item, Listen, RouteSection, Text};
+use crate::content::{AppSection, Filters, Item, Listen, RouteSection, Text};
+use crate::filters::defaults;
 use crate::listen::listen;
 use crate::options::{Options, Table};
 use crate::report::Report;
@@ -18,7 +19,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 pub(crate) const FILE_BYTES: usize = 1 << 20;
 
 /// The keys of `oribi.toml`.
-const KEYS: &[&str] = &["include", "server", "listen", "app", "route"];
+const KEYS: &[&str] = &["include", "server", "listen", "app", "defaults", "route"];
 
 /// The keys of an included file.
 const KEYS_OF_INCLUDED: &[&str] = &["app", "route"];
@@ -36,6 +37,7 @@ pub(crate) struct Document {
     pub routes: Vec<RouteSection>,
     /// The outlines of all routes, also of those with mistakes.
     pub outlines: Vec<Outline>,
+    pub defaults: Filters,
 }
 
 /// Reads the text of a file. Returns `None` if it is not TOML; then all its mistakes are those of its syntax.
@@ -100,7 +102,7 @@ fn sections(mut reader: Reader<'_>, table: &DeTable<'_>, included: bool) -> Docu
     let mut document = Document::default();
     for entry in entries(table) {
         match entry.key {
-            "include" | "server" | "listen" if included => {
+            "include" | "server" | "listen" | "defaults" if included => {
                 let message = match entry.key {
                     "include" => "an included file may not include others: `include` belongs in oribi.toml".to_owned(),
                     key => format!("`{key}` belongs in oribi.toml; an included file has [app.NAME] and [[route]] only"),
@@ -113,6 +115,7 @@ fn sections(mut reader: Reader<'_>, table: &DeTable<'_>, included: bool) -> Docu
                 let tables = reader.tables(entry);
                 document.listens = tables.iter().filter_map(|(at, inside)| listen(&mut reader, *at, inside)).collect();
             }
+            "defaults" => document.defaults = defaults(&mut reader, entry),
             "app" => {
                 for entry in reader.table(entry).unwrap_or_default() {
                     let (value, place) = (entry.key.to_owned(), reader.source.place(entry.at));

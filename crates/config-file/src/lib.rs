@@ -11,6 +11,7 @@ mod conditions;
 mod content;
 mod document;
 mod excerpt;
+mod filters;
 mod finding;
 mod include;
 mod listen;
@@ -24,7 +25,7 @@ mod source;
 mod table;
 mod variables;
 
-pub use content::{Action, AppSection, ConfigFile, Item, Listen, Match, Pattern, RouteSection, Text};
+pub use content::{Action, AppSection, ConfigFile, Filters, Item, Listen, Match, Pattern, RouteSection, Text};
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use place::Place;
 pub use reading::{Reading, parse, read, read_with};

@@ -123,6 +123,9 @@ impl<'e> Files<'e> {
         self.config.listens.append(&mut document.listens);
         self.config.apps.append(&mut document.apps);
         self.config.routes.append(&mut document.routes);
+        if index == 0 {
+            self.config.defaults = std::mem::take(&mut document.defaults);
+        }
         self.names.append(&mut document.names);
         self.outlines.append(&mut document.outlines);
         document
@@ -165,6 +168,7 @@ impl<'e> Files<'e> {
         }
         let mistakes = self.report.mistakes();
         let findings = self.report.finish();
+        self.config.routes.iter_mut().for_each(|route| route.filters.complete(&self.config.defaults));
         if mistakes == 0 { Ok(Reading { config: self.config, warnings: findings }) } else { Err(findings) }
     }
 }

@@ -1,13 +1,14 @@
 //! `[[route]]`: conditions and an answer.
 
 use crate::conditions::conditions;
-use crate::content::{Action, Item, Match, RouteSection, Text};
+use crate::content::{Action, Filters, Item, Match, RouteSection, Text};
+use crate::filters;
 use crate::options::{Options, Table};
 use crate::place::Place;
 use crate::table::{Entry, Reader};
 use oribi_config::quoted;
 
-/// The keys of a route: one of the first four is its action.
+/// The keys of a route beside its filters: one of the first four is its action.
 pub(crate) const KEYS: &[&str] = &["app", "files", "redirect", "respond", "name", "match", "mount"];
 
 /// The keys that are actions.
@@ -33,7 +34,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
     let mut complete = true;
     let mut outline = Outline { place: reader.source.place(at), apps: Vec::new(), takes_all: true };
     let (mut name, mut found, mut action, mut mount) = (None, Match::default(), None, None);
-    let mut first: Option<Entry<'_>> = None;
+    let (mut first, mut filters): (Option<Entry<'_>>, _) = (None, Filters::default());
     for &entry in entries {
         if ACTIONS.contains(&entry.key) {
             if let Some(first) = first {
@@ -60,10 +61,10 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
                 outline.takes_all = conditions.as_ref().is_some_and(Match::is_met_by_all);
                 conditions.map(|conditions| found = conditions).is_some()
             }
-            _ => {
-                reader.unknown(entry, "[[route]]", KEYS.iter().copied());
+            _ => filters.read(reader, entry).unwrap_or_else(|| {
+                reader.unknown(entry, "[[route]]", KEYS.iter().chain(filters::KEYS).copied());
                 false
-            }
+            }),
         };
     }
     if first.is_none() {
@@ -80,7 +81,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
     }
     let action = action.filter(|_| complete);
     let place = outline.place.clone();
-    (outline, action.map(|action| RouteSection { name, place, conditions: found, action }))
+    (outline, action.map(|action| RouteSection { name, place, conditions: found, action, filters }))
 }
 
 fn keep<Kept>(kept: &mut Option<Kept>, read: Option<Kept>) -> bool {

@@ -29,6 +29,12 @@ pub fn schema() -> String {
                 "additionalProperties": false,
                 "patternProperties": { "^[A-Za-z0-9._-]{1,64}$": app() },
             },
+            "defaults": {
+                "type": "object",
+                "description": "Filters of all routes that have none of the same name",
+                "additionalProperties": false,
+                "properties": filters(),
+            },
             "route": { "type": "array", "items": route() },
         },
     });
@@ -91,7 +97,7 @@ fn route() -> Value {
     let text = || json!({ "type": "string" });
     let index = json!({ "$ref": "#/$defs/option/index" });
     let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
-    json!({
+    let mut route = json!({
         "type": "object",
         "description": "Routes are tried in order; the first one whose conditions a request meets answers it",
         "additionalProperties": false,
@@ -106,6 +112,31 @@ fn route() -> Value {
         },
         "oneOf": ACTIONS.iter().map(|action| json!({ "required": [action] })).collect::<Vec<_>>(),
         "dependentRequired": { "mount": ["app"] },
+    });
+    if let (Value::Object(filters), Value::Object(properties)) = (filters(), &mut route["properties"]) {
+        properties.extend(filters);
+    }
+    route
+}
+
+/// The properties that are filters.
+fn filters() -> Value {
+    let text = || json!({ "type": "string" });
+    let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text() }] });
+    let fields = || json!({ "type": "object", "additionalProperties": text() });
+    let changes = || closed(&json!({ "set": fields(), "add": fields(), "remove": texts() }), &[]);
+    let cors = json!({
+        "origins": texts(),
+        "methods": texts(),
+        "fields": texts(),
+        "expose": texts(),
+        "credentials": { "type": "boolean" },
+        "max-age": { "$ref": "#/$defs/text" },
+    });
+    json!({
+        "request-fields": changes(),
+        "response-fields": changes(),
+        "cors": { "anyOf": [{ "const": false }, closed(&cors, &["origins"])] },
     })
 }
 

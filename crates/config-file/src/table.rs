@@ -149,6 +149,15 @@ impl Reader<'_> {
         tables
     }
 
+    /// A boolean.
+    pub fn boolean(&mut self, entry: Entry<'_>) -> Option<bool> {
+        if let DeValue::Boolean(on) = entry.value.data {
+            return Some(*on);
+        }
+        self.wrong_type(entry, entry.value, "true or false");
+        None
+    }
+
     /// A whole number in a range.
     pub fn number(&mut self, entry: Entry<'_>, fits: impl Fn(u16) -> bool, expected: &str) -> Option<u16> {
         let DeValue::Integer(number) = entry.value.data else {

@@ -514,3 +514,16 @@ fn a_file_has_bounds() {
     assert_eq!((findings.list.len(), findings.more), (1000, 2000));
     assert!(findings.to_string().ends_with("2000 more mistakes and warnings are not listed\n"));
 }
+
+#[test]
+fn a_route_has_the_filters_of_defaults_unless_it_has_its_own() {
+    let text = "[app.a]\nfile = 'a'\n[defaults]\ncors = { origins = '*' }\nresponse-fields = { set = { A = 'b' } }\n";
+    let routes = "[[route]]\nmatch.path = '/x'\napp = 'a'\n[[route]]\napp = 'a'\ncors = false\nresponse-fields = {}\n";
+    let merged = config(&format!("{text}{routes}"));
+    let [first, second] = &merged.routes[..] else { panic!("two routes") };
+    assert!(first.filters == merged.defaults && matches!(first.filters.cors, Some(Some(_))));
+    assert_eq!(second.filters.cors, Some(None));
+    assert!(second.filters.response_fields.as_ref().is_some_and(oribi_filter::FieldChanges::is_empty));
+    let secret = format!("{text}[[route]]\napp = 'a'\nrequest-fields = {{ set = {{ X = '${{SECRET}}' }} }}\n");
+    assert!(!format!("{:?}", config(&secret)).contains("swordfish"), "no value of the environment");
+}

@@ -33,7 +33,8 @@ use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_worker::lane::{Lane, LaneSetup};
-use routes::Router;
+use routes::Routes;
+use routes::router::Router;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -159,8 +160,13 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
         }
-        let open = |routes| Router::open(routes, setup.lane.settings);
-        Self { router: setup.routes.map(open), ..self }
+        self.route_by(setup.routes);
+        self
+    }
+
+    fn route_by(&mut self, routes: Option<&'a Routes>) {
+        self.lane.source().use_plans(routes.map_or(&[], Routes::plans));
+        self.router = routes.map(|routes| Router::open(routes, self.settings));
     }
 
     /// Does all pending work, and waits once; `false` if the edge ends.

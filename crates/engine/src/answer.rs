@@ -1,6 +1,7 @@
 //! The state of a response while a host works on it, the same for all protocols.
 
 use super::exchange::{Exchange, Received};
+use super::filter::ResponseFilter;
 use super::name::Name;
 use super::remote::Remote;
 use super::request_id::RequestId;
@@ -31,6 +32,8 @@ pub(super) struct Answer {
     pub(super) noted: Option<Box<Noted>>,
     /// The id of the request, which the response repeats, if requests have ids.
     pub(super) id: Option<Box<RequestId>>,
+    /// The changes of the response by its route.
+    pub(super) filter: Option<Box<ResponseFilter>>,
 }
 
 impl Answer {
@@ -135,7 +138,19 @@ impl Lost {
 
 impl Answer {
     pub(super) const fn new(timings: RequestTimings, https: bool, id: Option<Box<RequestId>>) -> Self {
-        Self { timings, status: 0, route: 0, https, finished: false, sent: 0, lent: true, draft: None, noted: None, id }
+        Self {
+            timings,
+            status: 0,
+            route: 0,
+            https,
+            finished: false,
+            sent: 0,
+            lent: true,
+            draft: None,
+            noted: None,
+            id,
+            filter: None,
+        }
     }
 
     #[inline]

@@ -9,10 +9,11 @@ use super::request_id::RequestId;
 use super::timestamp::Timestamp;
 use super::trailers::ReceivedTrailers;
 use super::variables::Variables;
+use oribi_filter::FieldChanges;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_io::Encryption;
 use oribi_listen::Listener;
-use oribi_message::{HeadLayout, RequestHead};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -174,6 +175,30 @@ impl Exchange {
             _ => text,
         };
         layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
+    }
+
+    /// Changes the fields of the request.
+    pub fn change_fields(&mut self, changes: &FieldChanges) {
+        let Received { input, layout, variables, text, .. } = &mut *self.received;
+        let bytes = match variables {
+            Some(variables) if !variables.own => &mut variables.bytes,
+            _ => {
+                if text.is_empty() {
+                    text.extend_from_slice(input.head_bytes());
+                }
+                text
+            }
+        };
+        layout.fields.retain(|field| !changes.drops(field.name.of(bytes)));
+        for (name, value) in changes.appended() {
+            let mut append = |part: &[u8]| {
+                let start = bytes.len();
+                bytes.extend_from_slice(part);
+                Span::new(start, bytes.len())
+            };
+            let (name, value, known) = (append(name), append(value), KnownField::lookup(name));
+            layout.fields.push(FieldLayout { name, value, known });
+        }
     }
 
     /// The bytes that the layout refers to.

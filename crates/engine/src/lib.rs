@@ -33,6 +33,8 @@ mod deadline;
 mod driven;
 mod exchange;
 mod fastcgi;
+mod filter;
+mod filtering;
 mod forwarded;
 mod framing;
 mod greeting;
@@ -89,6 +91,7 @@ use backlog::Backlog;
 use batching::Batching;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
+use filter::Filtering;
 use memory::Memory;
 use name::Serials;
 use observing::Observing;
@@ -152,6 +155,7 @@ pub struct Engine<'a, B: Backend> {
     backlog: Backlog,
     uploads: Uploads<'a>,
     server_fields: ServerFields<'a>,
+    filtering: Filtering<'a>,
     observing: Observing,
     tally: Tally,
     /// Whether a byte was written to the watched pipe.
@@ -221,6 +225,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             backlog: Backlog::new(settings),
             uploads: Uploads::new(settings),
             server_fields,
+            filtering: Filtering::default(),
             observing: Observing::new(settings, access_log),
             tally: Tally::default(),
             woken: false,

@@ -174,7 +174,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    fn respond_whole(
+    pub(super) fn respond_whole(
         &mut self,
         exchange: ExchangeId,
         wait: Option<Wait>,
@@ -199,6 +199,9 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
+        if response.answer.filter.is_some() {
+            return self.respond_filtered(exchange, wait, head, prepared, body);
+        }
         if let Some(wait) = wait {
             response.answer.waited(wait);
         }
@@ -298,6 +301,9 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let mut target = Target::find(connections, streams, exchange)?;
+        if target.response.answer.filter.is_some() {
+            return self.start_filtered(exchange, head, size);
+        }
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
         let id = target.response.answer.id.take();
         let preset = server_fields.of_response(None, target.response.answer, id.as_deref(), backend.now());

@@ -24,6 +24,6 @@ pub use gateway::{KnownVariable, Role, Variable};
 pub use plain::is_plain;
 pub use prepared::PreparedFields;
 pub use request::{FieldLayout, HeadLayout, RequestHead, Span, TargetForm, Version};
-pub use response::{FieldPair, ResponseHead};
+pub use response::{FieldMemory, FieldPair, ResponseHead};
 pub use status::reason;
 pub use trailers::Trailers;

@@ -2,6 +2,7 @@
 
 mod apps;
 mod clients;
+mod filters;
 mod passing;
 mod queue;
 mod routes;
@@ -9,7 +10,7 @@ mod shares;
 mod streams;
 mod times;
 
-use super::routes::{Router, Routes};
+use super::routes::Routes;
 use super::{EdgeLoop, setup};
 use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
@@ -77,7 +78,7 @@ impl Site {
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
         let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
-        edge.router = routes.map(|routes| Router::open(routes, settings));
+        edge.route_by(routes);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {

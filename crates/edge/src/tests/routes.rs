@@ -1,11 +1,11 @@
 //! Several apps behind one edge.
 
-use super::super::routes::{Action, Route, Routes};
+use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
 use oribi_route::Rule;
 
 fn route(path: &str, action: Action) -> Route {
-    Route { rule: Rule { path: vec![path.to_owned()], ..Rule::default() }, action }
+    Route { rule: Rule { path: vec![path.to_owned()], ..Rule::default() }, action, filters: Filters::default() }
 }
 
 const fn app(app: usize) -> Action {

@@ -1,0 +1,10 @@
+//! Changes responses on their way to clients, as the routes of a configuration say: fields, cross-origin sharing.
+#![forbid(unsafe_code)]
+
+mod changes;
+mod cors;
+mod plan;
+
+pub use changes::FieldChanges;
+pub use cors::{Cors, CorsOptions, Preflight};
+pub use plan::{RequestFacts, ResponsePlan};
