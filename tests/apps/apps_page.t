@@ -137,5 +137,6 @@ sub pattern ($expected) {
 }
 
 sub output ($command) {
-    return run({ folder => $site }, 'bash', '-c', "$command; true");
+    # Fields end with CR LF.
+    return run({ folder => $site }, 'bash', '-c', "$command; true") =~ s/\r$//gmr;
 }
