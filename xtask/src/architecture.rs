@@ -28,7 +28,7 @@ enum Unsafe {
     Allowed,
 }
 
-/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, control-api`,
+/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode, control-api`,
 /// `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp` and `protobuf <- otlp`. `io`,
 /// `pool` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <- source <- engine <-
 /// worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file` and `stats, log, ipc, listen,
@@ -48,7 +48,13 @@ const RULES: &[Rule] = &[
         uses: Uses::Only(&["memchr", "regex"]),
         unsafe_code: Unsafe::Forbidden,
     },
-    Rule { name: "oribi-filter", sees: &["oribi-message"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-encode",
+        sees: &["oribi-message"],
+        uses: Uses::Only(&["brotli", "flate2", "zstd-safe"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule { name: "oribi-filter", sees: &["oribi-message", "oribi-encode"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },

@@ -1,0 +1,162 @@
+//! Chooses the coding of a response from Accept-Encoding (RFC 9110, section 12.5.3).
+
+use crate::Coding;
+use crate::list::{members, trim};
+
+/// The coding in which a response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// No coding: the content as it is.
+    Identity,
+    /// This coding.
+    Coded(Coding),
+}
+
+/// Chooses the coding with the highest weight among the `offered` ones, of which the first wins among equals. The values are
+/// those of all lines of Accept-Encoding, in their order. Members that are invalid, or unknown, count for nothing; of two
+/// members with the same name, the last one counts.
+///
+/// The choice is [`Choice::Identity`] without a value, because clients that send none mostly cannot decode anything; if
+/// `identity` has a higher weight than every offered coding; and if the client accepts no offered coding, even if it does not
+/// accept `identity` either: section 12.5.3 advises to send it then. This function allocates nothing.
+#[must_use]
+pub fn negotiate<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, offered: &[Coding]) -> Choice {
+    let accepted = Accepted::read(accept_encoding);
+    let mut best = (Choice::Identity, 0);
+    for coding in offered {
+        let weight = accepted.coded[*coding as usize].or(accepted.any).unwrap_or(0);
+        if weight > best.1 {
+            best = (Choice::Coded(*coding), weight);
+        }
+    }
+    // `*` also stands for `identity`, but a client that sends `*` alone wants any coding; an equal weight decides for it.
+    if accepted.identity.unwrap_or(0) > best.1 { Choice::Identity } else { best.0 }
+}
+
+/// The weights of the accepted codings, in thousandths.
+#[derive(Default)]
+struct Accepted {
+    coded: [Option<u16>; Coding::ALL.len()],
+    identity: Option<u16>,
+    any: Option<u16>,
+}
+
+impl Accepted {
+    fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut accepted = Self::default();
+        for member in values.flat_map(members) {
+            let mut parts = member.split(|byte| *byte == b';').map(trim);
+            let name = parts.next().unwrap_or_default();
+            let (Some(weight), None) = (parts.next().map_or(Some(1000), weight), parts.next()) else { continue };
+            let entry = if name == b"*" {
+                &mut accepted.any
+            } else if name.eq_ignore_ascii_case(b"identity") {
+                &mut accepted.identity
+            } else if let Some(coding) = Coding::named(name) {
+                &mut accepted.coded[coding as usize]
+            } else {
+                continue;
+            };
+            *entry = Some(weight);
+        }
+        accepted
+    }
+}
+
+/// Parses `q=0.5` as 500 (RFC 9110, section 12.4.2).
+fn weight(parameter: &[u8]) -> Option<u16> {
+    let [b'q' | b'Q', b'=', digit, rest @ ..] = parameter else { return None };
+    let fraction = match rest {
+        [] => &[],
+        [b'.', fraction @ ..] if fraction.len() <= 3 && fraction.iter().all(u8::is_ascii_digit) => fraction,
+        _ => return None,
+    };
+    let whole = match digit {
+        b'0' => 0,
+        b'1' if fraction.iter().all(|digit| *digit == b'0') => 1000,
+        _ => return None,
+    };
+    Some(fraction.iter().zip([100, 10, 1]).fold(whole, |sum, (digit, place)| sum + u16::from(digit - b'0') * place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Choice::{Coded, Identity};
+    use Coding::{Brotli, Gzip, Zstd};
+
+    fn chosen(values: &[&str], offered: &[Coding]) -> Choice {
+        negotiate(values.iter().map(|value| value.as_bytes()), offered)
+    }
+
+    #[test]
+    fn the_highest_weight_wins() {
+        for (value, expected) in [
+            ("gzip, deflate, br, zstd", Coded(Zstd)),
+            ("gzip, deflate, br", Coded(Brotli)),
+            ("gzip", Coded(Gzip)),
+            ("X-GZIP", Coded(Gzip)),
+            ("x-gzip;q=0.5, br;q=0.4", Coded(Gzip)),
+            ("gzip;q=1.0, br;q=0.9", Coded(Gzip)),
+            ("gzip;q=0.001", Coded(Gzip)),
+            ("gzip ; q=0.2\t, br;Q=0.3", Coded(Brotli)),
+            (",, gzip ,", Coded(Gzip)),
+            ("*", Coded(Zstd)),
+            ("*;q=0.1, zstd;q=0", Coded(Brotli)),
+            ("gzip;q=0.9, *;q=0.8", Coded(Gzip)),
+            ("identity, gzip;q=0.5", Identity),
+            ("identity;q=0.5, gzip;q=0.5", Coded(Gzip)),
+            ("identity;q=0, gzip;q=0.001", Coded(Gzip)),
+            ("identity;q=0", Identity),
+            ("*;q=0", Identity),
+            ("gzip;q=0", Identity),
+            ("gzip;q=0, *", Coded(Zstd)),
+            ("", Identity),
+            ("deflate, compress", Identity),
+        ] {
+            assert_eq!(chosen(&[value], &[Zstd, Brotli, Gzip]), expected, "{value}");
+        }
+        assert_eq!(chosen(&[], &Coding::ALL), Identity, "without the field");
+    }
+
+    #[test]
+    fn invalid_members_count_for_nothing() {
+        for invalid in [
+            "gzip;q=2",
+            "gzip;q=1.001",
+            "gzip;q=-1",
+            "gzip;q=0.0001",
+            "gzip;q=.5",
+            "gzip;q=",
+            "gzip;q",
+            "gzip;",
+            "gzip;level=9",
+            "gzip;q=0.5;level=9",
+            "gzip q=1",
+            "gzip;q =1",
+            "gzip\0",
+            "gz ip",
+            "\"gzip\"",
+        ] {
+            assert_eq!(chosen(&[invalid], &[Gzip]), Identity, "{invalid}");
+            assert_eq!(chosen(&[invalid, "br"], &[Gzip, Brotli]), Coded(Brotli), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_server_decides_among_equal_weights() {
+        for offered in [[Gzip, Brotli, Zstd], [Brotli, Zstd, Gzip], [Zstd, Gzip, Brotli]] {
+            assert_eq!(chosen(&["gzip, br, zstd"], &offered), Coded(offered[0]));
+            assert_eq!(chosen(&["*"], &offered), Coded(offered[0]));
+        }
+        assert_eq!(chosen(&["gzip, br, zstd"], &[]), Identity);
+        assert_eq!(chosen(&["br, zstd, gzip;q=0.1"], &[Gzip]), Coded(Gzip));
+    }
+
+    #[test]
+    fn lines_add_up_and_the_last_member_counts() {
+        assert_eq!(chosen(&["gzip;q=0.5", "br"], &[Gzip, Brotli]), Coded(Brotli));
+        assert_eq!(chosen(&["gzip", "gzip;q=0"], &[Gzip]), Identity);
+        assert_eq!(chosen(&["gzip;q=0, x-gzip"], &[Gzip]), Coded(Gzip));
+    }
+}
