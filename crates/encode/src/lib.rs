@@ -1,12 +1,50 @@
-//! Content codings of responses (RFC 9110, section 8.4): negotiation, and the encoders. Nothing here does I/O, and nothing knows a
-//! protocol.
+//! Content codings of responses (RFC 9110, section 8.4): whether a response is compressed, the encoders, and the fields of an
+//! encoded response. Nothing here does I/O, and nothing knows a protocol.
+//!
+//! ```
+//! use oribi_encode::{Encoder, Filter, HeadWriter, Outcome};
+//! use oribi_message::ResponseHead;
+//! use std::iter;
+//!
+//! let (filter, mut heads) = (Filter::default(), HeadWriter::default());
+//! let accepted: &[u8] = b"gzip, deflate, br";
+//! let request = filter.read_request(b"GET", iter::once(accepted), iter::empty(), false);
+//! let head = ResponseHead { status: 200, fields: &[(b"Content-Type", b"text/html"), (b"ETag", b"\"1\"")] };
+//! let outcome = filter.decide(request, head.status, head.fields, Some(4096));
+//! let Outcome::Encode(coding) = outcome else { panic!("{outcome:?}") };
+//! heads.write(outcome, head, |head| assert!(head.fields.contains(&(b"Content-Encoding", b"br"))));
+//!
+//! let (mut encoder, mut output) = (Encoder::new(coding, coding.default_level()), Vec::new());
+//! encoder.write(&[b'x'; 4096], &mut output)?;
+//! encoder.finish(&mut output)?;
+//! assert!(output.len() < 100);
+//! # Ok::<(), oribi_encode::EncodeError>(())
+//! ```
+//!
+//! # Conditional requests
+//!
+//! The entity tag of an encoded response is weak: if the app sends `ETag: "1"`, the client receives `ETag: W/"1"`, and sends
+//! `If-None-Match: W/"1"` the next time. The app receives this field unchanged. RFC 9110, section 13.1.2, has it compare weakly,
+//! which finds `W/"1"` equal to `"1"`, so that it answers 304. An app that compares byte by byte instead finds them different
+//! and sends the whole response again: it loses the saving, and never sends wrong content. An app whose own tags are weak gets
+//! them back as they were. `If-Match` (section 13.1.1) compares strongly, and is therefore always false for a weak tag; a client
+//! that edits must use the tag of a response that was not encoded.
+//!
+//! The tag of a 304 becomes weak as well, if the client has sent a weak one and the app answers with a strong one: a cache updates
+//! the response that it has stored only if the tags fit (RFC 9111, section 4.3.4).
 #![forbid(unsafe_code)]
 
 mod coding;
 mod encoder;
+mod filter;
+mod head;
 mod list;
+mod media_range;
 mod negotiate;
 
 pub use coding::Coding;
 pub use encoder::{EncodeError, Encoder};
+pub use filter::{Filter, Outcome, RequestFacts, Settings};
+pub use head::HeadWriter;
+pub use media_range::{DEFAULT_TYPES, InvalidMediaRange, MediaRange};
 pub use negotiate::{Choice, negotiate};

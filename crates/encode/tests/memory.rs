@@ -1,10 +1,11 @@
-//! The memory of encoders, counted by the allocator. Zstandard has an allocator of its own, which a test beside
+//! The memory of encoders, filters and heads, counted by the allocator. Zstandard has an allocator of its own, which a test beside
 //! its code asks.
 
 mod numbers;
 
 use numbers::Numbers;
-use oribi_encode::{Coding, Encoder};
+use oribi_encode::{Coding, Encoder, Filter, HeadWriter, Outcome};
+use oribi_message::{FieldPair, ResponseHead};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -80,4 +81,31 @@ fn the_memory_of_an_encoder_is_bounded_and_used_again() {
             assert!(MOST.get() - before <= most, "{coding:?} {level} takes {} bytes", MOST.get() - before);
         }
     }
+}
+
+#[test]
+fn decisions_and_heads_allocate_nothing_for_each_response() {
+    let (filter, mut heads) = (Filter::default(), HeadWriter::default());
+    let fields: [FieldPair<'_>; 5] = [
+        (b"Content-Type", b"text/html"),
+        (b"Content-Length", b"5000"),
+        (b"ETag", b"\"1\""),
+        (b"Vary", b"Origin"),
+        (b"Set-Cookie", b"a=b"),
+    ];
+    let mut respond = |fields: &[FieldPair<'_>]| {
+        let accepted = [&b"gzip;q=0.5"[..], b"br, zstd;q=0.1"].into_iter();
+        let request = filter.read_request(b"GET", accepted, std::iter::once(&b"W/\"1\""[..]), false);
+        let outcome = filter.decide(request, 200, fields, None);
+        let count = heads.write(outcome, ResponseHead { status: 200, fields }, |head| head.fields.len());
+        (outcome, count)
+    };
+    assert_eq!(respond(&fields[..4]), (Outcome::Encode(Coding::Brotli), 4));
+    assert_eq!(respond(&fields), (Outcome::Vary, 5));
+    let calls = CALLS.get();
+    for _ in 0..10 {
+        assert_eq!(respond(&fields[..4]), (Outcome::Encode(Coding::Brotli), 4));
+        assert_eq!(respond(&fields), (Outcome::Vary, 5));
+    }
+    assert_eq!(CALLS.get(), calls);
 }
