@@ -54,7 +54,12 @@ const RULES: &[Rule] = &[
         uses: Uses::Only(&["brotli", "flate2", "zstd-safe"]),
         unsafe_code: Unsafe::Forbidden,
     },
-    Rule { name: "oribi-filter", sees: &["oribi-message", "oribi-encode"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-filter",
+        sees: &["oribi-message", "oribi-encode"],
+        uses: Uses::Only(&[]),
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
@@ -132,6 +137,7 @@ const RULES: &[Rule] = &[
         name: "oribi-engine",
         sees: &[
             "oribi-message",
+            "oribi-encode",
             "oribi-filter",
             "oribi-proto",
             "oribi-host",

@@ -311,10 +311,14 @@ fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
 }
 
 fn filters(filters: &Filters) -> RouteFilters {
-    let Filters { request_fields, response_fields, cors } = filters;
+    let Filters { request_fields, response_fields, cors, compression } = filters;
     RouteFilters {
         request: request_fields.clone().unwrap_or_default(),
-        response: ResponsePlan { fields: response_fields.clone().unwrap_or_default(), cors: cors.clone().flatten() },
+        response: ResponsePlan {
+            fields: response_fields.clone().unwrap_or_default(),
+            cors: cors.clone().flatten(),
+            compression: compression.clone().flatten(),
+        },
     }
 }
 

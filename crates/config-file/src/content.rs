@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use oribi_config::{Scope, setting_of};
-use oribi_filter::{Cors, FieldChanges};
+use oribi_filter::{Compression, Cors, FieldChanges};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -145,6 +145,8 @@ pub struct Filters {
     pub response_fields: Option<FieldChanges>,
     /// The rule for requests of other origins; `Some(None)`: switched off.
     pub cors: Option<Option<Cors>>,
+    /// The rule for compression; `Some(None)`: switched off.
+    pub compression: Option<Option<Compression>>,
 }
 
 /// The conditions of a route. An empty list of patterns is met by every request.

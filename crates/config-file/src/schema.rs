@@ -133,9 +133,17 @@ fn filters() -> Value {
         "credentials": { "type": "boolean" },
         "max-age": { "$ref": "#/$defs/text" },
     });
+    let compression = json!({
+        "codings": texts(),
+        "types": texts(),
+        "min-size": { "$ref": "#/$defs/text" },
+        "max-size": { "$ref": "#/$defs/text" },
+        "private": { "type": "boolean" },
+    });
     json!({
         "request-fields": changes(),
         "response-fields": changes(),
+        "compress": { "anyOf": [{ "type": "boolean" }, closed(&compression, &[])] },
         "cors": { "anyOf": [{ "const": false }, closed(&cors, &["origins"])] },
     })
 }

@@ -83,7 +83,7 @@ pub use system_log::{LogPlace, MessageForm, SystemLog};
 pub use table::table;
 pub use tls::Tls;
 pub use traces::SampleRatio;
-pub use value::duration;
+pub use value::{duration, size};
 
 use given::Given;
 use names::{find, squash, suggest};

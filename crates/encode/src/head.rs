@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::list::{members, trim};
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldMemory, FieldPair, ResponseHead};
 use std::ops::Range;
 
 /// Makes the heads of encoded responses, and keeps the memory that this takes for the next one.
@@ -21,7 +21,7 @@ use std::ops::Range;
 /// reject the response; and the server cannot compute others before it has sent the head.
 #[derive(Debug, Default)]
 pub struct HeadWriter {
-    fields: Vec<FieldPair<'static>>,
+    fields: FieldMemory,
     values: Vec<u8>,
 }
 
@@ -45,10 +45,10 @@ impl HeadWriter {
         }
         self.values.clear();
         let made = make_values(outcome, head, &mut self.values);
-        let mut fields = std::mem::take(&mut self.fields);
+        let mut fields = self.fields.take();
         write_fields(outcome, head, &made, &self.values, &mut fields);
         let result = then(ResponseHead { status: head.status, fields: &fields });
-        self.fields = emptied(fields);
+        self.fields.keep(fields);
         result
     }
 }
@@ -115,11 +115,4 @@ fn is_of_unencoded_content(name: &[u8], value: &[u8]) -> bool {
         16 => is("Content-Encoding"),
         _ => false,
     }
-}
-
-/// Empties `fields` and keeps the memory for fields with another lifetime.
-fn emptied(mut fields: Vec<FieldPair<'_>>) -> Vec<FieldPair<'static>> {
-    fields.clear();
-    // The standard library collects into the same memory if the sizes are equal.
-    fields.into_iter().map(|_| (&b""[..], &b""[..])).collect()
 }

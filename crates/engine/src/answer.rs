@@ -1,7 +1,7 @@
 //! The state of a response while a host works on it, the same for all protocols.
 
 use super::exchange::{Exchange, Received};
-use super::filter::ResponseFilter;
+use super::filter::Changes;
 use super::name::Name;
 use super::remote::Remote;
 use super::request_id::RequestId;
@@ -33,7 +33,7 @@ pub(super) struct Answer {
     /// The id of the request, which the response repeats, if requests have ids.
     pub(super) id: Option<Box<RequestId>>,
     /// The changes of the response by its route.
-    pub(super) filter: Option<Box<ResponseFilter>>,
+    pub(super) changes: Changes,
 }
 
 impl Answer {
@@ -137,7 +137,7 @@ impl Lost {
 }
 
 impl Answer {
-    pub(super) const fn new(timings: RequestTimings, https: bool, id: Option<Box<RequestId>>) -> Self {
+    pub(super) fn new(timings: RequestTimings, https: bool, id: Option<Box<RequestId>>) -> Self {
         Self {
             timings,
             status: 0,
@@ -149,7 +149,7 @@ impl Answer {
             draft: None,
             noted: None,
             id,
-            filter: None,
+            changes: Changes::default(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The filters of responses.
 
+use super::encoders::{EncodedStream, Encoders};
+use oribi_encode::HeadWriter;
 use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_message::FieldMemory;
 
@@ -8,6 +10,10 @@ use oribi_message::FieldMemory;
 pub(super) struct Filtering<'a> {
     pub(super) plans: &'a [ResponsePlan],
     pub(super) fields: FieldMemory,
+    pub(super) heads: HeadWriter,
+    pub(super) encoders: Encoders,
+    /// The encoded content that is being sent.
+    pub(super) encoded: Vec<u8>,
     #[expect(clippy::vec_box, reason = "a box goes out with a response and comes back")]
     pub(super) spare: Vec<Box<ResponseFilter>>,
 }
@@ -18,4 +24,13 @@ pub(super) struct ResponseFilter {
     /// The number of the plan.
     pub(super) plan: usize,
     pub(super) facts: RequestFacts,
+}
+
+/// The changes of a response that have not been made yet.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Those of the head and of the content; `None` once the head has been written.
+    pub(super) filter: Option<Box<ResponseFilter>>,
+    /// The encoder of the content; `None` if the content is not encoded.
+    pub(super) stream: Option<Box<EncodedStream>>,
 }

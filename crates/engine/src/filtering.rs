@@ -4,11 +4,12 @@ use super::Engine;
 use super::body::Body;
 use super::filter::ResponseFilter;
 use super::request_timings::Wait;
-use super::respond::Target;
+use super::respond::{Progress, Target};
+use oribi_encode::Outcome;
 use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
-use oribi_message::{PreparedFields, ResponseHead};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
 impl<'a, B: Backend> Engine<'a, B> {
     /// Sets the plans that [`Engine::filter`] names.
@@ -21,7 +22,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let mut filter = self.filtering.spare.pop().unwrap_or_default();
         *filter = ResponseFilter { plan, facts };
-        target.response.answer.filter = Some(filter);
+        target.response.answer.changes.filter = Some(filter);
     }
 
     /// Changes a whole response, and sends it.
@@ -35,16 +36,39 @@ impl<'a, B: Backend> Engine<'a, B> {
         body: Body<'_>,
     ) -> Result<(), ReplyError> {
         let filter = self.take_filter(exchange)?;
-        let mut fields = self.filtering.fields.take();
-        fields.extend_from_slice(head.fields);
-        fields.extend(prepared.into_iter().flat_map(PreparedFields::pairs));
-        if let Some(plan) = self.filtering.plans.get(filter.plan) {
-            plan.change(&filter.facts, &mut fields);
-        }
-        let outcome = self.respond_whole(exchange, wait, ResponseHead { status: head.status, fields: &fields }, None, body);
-        self.filtering.fields.keep(fields);
+        let size = body.size();
+        let mut encoded = std::mem::take(&mut self.filtering.encoded);
+        encoded.clear();
+        let sent = self.change_head(&filter, head, prepared, Some(size), |engine, outcome, fields| {
+            let outcome = match outcome {
+                Outcome::Encode(coding) if !filter.facts.is_head() => {
+                    match engine.filtering.encoders.encode(coding, body, &mut encoded) {
+                        Ok(()) if (encoded.len() as u64) < size => outcome,
+                        Ok(()) => Outcome::Vary,
+                        Err(error) => {
+                            log::error!("a response was not compressed: {error}");
+                            Outcome::Vary
+                        }
+                    }
+                }
+                other => other,
+            };
+            let is_encoded = matches!(outcome, Outcome::Encode(_));
+            engine.write_head_for(outcome, head.status, fields, |engine, head| {
+                if is_encoded && filter.facts.is_head() {
+                    // The size of the encoded content is unknown.
+                    wait.into_iter().for_each(|wait| engine.report_wait(exchange, wait));
+                    engine.start_with_size(exchange, head, None)?;
+                    return engine.finish(exchange);
+                }
+                let parts: [&[u8]; 1] = [&encoded];
+                let body = if is_encoded { Body::Parts(&parts) } else { body };
+                engine.respond_whole(exchange, wait, head, None, body)
+            })
+        });
+        self.filtering.encoded = encoded;
         self.filtering.spare.push(filter);
-        outcome
+        sent
     }
 
     /// Changes the head of a response, and begins it.
@@ -56,19 +80,135 @@ impl<'a, B: Backend> Engine<'a, B> {
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
         let filter = self.take_filter(exchange)?;
+        let begun = self.change_head(&filter, head, None, size, |engine, outcome, fields| {
+            let (outcome, stream) = match outcome {
+                Outcome::Encode(coding) if !filter.facts.is_head() => {
+                    let size = size.or_else(|| length(fields));
+                    match engine.filtering.encoders.begin(coding, size) {
+                        Some(stream) => (outcome, Some(stream)),
+                        None => (Outcome::Vary, None),
+                    }
+                }
+                other => (other, None),
+            };
+            let size = size.filter(|_| !matches!(outcome, Outcome::Encode(_)));
+            engine.write_head_for(outcome, head.status, fields, |engine, head| engine.start_with_size(exchange, head, size))?;
+            Target::find(&mut engine.connections, &mut engine.streams, exchange)?.response.answer.changes.stream = stream;
+            Ok(())
+        });
+        self.filtering.spare.push(filter);
+        begun
+    }
+
+    /// Whether the content of a response is encoded piece by piece.
+    #[inline]
+    pub(super) fn encodes(&mut self, exchange: ExchangeId) -> bool {
+        // Without routes, nothing needs to be looked up.
+        !self.filtering.plans.is_empty()
+            && Target::find(&mut self.connections, &mut self.streams, exchange)
+                .is_ok_and(|target| target.response.answer.changes.stream.is_some())
+    }
+
+    /// Sends a piece of content that is encoded. See [`Engine::write_up_to_end`].
+    #[cold]
+    pub(super) fn write_encoded(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
+        let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
+        let Some(stream) = &mut target.response.answer.changes.stream else { return Err(ReplyError::Gone) };
+        let excess = stream.left.is_some_and(|left| left < body.size());
+        let mut encoded = std::mem::take(&mut self.filtering.encoded);
+        encoded.clear();
+        let written = stream.write(body, &mut encoded);
+        let is_complete = stream.left == Some(0);
+        let sent = match written {
+            Err(error) => {
+                log::error!("a response was cut off: {error}");
+                self.abandon(exchange);
+                Err(ReplyError::Gone)
+            }
+            Ok(()) => self.write_framed(exchange, Body::Parts(&[&encoded]), false),
+        };
+        self.filtering.encoded = encoded;
+        let sent = sent?;
+        if excess || (ends && is_complete) {
+            self.finish(exchange)?;
+            return Ok(Progress::Finished);
+        }
+        Ok(sent)
+    }
+
+    /// Sends the last bytes of content that is encoded. Returns whether the response is whole; otherwise it has been cut off.
+    ///
+    /// # Errors
+    /// [`ReplyError::Gone`]: the exchange is over.
+    #[cold]
+    pub(super) fn end_encoded(&mut self, exchange: ExchangeId) -> Result<bool, ReplyError> {
+        let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
+        let Some(stream) = target.response.answer.changes.stream.take() else { return Ok(true) };
+        let missing = stream.left.unwrap_or_default();
+        if missing > 0 {
+            log::error!("a response was cut off: {missing} bytes short of its Content-Length");
+            self.abandon(exchange);
+            return Ok(false);
+        }
+        let mut encoded = std::mem::take(&mut self.filtering.encoded);
+        encoded.clear();
+        let ended = self.filtering.encoders.end(stream, &mut encoded);
+        let sent = match ended {
+            Ok(()) => self.write_framed(exchange, Body::Parts(&[&encoded]), false).map(|_| true),
+            Err(error) => {
+                log::error!("a response was cut off: {error}");
+                self.abandon(exchange);
+                Ok(false)
+            }
+        };
+        self.filtering.encoded = encoded;
+        sent
+    }
+
+    /// Passes the changed fields of a response to `then`, with the decision about its content.
+    fn change_head<T>(
+        &mut self,
+        filter: &ResponseFilter,
+        head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
+        size: Option<u64>,
+        then: impl FnOnce(&mut Self, Outcome, &[FieldPair<'_>]) -> T,
+    ) -> T {
         let mut fields = self.filtering.fields.take();
         fields.extend_from_slice(head.fields);
+        fields.extend(prepared.into_iter().flat_map(PreparedFields::pairs));
+        let mut outcome = Outcome::Skip;
         if let Some(plan) = self.filtering.plans.get(filter.plan) {
             plan.change(&filter.facts, &mut fields);
+            outcome = plan.decide(&filter.facts, head.status, &fields, size);
         }
-        let outcome = self.start_with_size(exchange, ResponseHead { status: head.status, fields: &fields }, size);
+        let result = then(self, outcome, &fields);
         self.filtering.fields.keep(fields);
-        self.filtering.spare.push(filter);
-        outcome
+        result
+    }
+
+    /// Passes the head of a response with this decision about its content to `then`.
+    fn write_head_for<T>(
+        &mut self,
+        outcome: Outcome,
+        status: u16,
+        fields: &[FieldPair<'_>],
+        then: impl FnOnce(&mut Self, ResponseHead<'_>) -> T,
+    ) -> T {
+        let mut heads = std::mem::take(&mut self.filtering.heads);
+        let result = heads.write(outcome, ResponseHead { status, fields }, |head| then(self, head));
+        self.filtering.heads = heads;
+        result
     }
 
     fn take_filter(&mut self, exchange: ExchangeId) -> Result<Box<ResponseFilter>, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
-        target.response.answer.filter.take().ok_or(ReplyError::Gone)
+        target.response.answer.changes.filter.take().ok_or(ReplyError::Gone)
     }
+}
+
+/// Returns the announced size of the content. It is valid: otherwise the content would not be encoded.
+fn length(fields: &[FieldPair<'_>]) -> Option<u64> {
+    let length = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"Content-Length"))?.1;
+    std::str::from_utf8(length).ok()?.trim().parse().ok()
 }

@@ -31,6 +31,7 @@ mod content;
 mod content_bounds;
 mod deadline;
 mod driven;
+mod encoders;
 mod exchange;
 mod fastcgi;
 mod filter;

@@ -199,7 +199,7 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
-        if response.answer.filter.is_some() {
+        if response.answer.changes.filter.is_some() {
             return self.respond_filtered(exchange, wait, head, prepared, body);
         }
         if let Some(wait) = wait {
@@ -301,7 +301,7 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        if target.response.answer.filter.is_some() {
+        if target.response.answer.changes.filter.is_some() {
             return self.start_filtered(exchange, head, size);
         }
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
@@ -356,6 +356,14 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn write_body(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
+        if self.encodes(exchange) {
+            return self.write_encoded(exchange, body, ends);
+        }
+        self.write_framed(exchange, body, ends)
+    }
+
+    #[inline]
+    pub(super) fn write_framed(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
         let Self { connections, streams, memory: Memory { outputs, gaps, .. }, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let index = target.index;
@@ -438,6 +446,9 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn end_response(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        if self.encodes(exchange) && !self.end_encoded(exchange)? {
+            return Ok(());
+        }
         let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Target { place, index, response, alone } = Target::find(connections, streams, exchange)?;
         let Response { line, mut framing, .. } = response;

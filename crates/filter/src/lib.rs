@@ -1,4 +1,4 @@
-//! Changes responses on their way to clients, as the routes of a configuration say: fields, cross-origin sharing.
+//! Changes responses on their way to clients, as the routes of a configuration say: fields, cross-origin sharing, compression.
 #![forbid(unsafe_code)]
 
 mod changes;
@@ -8,3 +8,5 @@ mod plan;
 pub use changes::FieldChanges;
 pub use cors::{Cors, CorsOptions, Preflight};
 pub use plan::{RequestFacts, ResponsePlan};
+
+pub use oribi_encode::{Coding, Filter as Compression, MediaRange, Settings as CompressionSettings};

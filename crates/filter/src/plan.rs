@@ -1,7 +1,8 @@
 //! The changes that a route makes to its responses.
 
 use crate::{Cors, FieldChanges};
-use oribi_message::{FieldPair, RequestHead};
+use oribi_encode::{Filter as Compression, Outcome, RequestFacts as Accepted};
+use oribi_message::{FieldPair, KnownField, RequestHead};
 
 /// The changes that a route makes to its responses. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,29 +11,52 @@ pub struct ResponsePlan {
     pub fields: FieldChanges,
     /// The rule for requests of other origins.
     pub cors: Option<Cors>,
+    /// The rule for compression.
+    pub compression: Option<Compression>,
 }
 
 /// The facts about one request that the plan needs for its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
+    is_head: bool,
     /// The origin of the request, if it may read the response.
     origin: Option<Box<[u8]>>,
+    /// The codings that the client accepts, if there is a rule for compression.
+    accepted: Option<Accepted>,
+}
+
+impl RequestFacts {
+    /// Whether the response has no content, because the method is HEAD.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.is_head
+    }
 }
 
 impl ResponsePlan {
     /// Whether responses stay as they are.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.fields.is_empty() && self.cors.is_none() && self.compression.is_none()
     }
 
     /// Notes the facts about a request, which may be gone when its response arrives.
     #[must_use]
     pub fn note(&self, head: &RequestHead<'_>) -> RequestFacts {
-        RequestFacts { origin: self.cors.as_ref().and_then(|cors| cors.allowed(head)).map(Into::into) }
+        let values = |wanted| head.fields().filter(move |(known, ..)| *known == Some(wanted)).map(|(_, _, value)| value);
+        let accepted = self.compression.as_ref().map(|compression| {
+            let has_credentials = head.field(KnownField::Cookie).or_else(|| head.field(KnownField::Authorization)).is_some();
+            let (codings, tags) = (values(KnownField::AcceptEncoding), values(KnownField::IfNoneMatch));
+            compression.read_request(head.method(), codings, tags, has_credentials)
+        });
+        RequestFacts {
+            is_head: head.method() == b"HEAD",
+            origin: self.cors.as_ref().and_then(|cors| cors.allowed(head)).map(Into::into),
+            accepted,
+        }
     }
 
-    /// Replaces the fields of a response, which are in `fields`.
+    /// Changes the fields of a response, which are in `fields`.
     pub fn change<'a>(&'a self, facts: &'a RequestFacts, fields: &mut Vec<FieldPair<'a>>) {
         let drops = |name: &[u8]| self.fields.drops(name) || self.cors.as_ref().is_some_and(|cors| cors.drops(name));
         fields.retain(|(name, _)| !drops(name));
@@ -40,5 +64,13 @@ impl ResponsePlan {
         if let Some(cors) = &self.cors {
             cors.respond(facts.origin.as_deref(), fields);
         }
+    }
+
+    /// Decides whether a response is compressed, by its changed fields and the size of its content, if it is known.
+    #[must_use]
+    pub fn decide(&self, facts: &RequestFacts, status: u16, fields: &[FieldPair<'_>], size: Option<u64>) -> Outcome {
+        let size = size.filter(|_| !facts.is_head);
+        let rule = self.compression.as_ref().zip(facts.accepted);
+        rule.map_or(Outcome::Skip, |(compression, accepted)| compression.decide(accepted, status, fields, size))
     }
 }

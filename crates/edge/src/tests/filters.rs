@@ -2,8 +2,10 @@
 
 use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
-use oribi_filter::{Cors, CorsOptions, FieldChanges, ResponsePlan};
+use flate2::read::MultiGzDecoder;
+use oribi_filter::{Compression, Cors, CorsOptions, FieldChanges, ResponsePlan};
 use oribi_route::Rule;
+use std::io::Read;
 
 /// An edge with one app, whose only route has these filters.
 fn site(filters: Filters) -> Site {
@@ -34,7 +36,8 @@ fn fields(received: &str) -> Vec<&str> {
 
 #[test]
 fn fields_of_responses_are_set_added_and_removed() {
-    let mut site = site(Filters { response: ResponsePlan { fields: changes(), cors: None }, ..Filters::default() });
+    let mut site =
+        site(Filters { response: ResponsePlan { fields: changes(), ..ResponsePlan::default() }, ..Filters::default() });
     let mut worker = site.worker();
     let client = site.asking(&get("/"));
     let taken = worker.take();
@@ -52,7 +55,8 @@ fn fields_of_responses_are_set_added_and_removed() {
 
 #[test]
 fn a_response_in_pieces_has_the_fields_too() {
-    let mut site = site(Filters { response: ResponsePlan { fields: changes(), cors: None }, ..Filters::default() });
+    let mut site =
+        site(Filters { response: ResponsePlan { fields: changes(), ..ResponsePlan::default() }, ..Filters::default() });
     let mut worker = site.worker();
     let client = site.asking(&get("/"));
     let mut taken = worker.take();
@@ -115,4 +119,139 @@ fn a_preflight_request_is_answered_by_the_edge() {
         assert_eq!(received.matches("Access-Control-Allow-Origin").count(), allowed, "{received}");
         assert_eq!(received.matches("Vary: Origin\r\n").count(), 1, "{received}");
     }
+}
+
+fn compressing() -> Site {
+    let plan = ResponsePlan { compression: Some(Compression::default()), ..ResponsePlan::default() };
+    site(Filters { response: plan, ..Filters::default() })
+}
+
+const GZIP: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
+
+const HTML: FieldPair<'static> = (b"Content-Type", b"text/html");
+
+/// The fields of a response, and its content without chunks.
+fn content(received: &[u8]) -> (String, Vec<u8>) {
+    let end = received.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head") + 4;
+    let (head, mut rest) = received.split_at(end);
+    let head = text(head);
+    if !head.contains("Transfer-Encoding: chunked") {
+        return (head, rest.to_vec());
+    }
+    let mut content = Vec::new();
+    while let Some(line) = rest.windows(2).position(|bytes| bytes == b"\r\n") {
+        let size = usize::from_str_radix(&text(&rest[..line]), 16).expect("a size");
+        content.extend_from_slice(&rest[line + 2..line + 2 + size]);
+        rest = &rest[line + size + 4..];
+    }
+    (head, content)
+}
+
+/// Decodes what there is so far.
+fn gunzip(encoded: &[u8]) -> String {
+    let mut decoded = Vec::new();
+    // The end may be missing.
+    let _ = MultiGzDecoder::new(encoded).read_to_end(&mut decoded);
+    text(&decoded)
+}
+
+#[test]
+fn a_whole_response_is_compressed_if_it_pays() {
+    let mut site = compressing();
+    let mut worker = site.worker();
+    let long = "abc ".repeat(1000);
+    let client = site.asking(GZIP);
+    let taken = worker.take();
+    worker.answer_with(taken, 200, &[HTML, (b"Content-Length", b"4000"), (b"ETag", b"\"x\"")], &long);
+    site.run();
+    let (head, encoded) = content(&client.received());
+    for line in
+        ["Content-Encoding: gzip", "Vary: Accept-Encoding", "ETag: W/\"x\"", &format!("Content-Length: {}", encoded.len())]
+    {
+        assert!(head.contains(&format!("{line}\r\n")), "{line}: {head}");
+    }
+    assert!(encoded.len() < 100 && gunzip(&encoded) == long);
+    for (request, size, varies) in [(GZIP, 20, false), (&get("/")[..], 2000, true)] {
+        let client = site.asking(request);
+        let taken = worker.take();
+        worker.answer_with(taken, 200, &[HTML], &"x".repeat(size));
+        let received = site.received(&client);
+        assert_response(&received, "200", &"x".repeat(size));
+        assert_eq!(received.contains("Vary: Accept-Encoding"), varies, "{received}");
+    }
+}
+
+#[test]
+fn each_piece_of_a_compressed_stream_arrives_at_once() {
+    let mut site = compressing();
+    let mut worker = site.worker();
+    let client = site.asking(GZIP);
+    let mut taken = worker.take();
+    worker.worker.head(&mut taken, &head(200, &[HTML], Content::Started)).expect("it has room");
+    let mut received = Vec::new();
+    let mut expected = String::new();
+    for number in 0..20 {
+        let piece = format!("piece {number}\n");
+        worker.worker.content(&mut taken, piece.as_bytes());
+        worker.worker.flush(&taken);
+        site.run();
+        received.extend_from_slice(&client.received());
+        expected.push_str(&piece);
+        assert_eq!(gunzip(&content(&received).1), expected);
+    }
+    worker.worker.finish(taken);
+    site.run();
+    received.extend_from_slice(&client.received());
+    assert!(received.ends_with(b"0\r\n\r\n"));
+    let mut decoded = String::new();
+    MultiGzDecoder::new(&content(&received).1[..]).read_to_string(&mut decoded).expect("it has its end");
+    assert_eq!(decoded, expected);
+    // The connection goes on.
+    let client = {
+        client.send(GZIP);
+        client
+    };
+    site.run();
+    let taken = worker.take();
+    worker.answer(taken, "next");
+    assert_response(&site.received(&client), "200", "next");
+}
+
+#[test]
+fn compressed_content_has_its_announced_size_or_is_cut_off() {
+    let size = 3000;
+    let length = size.to_string();
+    for (written, whole) in [(size, true), (size - 1, false), (size + 1, true)] {
+        let mut site = compressing();
+        let mut worker = site.worker();
+        let client = site.asking(GZIP);
+        let mut taken = worker.take();
+        let fields = [HTML, (&b"Content-Length"[..], length.as_bytes())];
+        worker.worker.head(&mut taken, &head(200, &fields, Content::Started)).expect("it has room");
+        worker.worker.content(&mut taken, &vec![b'x'; written]);
+        worker.worker.finish(taken);
+        site.run();
+        let received = client.received();
+        let (head, encoded) = content(&received);
+        assert!(!head.contains("Content-Length"), "{head}");
+        assert_eq!(received.ends_with(b"0\r\n\r\n"), whole, "{written} bytes");
+        if whole {
+            assert_eq!(gunzip(&encoded), "x".repeat(size));
+        }
+    }
+}
+
+#[test]
+fn the_answer_to_head_has_the_fields_of_a_compressed_one() {
+    let mut site = compressing();
+    let mut worker = site.worker();
+    let client = site.asking(b"HEAD / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let taken = worker.take();
+    let head = head(200, &[HTML, (b"Content-Length", b"4000")], Content::Whole { size: 0 });
+    assert!(worker.worker.respond(taken, &head, &[]).is_ok(), "it has room");
+    let received = site.received(&client);
+    assert!(received.contains("Content-Encoding: gzip\r\n") && !received.contains("Content-Length"), "{received}");
+    assert!(received.ends_with("\r\n\r\n"), "{received}");
+    let received = site.exchange(&client, &get("/gone"));
+    assert_response(&received, "410", "gone\n");
 }
