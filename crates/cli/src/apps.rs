@@ -6,14 +6,11 @@ use crate::languages;
 use crate::options::{Mode, Options};
 use crate::plan::PlanForm;
 use crate::trouble::Trouble;
-use crate::{begin, exit_status, place, print, resolve};
-use oribi_config_file::{Action, AppSection, ConfigFile, Filters, Item, Match, Pattern, Reading, RouteSection, Text};
+use crate::{begin, exit_status, place, print, resolve, routes};
+use oribi_config_file::{AppSection, ConfigFile, Item, Reading};
 use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, setting_of};
 use oribi_server::directory::{Directory, absolute};
 use oribi_server::process;
-use oribi_server::routes::{
-    Action as Answer, Filters as RouteFilters, NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError,
-};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,7 +78,7 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     (server.settings.restart_file, server.settings.life.watch) = (None, false);
     let graceful = apps.iter().map(|app| app.resolved.settings.timeouts.graceful).max();
     server.settings.timeouts.graceful = graceful.unwrap_or(server.settings.timeouts.graceful);
-    let routes = routes(&content).map_err(Trouble::usage)?;
+    let routes = routes::compile(&content).map_err(Trouble::usage)?;
     if let Mode::Check(form) = mode {
         return check(&name, form, &server, apps, &warnings.to_string());
     }
@@ -268,100 +265,4 @@ fn built_in(app: &App, checks: bool, arguments: &[String]) -> Result<Command, Tr
     command.arg(&app.path).args(["--language", app.language.name]);
     command.args(arguments.iter().map(|argument| format!("--{argument}")));
     Ok(command)
-}
-
-/// Compiles the routes. `None` if there are none, because the only app answers all requests.
-fn routes(content: &ConfigFile) -> Result<Option<Routes>, String> {
-    if content.routes.is_empty() && content.apps.len() == 1 {
-        if content.defaults == Filters::default() {
-            return Ok(None);
-        }
-        let action = Answer::App { app: 0, mount: String::new() };
-        let only = Route { rule: Rule::default(), action, filters: filters(&content.defaults) };
-        return Routes::compile(vec![only]).map(Some).map_err(|errors| format!("{errors:?}"));
-    }
-    let app = |name: &Text| content.apps.iter().position(|app| app.name == name.value).unwrap_or_default();
-    let text = |text: &Option<Text>| text.as_ref().map(|text| text.value.clone());
-    let route = |section: &RouteSection| Route {
-        rule: rule(&section.conditions),
-        filters: filters(&section.filters),
-        action: match &section.action {
-            Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
-            Action::Files { root, fallback, index } => Answer::Files {
-                root: absolute(root).unwrap_or_else(|_| root.clone()),
-                index: index.as_ref().map(|index| index.values.clone()),
-                fallback: fallback.as_ref().map(app),
-            },
-            Action::Redirect { to, status } => Answer::Redirect { to: to.value.clone(), status: *status },
-            Action::Respond { status, content, content_type } => Answer::Respond {
-                status: *status,
-                content: text(content).unwrap_or_default().into_bytes(),
-                content_type: text(content_type),
-            },
-        },
-    };
-    let is_missing = |section: &&RouteSection| matches!(&section.action, Action::Files { root, .. } if !root.is_dir());
-    if let Some(RouteSection { place, action: Action::Files { root, .. }, .. }) = content.routes.iter().find(is_missing) {
-        return Err(format!("{place}: files: there is no such directory: {}", root.display()));
-    }
-    let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
-    Routes::compile(content.routes.iter().map(route).collect())
-        .map(Some)
-        .map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
-}
-
-fn filters(filters: &Filters) -> RouteFilters {
-    let Filters { request_fields, response_fields, cors, compression } = filters;
-    RouteFilters {
-        request: request_fields.clone().unwrap_or_default(),
-        response: ResponsePlan {
-            fields: response_fields.clone().unwrap_or_default(),
-            cors: cors.clone().flatten(),
-            compression: compression.clone().flatten(),
-        },
-    }
-}
-
-/// Returns the place of an error in a route: that of the pattern, or of the route.
-fn place_of(routes: &[RouteSection], error: &RuleError) -> String {
-    let Some(RouteSection { conditions, place, .. }) = routes.get(error.rule) else { return error.to_string() };
-    let Match { host, path, method, source, scheme, field, query } = conditions;
-    let named = |lists: &[(String, Vec<Pattern>)]| {
-        let mut patterns = lists.iter().flat_map(|(_, patterns)| patterns);
-        patterns.nth(error.pattern).map(|pattern| pattern.text.place.clone())
-    };
-    let plain = |patterns: &[Pattern]| patterns.get(error.pattern).map(|pattern| pattern.text.place.clone());
-    let found = match error.list {
-        "host" => plain(host),
-        "path" => plain(path),
-        "method" => plain(method),
-        "source" => plain(source),
-        "scheme" => plain(scheme),
-        "field" => named(field),
-        "query" => named(query),
-        _ => None,
-    };
-    found.unwrap_or_else(|| place.clone()).to_string()
-}
-
-fn rule(conditions: &Match) -> Rule {
-    let all = |patterns: &[Pattern]| patterns.iter().map(pattern).collect::<Vec<_>>();
-    let named = |lists: &[(String, Vec<Pattern>)]| {
-        let one = |name: &str, value: String| NamedPattern { name: name.to_owned(), value: Some(value) };
-        lists.iter().flat_map(|(name, patterns)| all(patterns).into_iter().map(move |value| one(name, value))).collect()
-    };
-    let Match { host, path, method, source, scheme, field, query } = conditions;
-    Rule {
-        host: all(host),
-        path: all(path),
-        method: all(method),
-        field: named(field),
-        query: named(query),
-        source: all(source),
-        scheme: all(scheme),
-    }
-}
-
-fn pattern(pattern: &Pattern) -> String {
-    format!("{}{}", if pattern.negated { "!" } else { "" }, pattern.text.value)
 }

@@ -24,6 +24,7 @@ mod options;
 mod perl;
 mod place;
 mod plan;
+mod routes;
 mod ruby;
 mod schema;
 mod shipped;

@@ -147,6 +147,19 @@ pub struct Filters {
     pub cors: Option<Option<Cors>>,
     /// The rule for compression; `Some(None)`: switched off.
     pub compression: Option<Option<Compression>>,
+    /// The contents of the server's own errors.
+    pub error_pages: Option<Vec<ErrorPage>>,
+}
+
+/// The file with the content of the server's own errors of a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorPage {
+    /// From 400 to 599.
+    pub status: u16,
+    /// The file; joined like [`AppSection::file`].
+    pub file: PathBuf,
+    /// The place of the status.
+    pub place: Place,
 }
 
 /// The conditions of a route. An empty list of patterns is met by every request.
@@ -192,6 +205,9 @@ pub enum Action {
     Files {
         /// The directory; joined like [`AppSection::file`].
         root: PathBuf,
+        /// The files that are looked for, one after the other, with `$uri` for the path of the request; empty: the one at that
+        /// path.
+        candidates: Vec<Text>,
         /// The app that answers if there is no such file.
         fallback: Option<Text>,
         /// The files for a directory, as `--index` takes them; `None`: its default.

@@ -3,13 +3,14 @@
 mod changes;
 mod compression;
 mod cors;
+mod error_pages;
 
 use crate::content::{Filters, Text};
 use crate::table::{Entry, Reader, Value};
 use toml::de::DeValue;
 
 /// The keys of filters.
-pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress"];
+pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress", "error-pages"];
 
 impl Filters {
     /// Reads a filter. Returns `None` if its key is that of none; otherwise whether it has no mistake.
@@ -27,6 +28,7 @@ impl Filters {
                 Some(())
             }
             "compress" => compression::compression(reader, entry).map(|rule| self.compression = Some(Some(rule))),
+            "error-pages" => error_pages::error_pages(reader, entry).map(|pages| self.error_pages = Some(pages)),
             _ => return None,
         };
         Some(read.is_some())
@@ -34,11 +36,12 @@ impl Filters {
 
     /// Takes the filters that are missing from `defaults`.
     pub(crate) fn complete(&mut self, defaults: &Self) {
-        let Self { request_fields, response_fields, cors, compression } = defaults;
+        let Self { request_fields, response_fields, cors, compression, error_pages } = defaults;
         self.request_fields = self.request_fields.take().or_else(|| request_fields.clone());
         self.response_fields = self.response_fields.take().or_else(|| response_fields.clone());
         self.cors = self.cors.take().or_else(|| cors.clone());
         self.compression = self.compression.take().or_else(|| compression.clone());
+        self.error_pages = self.error_pages.take().or_else(|| error_pages.clone());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::conditions::conditions;
 use crate::content::{Action, Filters, Item, Match, RouteSection, Text};
-use crate::filters;
+use crate::filters::{self, texts};
 use crate::options::{Options, Table};
 use crate::place::Place;
 use crate::table::{Entry, Reader};
@@ -117,8 +117,8 @@ fn line(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
 }
 
 fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Option<Action> {
-    const KEYS: &[&str] = &["root", "fallback", "index"];
-    let (mut root, mut fallback, mut index) = (None, None, None);
+    const KEYS: &[&str] = &["root", "try", "fallback", "index"];
+    let (mut root, mut fallback, mut index, mut candidates) = (None, None, None, None);
     let entries = reader.table(entry)?;
     let mut complete = needs(reader, entry, &entries, "root", "root = \"DIR\"");
     for &inside in &entries {
@@ -129,6 +129,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Opt
                 apps.extend(name.clone());
                 keep(&mut fallback, name)
             }
+            "try" => keep(&mut candidates, tries(reader, inside)),
             "index" => keep(&mut index, names_of_files(reader, inside)),
             _ => {
                 reader.unknown(inside, "files", KEYS.iter().copied());
@@ -137,7 +138,23 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Opt
         };
     }
     let root = root.filter(|_| complete)?;
-    Some(Action::Files { root, fallback, index })
+    Some(Action::Files { root, candidates: candidates.unwrap_or_default(), fallback, index })
+}
+
+/// The files that are looked for.
+fn tries(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Vec<Text>> {
+    let texts = texts(reader, entry)?;
+    let mut complete = !texts.is_empty();
+    for (value, text) in &texts {
+        let name = text.value.replacen("$uri", "/", 1);
+        let plain = |byte: u8| byte.is_ascii_graphic() && !b"$%?#\\\"<>^`{|}".contains(&byte);
+        if !name.starts_with('/') || !name.bytes().all(plain) || name.split('/').any(|name| matches!(name, "." | "..")) {
+            let expected = "expected the path of a file below root, such as $uri, $uri.html or /index.html";
+            reader.mistake(value.at, format!("bad value `{}` for try: {expected}", text.quoted()));
+            complete = false;
+        }
+    }
+    complete.then(|| texts.into_iter().map(|(_, text)| text).collect())
 }
 
 /// The value of `index`, as the option of that name takes it.

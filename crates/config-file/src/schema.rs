@@ -95,6 +95,7 @@ fn app() -> Value {
 
 fn route() -> Value {
     let text = || json!({ "type": "string" });
+    let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text(), "minItems": 1 }] });
     let index = json!({ "$ref": "#/$defs/option/index" });
     let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
     let mut route = json!({
@@ -106,7 +107,7 @@ fn route() -> Value {
             "match": closed(&conditions(), &[]),
             "app": text(),
             "mount": { "type": "string", "pattern": "^/.*[^/]$" },
-            "files": closed(&json!({ "root": text(), "fallback": text(), "index": index }), &["root"]),
+            "files": closed(&json!({ "root": text(), "try": texts(), "fallback": text(), "index": index }), &["root"]),
             "redirect": closed(&json!({ "to": text(), "status": { "enum": REDIRECTS } }), &["to"]),
             "respond": closed(&json!({ "status": status, "content": text(), "type": text() }), &[]),
         },
@@ -143,6 +144,11 @@ fn filters() -> Value {
     json!({
         "request-fields": changes(),
         "response-fields": changes(),
+        "error-pages": {
+            "type": "object",
+            "additionalProperties": false,
+            "patternProperties": { "^[45][0-9][0-9]$": text() },
+        },
         "compress": { "anyOf": [{ "type": "boolean" }, closed(&compression, &[])] },
         "cors": { "anyOf": [{ "const": false }, closed(&cors, &["origins"])] },
     })

@@ -116,7 +116,10 @@ fn a_whole_file_is_read_with_the_files_that_it_includes() {
         panic!("{gone:?}");
     };
     assert_eq!((content.value.as_str(), media.value.as_str()), ("not here\n", "text/plain"));
-    let Action::Files { root, fallback: Some(fallback), index: Some(index) } = &rest.action else { panic!("{rest:?}") };
+    let Action::Files { root, candidates, fallback: Some(fallback), index: Some(index) } = &rest.action else {
+        panic!("{rest:?}")
+    };
+    assert_eq!(candidates.iter().map(|text| text.value.as_str()).collect::<Vec<_>>(), ["$uri", "$uri.html", "/index.html"]);
     assert_eq!(*root, folder.path().join("public"));
     assert_eq!((fallback.value.as_str(), pairs([index])), ("shop", vec!["index=index.html,index.htm".to_owned()]));
     for (route, app) in [(first, "first"), (second, "second")] {

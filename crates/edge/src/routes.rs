@@ -1,6 +1,8 @@
 //! Routes: the first one whose conditions a request meets decides which app answers it, or that the edge answers itself.
 
+mod actions;
 mod location;
+mod preflight;
 pub(super) mod router;
 
 use oribi_filter::{FieldChanges, ResponsePlan};
@@ -43,6 +45,8 @@ pub enum Action {
         root: PathBuf,
         /// The files for a directory; `None`: those of the settings.
         index: Option<Vec<String>>,
+        /// The files that are looked for, one after the other; empty: the one at the path of the request.
+        candidates: Vec<Candidate>,
         /// The app that answers if there is no such file; `None`: the client gets a 404.
         fallback: Option<usize>,
     },
@@ -62,6 +66,28 @@ pub enum Action {
         /// The media type; `None`: plain text.
         content_type: Option<String>,
     },
+}
+
+impl Action {
+    /// Whether the action depends on the normal form of the path.
+    fn needs_path(&self) -> bool {
+        match self {
+            Self::Files { candidates, .. } => !candidates.is_empty(),
+            Self::Redirect { .. } => true,
+            Self::App { .. } | Self::Respond { .. } => false,
+        }
+    }
+}
+
+/// The path of a file that a route looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The part before the path of the request.
+    pub before: String,
+    /// Whether the path of the request belongs to it.
+    pub path: bool,
+    /// The part behind the path of the request.
+    pub behind: String,
 }
 
 /// The routes of a server, compiled.

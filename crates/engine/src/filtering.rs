@@ -36,6 +36,23 @@ impl<'a, B: Backend> Engine<'a, B> {
         body: Body<'_>,
     ) -> Result<(), ReplyError> {
         let filter = self.take_filter(exchange)?;
+        let plan = self.filtering.plans.get(filter.plan);
+        // Only the responses of workers report a wait, and only files come in pieces or with prepared fields.
+        let is_own = wait.is_none() && prepared.is_none() && matches!(body, Body::Parts(_));
+        let page = plan.filter(|_| is_own).and_then(|plan| plan.page(&filter.facts, head.status));
+        let (mut replaced, parts);
+        let (head, body) = match page {
+            Some(page) => {
+                replaced = head.fields.to_vec();
+                replaced.retain(|(name, _)| {
+                    !name.eq_ignore_ascii_case(b"Content-Type") && !name.eq_ignore_ascii_case(b"Content-Length")
+                });
+                replaced.push((b"Content-Type", page.media_type.as_bytes()));
+                parts = [&*page.content];
+                (ResponseHead { status: head.status, fields: &replaced }, Body::Parts(&parts))
+            }
+            None => (head, body),
+        };
         let size = body.size();
         let mut encoded = std::mem::take(&mut self.filtering.encoded);
         encoded.clear();

@@ -15,7 +15,7 @@ pub mod conditions;
 mod date;
 mod host;
 mod list;
-mod media_type;
+pub mod media_type;
 mod mounts;
 mod multipart;
 mod named;

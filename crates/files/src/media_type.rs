@@ -4,7 +4,7 @@
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a file with this name. Text is declared as UTF-8, except XML, which declares its encoding itself.
-pub(crate) fn of(path: &[u8]) -> &'static str {
+pub fn of(path: &[u8]) -> &'static str {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else { return UNKNOWN };
     let Ok(ending) = std::str::from_utf8(&name[dot + 1..]) else { return UNKNOWN };

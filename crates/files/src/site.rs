@@ -56,13 +56,18 @@ impl Site {
         Ok(Self { root: Root::open_named(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
     }
 
-    /// Answers a GET or a HEAD with the file at the path of its target, without the prefix `mount` (empty, or with a slash in
-    /// front and none at the end).
+    /// Answers a GET or a HEAD with the file at `path`, which has the form of a path in a target, without the prefix `mount`
+    /// (empty, or with a slash in front and none at the end).
     ///
     /// # Errors
     /// The file does not exist or cannot be served: returns the reply.
-    pub fn answer<'r>(&mut self, request: &Request<'_>, mount: &[u8], reply: Reply<'r>) -> Result<(), Unanswered<'r>> {
-        let path = request.head.path();
+    pub fn answer<'r>(
+        &mut self,
+        request: &Request<'_>,
+        path: &[u8],
+        mount: &[u8],
+        reply: Reply<'r>,
+    ) -> Result<(), Unanswered<'r>> {
         let below =
             path.strip_prefix(mount).and_then(|path| if path.is_empty() { Some(path.into()) } else { target::decode(path) });
         let Some(below) = below else { return Err((reply, NotFound::Missing)) };

@@ -7,6 +7,6 @@ mod plan;
 
 pub use changes::FieldChanges;
 pub use cors::{Cors, CorsOptions, Preflight};
-pub use plan::{RequestFacts, ResponsePlan};
+pub use plan::{ErrorPage, RequestFacts, ResponsePlan};
 
 pub use oribi_encode::{Coding, Filter as Compression, MediaRange, Settings as CompressionSettings};

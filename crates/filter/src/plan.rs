@@ -3,6 +3,7 @@
 use crate::{Cors, FieldChanges};
 use oribi_encode::{Filter as Compression, Outcome, RequestFacts as Accepted};
 use oribi_message::{FieldPair, KnownField, RequestHead};
+use std::sync::Arc;
 
 /// The changes that a route makes to its responses. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,12 +14,27 @@ pub struct ResponsePlan {
     pub cors: Option<Cors>,
     /// The rule for compression.
     pub compression: Option<Compression>,
+    /// Contents of the server's own errors, by status.
+    pub error_pages: Vec<ErrorPage>,
+}
+
+/// The content of the server's own errors with a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorPage {
+    /// The status, from 400 to 599.
+    pub status: u16,
+    /// Its media type.
+    pub media_type: &'static str,
+    /// The content.
+    pub content: Arc<[u8]>,
 }
 
 /// The facts about one request that the plan needs for its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
     is_head: bool,
+    /// Whether the route itself has given the content.
+    own_content: bool,
     /// The origin of the request, if it may read the response.
     origin: Option<Box<[u8]>>,
     /// The codings that the client accepts, if there is a rule for compression.
@@ -26,6 +42,11 @@ pub struct RequestFacts {
 }
 
 impl RequestFacts {
+    /// Sets whether the route itself gives the content, which no page replaces.
+    pub fn set_own_content(&mut self, own: bool) {
+        self.own_content = own;
+    }
+
     /// Whether the response has no content, because the method is HEAD.
     #[must_use]
     pub fn is_head(&self) -> bool {
@@ -37,7 +58,7 @@ impl ResponsePlan {
     /// Whether responses stay as they are.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty() && self.cors.is_none() && self.compression.is_none()
+        self.fields.is_empty() && self.cors.is_none() && self.compression.is_none() && self.error_pages.is_empty()
     }
 
     /// Notes the facts about a request, which may be gone when its response arrives.
@@ -51,9 +72,16 @@ impl ResponsePlan {
         });
         RequestFacts {
             is_head: head.method() == b"HEAD",
+            own_content: false,
             origin: self.cors.as_ref().and_then(|cors| cors.allowed(head)).map(Into::into),
             accepted,
         }
+    }
+
+    /// Returns the page that replaces the content of an error of the server.
+    #[must_use]
+    pub fn page(&self, facts: &RequestFacts, status: u16) -> Option<&ErrorPage> {
+        self.error_pages.iter().find(|page| page.status == status && !facts.own_content)
     }
 
     /// Changes the fields of a response, which are in `fields`.

@@ -47,8 +47,8 @@ pub mod engine {
 
 /// The routes of a server with several apps.
 pub mod routes {
-    pub use oribi_edge::routes::{Action, Filters, Route, Routes};
-    pub use oribi_filter::ResponsePlan;
+    pub use oribi_edge::routes::{Action, Candidate, Filters, Route, Routes};
+    pub use oribi_filter::{ErrorPage, ResponsePlan};
     pub use oribi_route::{NamedPattern, Rule, RuleError};
 }
 

@@ -4,7 +4,7 @@ use oribi_message::RequestHead;
 use oribi_worker::lane::host_of;
 
 /// Returns the value of Location: `to`, in which the request replaces the variables. `None` if the request has no usable host.
-pub(super) fn location(to: &str, path: Option<&[u8]>, head: &RequestHead<'_>) -> Option<Vec<u8>> {
+pub(super) fn location(to: &str, path: &[u8], head: &RequestHead<'_>) -> Option<Vec<u8>> {
     let mut location = Vec::with_capacity(to.len());
     let mut rest = to;
     while let Some(position) = rest.find('$') {
@@ -17,7 +17,7 @@ pub(super) fn location(to: &str, path: Option<&[u8]>, head: &RequestHead<'_>) ->
             head.path_and_query().iter().for_each(|byte| escape(*byte, false, &mut location));
             rest = behind;
         } else if let Some(behind) = rest.strip_prefix("$uri") {
-            path.unwrap_or_default().iter().for_each(|byte| escape(*byte, true, &mut location));
+            push_path(path, &mut location);
             rest = behind;
         } else {
             location.push(b'$');
@@ -30,6 +30,11 @@ pub(super) fn location(to: &str, path: Option<&[u8]>, head: &RequestHead<'_>) ->
         location.remove(0);
     }
     Some(location)
+}
+
+/// Appends a decoded path as it stands in a target.
+pub(super) fn push_path(path: &[u8], to: &mut Vec<u8>) {
+    path.iter().for_each(|byte| escape(*byte, true, to));
 }
 
 /// Appends a byte of a path. `decoded`: whether the path is decoded, so that delimiters need an escape, too.

@@ -3,7 +3,7 @@
 use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
 use flate2::read::MultiGzDecoder;
-use oribi_filter::{Compression, Cors, CorsOptions, FieldChanges, ResponsePlan};
+use oribi_filter::{Compression, Cors, CorsOptions, ErrorPage, FieldChanges, ResponsePlan};
 use oribi_route::Rule;
 use std::io::Read;
 
@@ -254,4 +254,34 @@ fn the_answer_to_head_has_the_fields_of_a_compressed_one() {
     assert!(received.ends_with("\r\n\r\n"), "{received}");
     let received = site.exchange(&client, &get("/gone"));
     assert_response(&received, "410", "gone\n");
+}
+
+#[test]
+fn pages_replace_the_errors_of_the_server_alone() {
+    let page = ErrorPage { status: 410, media_type: "text/html", content: (*b"<p>gone</p>").into() };
+    let plan = ResponsePlan { error_pages: vec![page], ..ResponsePlan::default() };
+    let filters = Filters { response: plan, ..Filters::default() };
+    let respond = |content: &[u8]| Action::Respond { status: 410, content: content.to_vec(), content_type: None };
+    let route = |path: &str, action| {
+        let rule = Rule { path: vec![path.to_owned()], ..Rule::default() };
+        Route { rule, action, filters: filters.clone() }
+    };
+    let app = Action::App { app: 0, mount: String::new() };
+    let routes = vec![route("/empty", respond(b"")), route("/own", respond(b"own")), route("/*", app)];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
+    let mut worker = site.worker();
+    let client = site.asking(&get("/empty"));
+    let received = site.received(&client);
+    assert_response(&received, "410", "<p>gone</p>");
+    assert!(received.contains("Content-Type: text/html\r\n") && received.contains("Content-Length: 11\r\n"), "{received}");
+    let received = site.exchange(&client, b"HEAD /empty HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(received.ends_with("Content-Length: 11\r\n\r\n"), "{received}");
+    let received = site.exchange(&client, &get("/own"));
+    assert_response(&received, "410", "own");
+    client.send(&get("/app"));
+    site.run();
+    let taken = worker.take();
+    worker.answer_with(taken, 410, &[], "of the app");
+    assert_response(&site.received(&client), "410", "of the app");
 }

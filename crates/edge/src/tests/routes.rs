@@ -125,7 +125,7 @@ fn an_app_sees_no_other_path_than_its_route() {
 
 #[test]
 fn a_directory_that_is_missing_harms_no_other_route() {
-    let files = Action::Files { root: "/nonexistent/oribi".into(), index: None, fallback: None };
+    let files = Action::Files { root: "/nonexistent/oribi".into(), index: None, candidates: Vec::new(), fallback: None };
     let routes = Routes::compile(vec![route("/f/*", files), route("/*", app(0))]).expect("the rules are valid");
     let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
     let mut worker = site.worker();

@@ -29,8 +29,31 @@ impl Files {
 
     /// Answers a request for one of the files, and returns any other.
     pub fn answer<S: Source>(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        self.answer_as(None, lane, exchange, listeners)
+    }
+
+    /// Answers a request with the file at another path than its own, and returns it if there is none.
+    pub fn answer_at<S: Source>(
+        &self,
+        path: &[u8],
+        lane: &Lane<'_, S>,
+        exchange: S::Exchange,
+        listeners: &[Listener],
+    ) -> Option<S::Exchange> {
+        self.answer_as(Some(path), lane, exchange, listeners)
+    }
+
+    fn answer_as<S: Source>(
+        &self,
+        path: Option<&[u8]>,
+        lane: &Lane<'_, S>,
+        exchange: S::Exchange,
+        listeners: &[Listener],
+    ) -> Option<S::Exchange> {
         lane.source().expect_prompt_answers(true);
-        let answered = self.0.borrow_mut().answer(&exchange.request(listeners), Reply::new(lane, exchange.id()));
+        let request = exchange.request(listeners);
+        let path = path.unwrap_or_else(|| request.head.path());
+        let answered = self.0.borrow_mut().answer_at(path, &request, Reply::new(lane, exchange.id()));
         if let Err(reply) = answered {
             let _for_the_host = reply.detach();
             return Some(exchange);

@@ -1,0 +1,132 @@
+//! Compiles the routes of a configuration file.
+
+use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Match, Pattern, RouteSection, Text};
+use oribi_files::media_type;
+use oribi_server::directory::absolute;
+use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
+use oribi_server::routes::{NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError};
+use std::fs;
+
+/// The most bytes of an error page.
+const PAGE_BYTES: u64 = 1 << 20;
+
+/// Compiles the routes. `None` if there are none, because the only app answers all requests.
+///
+/// # Errors
+/// The mistakes, each with its place.
+pub fn compile(content: &ConfigFile) -> Result<Option<Routes>, String> {
+    if content.routes.is_empty() && content.apps.len() == 1 {
+        if content.defaults == Filters::default() {
+            return Ok(None);
+        }
+        let action = Answer::App { app: 0, mount: String::new() };
+        let only = Route { rule: Rule::default(), action, filters: filters(&content.defaults)? };
+        return Routes::compile(vec![only]).map(Some).map_err(|errors| format!("{errors:?}"));
+    }
+    let is_missing = |section: &&RouteSection| matches!(&section.action, Action::Files { root, .. } if !root.is_dir());
+    if let Some(RouteSection { place, action: Action::Files { root, .. }, .. }) = content.routes.iter().find(is_missing) {
+        return Err(format!("{place}: files: there is no such directory: {}", root.display()));
+    }
+    let route = |section: &RouteSection| {
+        let (rule, action) = (rule(&section.conditions), action(content, &section.action));
+        filters(&section.filters).map(|filters| Route { rule, action, filters })
+    };
+    let routes = content.routes.iter().map(route).collect::<Result<_, _>>()?;
+    let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
+    Routes::compile(routes).map(Some).map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
+}
+
+fn action(content: &ConfigFile, action: &Action) -> Answer {
+    let app = |name: &Text| content.apps.iter().position(|app| app.name == name.value).unwrap_or_default();
+    let text = |text: &Option<Text>| text.as_ref().map(|text| text.value.clone());
+    match action {
+        Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
+        Action::Files { root, candidates, fallback, index } => Answer::Files {
+            root: absolute(root).unwrap_or_else(|_| root.clone()),
+            index: index.as_ref().map(|index| index.values.clone()),
+            candidates: candidates.iter().map(candidate).collect(),
+            fallback: fallback.as_ref().map(app),
+        },
+        Action::Redirect { to, status } => Answer::Redirect { to: to.value.clone(), status: *status },
+        Action::Respond { status, content, content_type } => Answer::Respond {
+            status: *status,
+            content: text(content).unwrap_or_default().into_bytes(),
+            content_type: text(content_type),
+        },
+    }
+}
+
+fn candidate(text: &Text) -> Candidate {
+    let parts = text.value.split_once("$uri");
+    let (before, behind) = parts.unwrap_or((&text.value, ""));
+    Candidate { before: before.to_owned(), path: parts.is_some(), behind: behind.to_owned() }
+}
+
+fn filters(filters: &Filters) -> Result<RouteFilters, String> {
+    let Filters { request_fields, response_fields, cors, compression, error_pages } = filters;
+    let error_pages = error_pages.iter().flatten().map(page).collect::<Result<_, _>>()?;
+    Ok(RouteFilters {
+        request: request_fields.clone().unwrap_or_default(),
+        response: ResponsePlan {
+            fields: response_fields.clone().unwrap_or_default(),
+            cors: cors.clone().flatten(),
+            compression: compression.clone().flatten(),
+            error_pages,
+        },
+    })
+}
+
+/// Reads the content of an error page.
+fn page(ErrorPage { status, file, place }: &ErrorPage) -> Result<Page, String> {
+    let failed = |why: String| format!("{place}: error-pages: {}: {why}", file.display());
+    let size = fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
+    if size > PAGE_BYTES {
+        return Err(failed(format!("more than {PAGE_BYTES} bytes")));
+    }
+    let content = fs::read(file).map_err(|error| failed(error.to_string()))?;
+    Ok(Page { status: *status, media_type: media_type::of(file.as_os_str().as_encoded_bytes()), content: content.into() })
+}
+
+/// Returns the place of an error in a route: that of the pattern, or of the route.
+fn place_of(routes: &[RouteSection], error: &RuleError) -> String {
+    let Some(RouteSection { conditions, place, .. }) = routes.get(error.rule) else { return error.to_string() };
+    let Match { host, path, method, source, scheme, field, query } = conditions;
+    let named = |lists: &[(String, Vec<Pattern>)]| {
+        let mut patterns = lists.iter().flat_map(|(_, patterns)| patterns);
+        patterns.nth(error.pattern).map(|pattern| pattern.text.place.clone())
+    };
+    let plain = |patterns: &[Pattern]| patterns.get(error.pattern).map(|pattern| pattern.text.place.clone());
+    let found = match error.list {
+        "host" => plain(host),
+        "path" => plain(path),
+        "method" => plain(method),
+        "source" => plain(source),
+        "scheme" => plain(scheme),
+        "field" => named(field),
+        "query" => named(query),
+        _ => None,
+    };
+    found.unwrap_or_else(|| place.clone()).to_string()
+}
+
+fn rule(conditions: &Match) -> Rule {
+    let all = |patterns: &[Pattern]| patterns.iter().map(pattern).collect::<Vec<_>>();
+    let named = |lists: &[(String, Vec<Pattern>)]| {
+        let one = |name: &str, value: String| NamedPattern { name: name.to_owned(), value: Some(value) };
+        lists.iter().flat_map(|(name, patterns)| all(patterns).into_iter().map(move |value| one(name, value))).collect()
+    };
+    let Match { host, path, method, source, scheme, field, query } = conditions;
+    Rule {
+        host: all(host),
+        path: all(path),
+        method: all(method),
+        field: named(field),
+        query: named(query),
+        source: all(source),
+        scheme: all(scheme),
+    }
+}
+
+fn pattern(pattern: &Pattern) -> String {
+    format!("{}{}", if pattern.negated { "!" } else { "" }, pattern.text.value)
+}

@@ -1,0 +1,159 @@
+//! The actions of routes: an app, files, a redirect, or a fixed response.
+
+use super::location::{location, push_path};
+use super::{Action, Candidate};
+use oribi_config::Settings;
+use oribi_engine::{Engine, Exchange};
+use oribi_files::Mount;
+use oribi_filter::FieldChanges;
+use oribi_io::Backend;
+use oribi_listen::Listener;
+use oribi_message::FieldPair;
+use oribi_source::LentRequest;
+use oribi_worker::lane::{Files, Lane};
+use std::io;
+use std::path::Path;
+
+/// The type of the texts that the edge itself sends.
+const PLAIN: &[u8] = b"text/plain; charset=utf-8";
+
+/// The outcome for a request.
+pub(super) enum Outcome {
+    /// This app answers.
+    App(Exchange, usize),
+    /// The edge has answered.
+    Answered,
+}
+
+/// The open directories of all actions.
+#[derive(Debug)]
+pub(super) struct Actions {
+    /// The files of each route; `None` for a route without files.
+    files: Vec<Option<Files>>,
+}
+
+impl Actions {
+    pub(super) fn open(actions: &[Action], settings: &Settings) -> Self {
+        let files = actions.iter().map(|action| match action {
+            Action::Files { root, index, .. } => or_none(files_at(root, index.as_deref(), settings)),
+            Action::App { .. } | Action::Redirect { .. } | Action::Respond { .. } => None,
+        });
+        Self { files: files.collect() }
+    }
+
+    /// Does what the route with this number does. `path` is the normal form of the path, if the action needs it.
+    pub(super) fn act<B: Backend>(
+        &self,
+        (route, action, changes): (usize, &Action, &FieldChanges),
+        path: &[u8],
+        lane: &Lane<'_, Engine<'_, B>>,
+        exchange: Exchange,
+        listeners: &[Listener],
+    ) -> Outcome {
+        match action {
+            Action::App { app, mount } => pass_to_app(exchange, *app, mount, changes),
+            Action::Files { fallback, candidates, .. } => {
+                let exchange = match &self.files[route] {
+                    Some(files) => answer_by_file(files, (candidates, path), lane, exchange, listeners),
+                    None => Some(exchange),
+                };
+                let Some(exchange) = exchange else { return Outcome::Answered };
+                if let Some(app) = fallback {
+                    return pass_to_app(exchange, *app, "", changes);
+                }
+                if !matches!(exchange.head().method(), b"GET" | b"HEAD") {
+                    answer(lane, exchange, 405, Some((b"Allow", b"GET, HEAD")), PLAIN, b"405 Method Not Allowed\n");
+                    return Outcome::Answered;
+                }
+                answer(lane, exchange, 404, None, PLAIN, b"404 Not Found\n");
+                Outcome::Answered
+            }
+            Action::Redirect { to, status } => {
+                let Some(location) = location(to, path, &exchange.head()) else {
+                    return refuse(lane, exchange, 400, "Host is missing or unusable");
+                };
+                let text = format!("{status} {}\n", oribi_message::reason(*status));
+                answer(lane, exchange, *status, Some((b"Location", &location)), PLAIN, text.as_bytes());
+                Outcome::Answered
+            }
+            Action::Respond { status, content, content_type } => {
+                let kind = content_type.as_ref().map_or(PLAIN, |kind| kind.as_bytes());
+                answer(lane, exchange, *status, None, kind, content);
+                Outcome::Answered
+            }
+        }
+    }
+}
+
+/// Refuses a request, with the reason.
+pub(super) fn refuse<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, status: u16, why: &str) -> Outcome {
+    let text = format!("{status} {}: {why}\n", oribi_message::reason(status));
+    answer(lane, exchange, status, None, PLAIN, text.as_bytes());
+    Outcome::Answered
+}
+
+/// Returns the request for an app that is mounted at a path; empty: at the root.
+fn pass_to_app(mut exchange: Exchange, app: usize, mount: &str, changes: &FieldChanges) -> Outcome {
+    if !changes.is_empty() {
+        exchange.change_fields(changes);
+    }
+    if !mount.is_empty() {
+        exchange.mount(mount.as_bytes());
+    }
+    Outcome::App(exchange, app)
+}
+
+/// Logs why files cannot be sent.
+fn or_none(files: io::Result<Option<Files>>) -> Option<Files> {
+    files.unwrap_or_else(|error| {
+        log::error!("a route has no files: {error}");
+        None
+    })
+}
+
+fn files_at(root: &Path, index: Option<&[String]>, settings: &Settings) -> io::Result<Option<Files>> {
+    let mut settings = settings.clone();
+    settings.files.mounts = vec![Mount { prefix: String::new(), directory: root.to_owned() }];
+    if let Some(index) = index {
+        settings.files.options.index = index.to_vec();
+    }
+    Files::of(&settings)
+}
+
+/// Answers with the first candidate that is a file; without candidates, with the file at the path of the request. Returns a
+/// request for which there is none.
+fn answer_by_file<B: Backend>(
+    files: &Files,
+    (candidates, path): (&[Candidate], &[u8]),
+    lane: &Lane<'_, Engine<'_, B>>,
+    exchange: Exchange,
+    listeners: &[Listener],
+) -> Option<Exchange> {
+    if candidates.is_empty() {
+        return files.answer(lane, exchange, listeners);
+    }
+    let mut exchange = exchange;
+    let mut wanted = Vec::new();
+    for Candidate { before, path: takes_path, behind } in candidates {
+        wanted.clear();
+        wanted.extend_from_slice(before.as_bytes());
+        if *takes_path {
+            push_path(path, &mut wanted);
+        }
+        wanted.extend_from_slice(behind.as_bytes());
+        exchange = files.answer_at(&wanted, lane, exchange, listeners)?;
+    }
+    Some(exchange)
+}
+
+fn answer<B: Backend>(
+    lane: &Lane<'_, Engine<'_, B>>,
+    exchange: Exchange,
+    status: u16,
+    field: Option<FieldPair<'_>>,
+    kind: &[u8],
+    content: &[u8],
+) {
+    let kind: FieldPair<'_> = (b"Content-Type", kind);
+    lane.answer_with(exchange, status, [kind].into_iter().filter(|_| !content.is_empty()).chain(field), content);
+}
