@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p oribi-limit --example limit_cost`
 
-use oribi_limit::{Keys, Rule, Table};
+use oribi_limit::{Concurrent, Keys, Rule, Table};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::AtomicU64;
@@ -40,6 +40,15 @@ fn main() {
     report("take, one client, two threads", 2, |_, round| {
         black_box(table.take(0, one, Duration::from_millis(10) * round));
     });
+    for processes in [1, 4, 32] {
+        let words: Vec<AtomicU64> = (0..Concurrent::words(processes, 4096)).map(|_| AtomicU64::new(0)).collect();
+        let concurrent = Concurrent::new(&words, processes, 0, 10);
+        report(&format!("enter and leave, {processes} processes"), 1, |_, _| {
+            if let Some(guard) = black_box(concurrent.enter(one)) {
+                concurrent.leave(guard);
+            }
+        });
+    }
 }
 
 /// Prints the nanoseconds of a step, as a thread sees it.

@@ -1,4 +1,5 @@
-//! Limits of the rate of requests, in memory that several processes share. Nothing here does I/O: the caller provides the memory, as atomics, and the time.
+//! Limits of the rate of requests ([`Table`]) and of the number of open requests ([`Concurrent`]), in memory that several processes
+//! share. Nothing here does I/O: the caller provides the memory, as atomics, and the time.
 //!
 //! ```
 //! use oribi_limit::{Keys, Rule, Table, write_limit};
@@ -40,12 +41,14 @@
 //! shares the entry of another, and the allowance with it.
 #![forbid(unsafe_code)]
 
+mod concurrent;
 mod fields;
 mod key;
 mod rule;
 mod set;
 mod table;
 
+pub use concurrent::{Concurrent, Guard};
 pub use fields::{retry_after_seconds, write_limit, write_policy};
 pub use key::{Key, Keys};
 pub use rule::{InvalidRule, MOST_BURST, Rule};

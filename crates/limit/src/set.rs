@@ -38,4 +38,13 @@ impl<'a> Sets<'a> {
     pub(crate) fn of(&self, key: Key) -> Option<&'a [AtomicU64; WAYS]> {
         self.ways.get(key.set(self.ways.len()))
     }
+
+    /// The entry with this index, counted over all sets.
+    pub(crate) fn entry(&self, index: usize) -> Option<&'a AtomicU64> {
+        self.ways.get(index / WAYS).map(|set| &set[index % WAYS])
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a AtomicU64> {
+        self.ways.iter().flatten()
+    }
 }
