@@ -15,8 +15,8 @@ pub struct Settings {
     /// The smallest size that is compressed, in bytes. Smaller content saves no packet. Content of unknown size is always
     /// compressed. Default: 1024.
     pub min_size: u64,
-    /// The largest known size that is compressed, in bytes: compression takes milliseconds for each MiB, in which the edge
-    /// serves no other connection. Content of unknown size is not limited. Default: 2 MiB.
+    /// The largest known size that is compressed, in bytes: compression takes up to 10 ms for each MiB, in which an
+    /// edge serves no other connection. Content of unknown size is not limited. Default: 2 MiB.
     pub max_size: u64,
     /// Whether responses are compressed for requests with Cookie or Authorization, and with Set-Cookie. An attacker who sees the
     /// size of compressed responses, and has a part of them repeat its own text, can guess secrets in them (BREACH). Default:
