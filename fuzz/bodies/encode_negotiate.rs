@@ -11,8 +11,8 @@ const ORDERS: [&[Coding]; 5] = [
     &[],
 ];
 
-/// Negotiates, decides and makes a head. The first byte of `data` chooses the offered codings; a line with a colon is a field of
-/// the response, and all other lines are values of Accept-Encoding. Returns whether the response would be encoded.
+/// Negotiates, decides and makes a head. The first byte of `data` chooses the offered codings; a line with a colon is a field
+/// of the response, and all other lines are values of Accept-Encoding. Returns whether the response would be encoded.
 pub fn check(data: &[u8]) -> bool {
     let Some((first, rest)) = data.split_first() else { return false };
     let offered = ORDERS[usize::from(*first) % ORDERS.len()];

@@ -5,8 +5,8 @@ use oribi_encode::{Coding, Encoder};
 
 /// Runs encoders, and decodes their output. `data` consists of orders: a byte, whose lower two bits say how the order is read,
 /// and whose other bits are a number. 0: writes so many of the following bytes; 1: writes the last 4 KiB so many times; 2:
-/// flushes; 3: ends the stream if the number is even, abandons it if it is odd, and begins another one, with a coding and a level
-/// by the number. Returns the number of streams that were decoded to their end.
+/// flushes; 3: ends the stream if the number is even, abandons it if it is odd, and begins another one, with a coding and a
+/// level by the number. Returns the number of streams that were decoded to their end.
 pub fn check(mut data: &[u8]) -> usize {
     let (mut coding, mut encoder) = (Coding::Gzip, Encoder::new(Coding::Gzip, 1));
     let (mut decoder, mut sent, mut ended) = (Decoder::new(coding), Vec::new(), 0);

@@ -20,8 +20,8 @@ use std::fmt;
 /// | br | 128 KiB | 2.8 MiB | 4.3 MiB |
 /// | zstd | 128 KiB | 1.2 MiB | 1.2 MiB |
 ///
-/// Not all of it is ever touched: with HTML of 1 MiB, `examples/encode_cost.rs` finds 0.35, 2.3 and 0.65 MiB in the memory of the
-/// process at the default levels.
+/// Not all of it is ever touched: with HTML of 1 MiB, `examples/encode_cost.rs` finds 0.35, 2.3 and 0.65 MiB in the memory of
+/// the process at the default levels.
 pub struct Encoder {
     coding: Coding,
     machine: Machine,

@@ -15,12 +15,12 @@ pub struct Settings {
     /// The smallest size that is compressed, in bytes. Smaller content saves no packet. Content of unknown size is always
     /// compressed. Default: 1024.
     pub min_size: u64,
-    /// The largest known size that is compressed, in bytes: compression takes up to 10 ms for each MiB, in which an
-    /// edge serves no other connection. Content of unknown size is not limited. Default: 2 MiB.
+    /// The largest known size that is compressed, in bytes: compression takes up to 10 ms of an edge's time for each
+    /// MiB. Content of unknown size is not limited. Default: 2 MiB.
     pub max_size: u64,
-    /// Whether responses are compressed for requests with Cookie or Authorization, and with Set-Cookie. An attacker who sees the
-    /// size of compressed responses, and has a part of them repeat its own text, can guess secrets in them (BREACH). Default:
-    /// false.
+    /// Whether responses are compressed for requests with Cookie or Authorization, and with Set-Cookie. An attacker who sees
+    /// the size of compressed responses, and has a part of them repeat its own text, can guess secrets in them (BREACH).
+    /// Default: false.
     pub private: bool,
 }
 
@@ -107,7 +107,8 @@ impl Filter {
         }
         let Some(response) = ResponseFacts::read(fields) else { return Outcome::Skip };
         if status == 304 {
-            // A client with a weak tag may have it from an encoded response; a client with a strong one has the content as it is.
+            // A client with a weak tag may have it from an encoded response; a client with a strong one has the content as it
+            // is.
             return if request.weak_condition && response.strong_etag { Outcome::Vary } else { Outcome::Skip };
         }
         let size = size.or(response.length);

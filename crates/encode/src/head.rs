@@ -12,13 +12,13 @@ use std::ops::Range;
 /// | Content-Length | removed | |
 /// | Content-Encoding | added; `identity` is removed | |
 /// | Vary | `Accept-Encoding` is added, unless it or `*` is there | the same |
-/// | ETag | a strong tag becomes weak (`W/"…"`), because two codings have different bytes; an invalid one is removed | only if the status is 304 |
+/// | ETag | a strong tag becomes weak, as two codings have different bytes; an invalid one is removed | if the status is 304 |
 /// | Accept-Ranges | removed: a range would be one of the unencoded content | |
 /// | Content-MD5, Digest, Repr-Digest, Content-Digest | removed | |
 ///
-/// RFC 9530 computes both Content-Digest (section 2) and Repr-Digest (section 3) over content in its content coding, as RFC 3230
-/// did with Digest and RFC 1864 with Content-MD5. The values of an app are those of the unencoded content, so that a client would
-/// reject the response; and the server cannot compute others before it has sent the head.
+/// RFC 9530 computes both Content-Digest (section 2) and Repr-Digest (section 3) over content in its content coding, as RFC
+/// 3230 did with Digest and RFC 1864 with Content-MD5. The values of an app are those of the unencoded content, so that a
+/// client would reject the response; and the server cannot compute others before it has sent the head.
 #[derive(Debug, Default)]
 pub struct HeadWriter {
     fields: FieldMemory,
@@ -37,8 +37,8 @@ struct Made {
 }
 
 impl HeadWriter {
-    /// Passes the head that `outcome` asks for to `then`, and returns its result. A response to HEAD has the same head as one to
-    /// GET.
+    /// Passes the head that `outcome` asks for to `then`, and returns its result. A response to HEAD has the same head as one
+    /// to GET.
     pub fn write<T>(&mut self, outcome: Outcome, head: ResponseHead<'_>, then: impl FnOnce(ResponseHead<'_>) -> T) -> T {
         if outcome == Outcome::Skip {
             return then(head);

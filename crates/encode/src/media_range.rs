@@ -158,8 +158,7 @@ mod tests {
 
     #[test]
     fn only_types_and_kinds_are_ranges() {
-        for text in
-            ["", "text", "text/", "/html", "*/*", "*/html", "text/h*", "text/html; charset=utf-8", "text/ html", "a/b/c", "ä/b"]
+        for text in ["", "text", "text/", "/html", "*/*", "*/html", "text/h*", "text/html; q=1", "text/ html", "a/b/c", "ä/b"]
         {
             assert_eq!(MediaRange::parse(text), Err(InvalidMediaRange), "{text}");
         }

@@ -1,5 +1,5 @@
-//! The memory of encoders, filters and heads, counted by the allocator. Zstandard has an allocator of its own, which a test beside
-//! its code asks.
+//! The memory of encoders, filters and heads, counted by the allocator. Zstandard has an allocator of its own, which a test
+//! beside its code asks.
 
 mod numbers;
 

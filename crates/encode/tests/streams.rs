@@ -21,7 +21,7 @@ fn decode(coding: Coding, input: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_encoded_at_any_level_is_decoded_again() {
+fn content_of_any_length_at_any_level_is_decoded_again() {
     let mut numbers = Numbers(1);
     for (coding, level) in all_levels() {
         let mut encoder = Encoder::new(coding, level);

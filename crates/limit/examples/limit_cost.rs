@@ -1,4 +1,5 @@
-//! The time of a decision, with one thread, and with several that decide about the same client. A report; nothing is judged by it.
+//! The time of a decision, with one thread, and with several that decide about the same client. A report; nothing is judged by
+//! it.
 //!
 //! `cargo run --release -p oribi-limit --example limit_cost`
 

@@ -10,9 +10,9 @@ const COUNT_BITS: u32 = 24;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const TAG_BITS: u32 = u64::BITS - COUNT_BITS;
 
-/// The numbers of open requests of the clients of a rule. Each process has a part of the memory, to which it alone writes, and adds
-/// up the parts of all. A process that dies leaves its counts there: the process that starts in its place calls [`Concurrent::clear`]
-/// before its first request, or the process that notices the death does so at once.
+/// The numbers of open requests of the clients of a rule. Each process has a part of the memory, to which it alone writes, and
+/// adds up the parts of all. A process that dies leaves its counts there: the process that starts in its place calls
+/// [`Concurrent::clear`] before its first request, or the process that notices the death does so at once.
 ///
 /// No lock is taken. Memory of zeros has no open requests.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ pub struct Guard(u32);
 const UNCOUNTED: u32 = u32::MAX;
 
 impl<'a> Concurrent<'a> {
-    /// The number of words for so many processes, each with at least so many entries. An entry has 8 bytes, and is used while its
-    /// client has an open request in that process. The words should begin at a multiple of 64 bytes.
+    /// The number of words for so many processes, each with at least so many entries. An entry has 8 bytes, and is used while
+    /// its client has an open request in that process. The words should begin at a multiple of 64 bytes.
     #[must_use]
     pub const fn words(processes: usize, entries: usize) -> usize {
         Sets::words(entries) * processes
@@ -52,8 +52,9 @@ impl<'a> Concurrent<'a> {
         Self { sets, own: part, processes, share, most }
     }
 
-    /// Counts a request of `key`. `None` if the client has as many open requests as it may have, in all processes together: their
-    /// number never exceeds that. If several processes ask for the last one at the same moment, it may be that none gets it.
+    /// Counts a request of `key`. `None` if the client has as many open requests as it may have, in all processes together:
+    /// their number never exceeds that. If several processes ask for the last one at the same moment, it may be that none gets
+    /// it.
     ///
     /// A request is not counted if all entries of its set belong to other clients: it is not refused for lack of memory.
     #[must_use]
@@ -63,8 +64,8 @@ impl<'a> Concurrent<'a> {
         let tag = key.tag(TAG_BITS);
         let Some(way) = increment(set, tag) else { return Some(Guard(UNCOUNTED)) };
         let guard = Guard((index * WAYS + way) as u32);
-        // Each process adds its request first and counts afterwards, in one order for all (SeqCst): of several that ask at the same
-        // moment, at least the last one sees all others.
+        // Each process adds its request first and counts afterwards, in one order for all (SeqCst): of several that ask at the
+        // same moment, at least the last one sees all others.
         if self.count(key) > u64::from(self.most) {
             self.leave(guard);
             return None;

@@ -6,11 +6,11 @@ use core::time::Duration;
 use std::io::Write;
 
 /// Appends a member of RateLimit-Policy: the name, the quota in requests (`q`) and its window in whole seconds (`w`), such as
-/// `"api";q=100;w=60`. If the burst is not the quota, it is a parameter of its own (`oribi-burst`). A window below a second becomes
-/// one second, with as many requests.
+/// `"api";q=100;w=60`. If the burst is not the quota, it is a parameter of its own (`oribi-burst`). A window below a second
+/// becomes one second, with as many requests.
 ///
-/// Members of several rules are separated by commas; that is up to the caller. Bytes of the name that a structured string cannot
-/// have are left out.
+/// Members of several rules are separated by commas; that is up to the caller. Bytes of the name that a structured string
+/// cannot have are left out.
 pub fn write_policy(name: &str, rule: &Rule, field: &mut Vec<u8>) {
     write_name(name, field);
     let window = ceil_seconds(rule.per).max(1);
@@ -23,8 +23,8 @@ pub fn write_policy(name: &str, rule: &Rule, field: &mut Vec<u8>) {
     }
 }
 
-/// Appends a member of RateLimit: the name, the remaining requests (`r`) and the seconds until another one is allowed (`t`), such as
-/// `"api";r=50;t=1`. If the whole burst remains, there is no `t`.
+/// Appends a member of RateLimit: the name, the remaining requests (`r`) and the seconds until another one is allowed (`t`),
+/// such as `"api";r=50;t=1`. If the whole burst remains, there is no `t`.
 pub fn write_limit(name: &str, verdict: Verdict, field: &mut Vec<u8>) {
     write_name(name, field);
     write_parameter("r", verdict.remaining.into(), field);
@@ -33,7 +33,8 @@ pub fn write_limit(name: &str, verdict: Verdict, field: &mut Vec<u8>) {
     }
 }
 
-/// The value of Retry-After for a request that was refused, in seconds: at least 1, as 0 would have the client come back at once.
+/// The value of Retry-After for a request that was refused, in seconds: at least 1, as 0 would have the client come back at
+/// once.
 #[must_use]
 pub fn retry_after_seconds(verdict: Verdict) -> u64 {
     ceil_seconds(verdict.retry_after).max(1)
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_has_what_remains_and_when_there_is_more() {
+    fn a_limit_has_the_remaining_requests_and_the_time_until_another() {
         let write = |remaining, reset| {
             let verdict = Verdict { allowed: true, remaining, retry_after: Duration::ZERO, reset };
             let mut field = b"x, ".to_vec();

@@ -35,7 +35,7 @@ impl Keys {
         Self { secret, ipv6_prefix: 64 }
     }
 
-    /// Takes clients with the same first `bits` bits of an IPv6 address for one. Default: 64, which is what a network at home
+    /// Takes clients with the same first `bits` bits of an IPv6 address for one. Default: 64, the prefix that a network at home
     /// has (RFC 6177); values above 128 count as 128.
     #[must_use]
     pub const fn with_ipv6_prefix(self, bits: u8) -> Self {

@@ -9,13 +9,13 @@ pub const MOST_BURST: u32 = 1 << 24;
 /// The longest time of a [`Rule`]: 366 days.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// How many units a request costs. Times of a rule are counted in units, so that the cost of a request is a whole number for any
-/// rate.
+/// How many units a request costs. Times of a rule are counted in units, so that the cost of a request is a whole number for
+/// any rate.
 pub(crate) const COST: u64 = 256;
 
-/// A limit of the rate of requests: `requests` in the time `per`, evenly spread, and up to `burst` at once (the generic cell rate
-/// algorithm). A client that has sent nothing for a while may send `burst` requests at once; after that, it may send another one
-/// each `per / requests`. Refused requests do not count.
+/// A limit of the rate of requests: `requests` in the time `per`, evenly spread, and up to `burst` at once (the generic cell
+/// rate algorithm). A client that has sent nothing for a while may send `burst` requests at once; after that, it may send
+/// another one each `per / requests`. Refused requests do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The number of requests, at least 1.

@@ -24,8 +24,8 @@ const SKEW: Duration = Duration::from_secs(10);
 /// changes both, so that no request is counted twice or lost, and a process that dies at any moment leaves nothing behind that
 /// others would have to mend. No lock is taken.
 ///
-/// One moment is not covered: if two processes add the same new client within the same fraction of a microsecond, while an entry of
-/// that set changes or runs out, each may choose another entry, and the client gets a second burst.
+/// One moment is not covered: if two processes add the same new client within the same fraction of a microsecond, while an
+/// entry of that set changes or runs out, each may choose another entry, and the client gets a second burst.
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     rules: Box<[Limit<'a>]>,
@@ -42,8 +42,8 @@ struct Limit<'a> {
     skew: u64,
 }
 
-/// The answer to a request. Times are rounded up to a 256th of the time for which a request counts, so that a client that waits as
-/// long as it is told is allowed.
+/// The answer to a request. Times are rounded up to a 256th of the time for which a request counts, so that a client that waits
+/// as long as it is told is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether the request is within the limit.
