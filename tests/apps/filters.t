@@ -44,6 +44,9 @@ write_file("$folder/app.psgi", <<~'APP');
 my ($port, $encrypted) = (empty_port(), empty_port());
 my $certificate = certificate('filters', "$folder/certificate");
 write_file("$folder/oribi.toml", <<~"TOML");
+    [server]
+    edges = 2
+
     [[listen]]
     address = "127.0.0.1:$port"
 
@@ -81,6 +84,11 @@ write_file("$folder/oribi.toml", <<~"TOML");
     mount = "/plain"
     compress = false
     response-fields = {}
+
+    [[route]]
+    match = { path = "/limited" }
+    app = "site"
+    limit = { requests = 5, per = "1h", field = "X-Key" }
 
     [[route]]
     app = "site"
@@ -142,6 +150,21 @@ for ([ $http, '--http1.1' ], [ "https://127.0.0.1:$encrypted", '--http2', '--cac
         is header_of($post, 'Allow'), 'GET, HEAD', 'and the client sees which methods there are';
     };
 }
+
+subtest 'a limit holds for all edges' => sub {
+    my @targets = ("$http/limited") x 40;
+    for my $key (qw(one two)) {
+        my $answers = curl('--parallel', '--parallel-max', 10, '-H', "X-Key: $key", map { ('-o', '/dev/null', $_) } @targets);
+        my %times;
+        $times{$1}++ while $answers->{head} =~ m{^HTTP/1.1 (\d+)}mg;
+        is_deeply \%times, { 404 => 5, 429 => 35 }, "as many requests with one key as there may be ($key)";
+    }
+    my $over = curl('-H', 'X-Key: one', "$http/limited");
+    cmp_ok header_of($over, 'Retry-After'), '>', 0, 'the client learns when to come again';
+    like header_of($over, 'RateLimit-Policy'), qr/\A"limit 1";q=5;w=3600\z/, 'and by which rule';
+    is header_of($over, 'X-Frame-Options'), 'DENY', 'the answer has the fields of the route';
+    like $server->log_text, qr/oribi[.]toml:\d+:\d+: the limit refuses a request of 127[.]0[.]0[.]1/, 'the log names the limit';
+};
 
 is $server->stop, 0, 'the server ends';
 done_testing;

@@ -94,7 +94,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-config-file",
-        sees: &["oribi-route", "oribi-filter", "oribi-config"],
+        sees: &["oribi-route", "oribi-filter", "oribi-limit", "oribi-config"],
         uses: Uses::Only(&["serde_json", "toml"]),
         unsafe_code: Unsafe::Forbidden,
     },
@@ -202,6 +202,7 @@ const RULES: &[Rule] = &[
         sees: &[
             "oribi-message",
             "oribi-filter",
+            "oribi-limit",
             "oribi-proto",
             "oribi-route",
             "oribi-host",
@@ -255,6 +256,7 @@ const RULES: &[Rule] = &[
         sees: &[
             "oribi-message",
             "oribi-filter",
+            "oribi-limit",
             "oribi-host",
             "oribi-io",
             "oribi-otlp",

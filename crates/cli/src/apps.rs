@@ -78,7 +78,7 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     (server.settings.restart_file, server.settings.life.watch) = (None, false);
     let graceful = apps.iter().map(|app| app.resolved.settings.timeouts.graceful).max();
     server.settings.timeouts.graceful = graceful.unwrap_or(server.settings.timeouts.graceful);
-    let routes = routes::compile(&content).map_err(Trouble::usage)?;
+    let routes = routes::compile(&content, server.settings.edges_wanted()).map_err(Trouble::usage)?;
     if let Mode::Check(form) = mode {
         return check(&name, form, &server, apps, &warnings.to_string());
     }

@@ -1,9 +1,10 @@
 //! Compiles the routes of a configuration file.
 
-use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Match, Pattern, RouteSection, Text};
+use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Limit, LimitBy, LimitOf, Match, Pattern, RouteSection, Text};
 use oribi_files::media_type;
 use oribi_server::directory::absolute;
 use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
+use oribi_server::routes::{Limit as RouteLimit, LimitBy as RouteLimitBy, LimitOf as RouteLimitOf};
 use oribi_server::routes::{NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError};
 use std::fs;
 
@@ -14,14 +15,15 @@ const PAGE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The mistakes, each with its place.
-pub fn compile(content: &ConfigFile) -> Result<Option<Routes>, String> {
+pub fn compile(content: &ConfigFile, edges: usize) -> Result<Option<Routes>, String> {
     if content.routes.is_empty() && content.apps.len() == 1 {
         if content.defaults == Filters::default() {
             return Ok(None);
         }
         let action = Answer::App { app: 0, mount: String::new() };
         let only = Route { rule: Rule::default(), action, filters: filters(&content.defaults)? };
-        return Routes::compile(vec![only]).map(Some).map_err(|errors| format!("{errors:?}"));
+        let routes = Routes::compile(vec![only]).map_err(|errors| format!("{errors:?}"))?;
+        return limited(routes, &[&content.defaults], edges).map(Some);
     }
     let is_missing = |section: &&RouteSection| matches!(&section.action, Action::Files { root, .. } if !root.is_dir());
     if let Some(RouteSection { place, action: Action::Files { root, .. }, .. }) = content.routes.iter().find(is_missing) {
@@ -33,7 +35,39 @@ pub fn compile(content: &ConfigFile) -> Result<Option<Routes>, String> {
     };
     let routes = content.routes.iter().map(route).collect::<Result<_, _>>()?;
     let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
-    Routes::compile(routes).map(Some).map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))
+    let routes = Routes::compile(routes).map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))?;
+    let filters: Vec<&Filters> = content.routes.iter().map(|section| &section.filters).collect();
+    limited(routes, &filters, edges).map(Some)
+}
+
+/// Adds the limits of routes. Those at the same place of the file are one, and share their counts.
+fn limited<'f>(routes: Routes, filters: &[&'f Filters], edges: usize) -> Result<Routes, String> {
+    let mut limits: Vec<&Limit> = Vec::new();
+    let mut index = |limit: &'f Limit| {
+        limits.iter().position(|known: &&Limit| known.place == limit.place).unwrap_or_else(|| {
+            limits.push(limit);
+            limits.len() - 1
+        })
+    };
+    let of_routes = filters.iter().map(|filters| filters.limits.iter().flatten().map(&mut index).collect()).collect();
+    let limits = limits.into_iter().map(limit).collect();
+    routes.with_limits(limits, of_routes, edges).map_err(|error| format!("no memory for the limits of routes: {error}"))
+}
+
+fn limit(limit: &Limit) -> RouteLimit {
+    RouteLimit {
+        label: limit.place.to_string(),
+        of: match limit.of {
+            LimitOf::Rate(rule) => RouteLimitOf::Rate(rule),
+            LimitOf::Open(most) => RouteLimitOf::Open(most),
+        },
+        by: match &limit.by {
+            LimitBy::Client => RouteLimitBy::Client,
+            LimitBy::Field(name) => RouteLimitBy::Field(name.clone()),
+            LimitBy::All => RouteLimitBy::All,
+        },
+        dry_run: limit.dry_run,
+    }
 }
 
 fn action(content: &ConfigFile, action: &Action) -> Answer {
@@ -63,7 +97,7 @@ fn candidate(text: &Text) -> Candidate {
 }
 
 fn filters(filters: &Filters) -> Result<RouteFilters, String> {
-    let Filters { request_fields, response_fields, cors, compression, error_pages } = filters;
+    let Filters { request_fields, response_fields, cors, compression, error_pages, limits: _ } = filters;
     let error_pages = error_pages.iter().flatten().map(page).collect::<Result<_, _>>()?;
     Ok(RouteFilters {
         request: request_fields.clone().unwrap_or_default(),

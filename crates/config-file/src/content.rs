@@ -3,6 +3,7 @@
 use crate::place::Place;
 use oribi_config::{Scope, setting_of};
 use oribi_filter::{Compression, Cors, FieldChanges};
+use oribi_limit::Rule;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -149,6 +150,41 @@ pub struct Filters {
     pub compression: Option<Option<Compression>>,
     /// The contents of the server's own errors.
     pub error_pages: Option<Vec<ErrorPage>>,
+    /// The limits. Routes that have the same one, from `[defaults]`, share its counts.
+    pub limits: Option<Vec<Limit>>,
+}
+
+/// A limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The place of the table.
+    pub place: Place,
+    /// The limited number.
+    pub of: LimitOf,
+    /// The requests that count together.
+    pub by: LimitBy,
+    /// Whether requests over the limit are only logged.
+    pub dry_run: bool,
+}
+
+/// The number that a limit limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitOf {
+    /// Requests in a time.
+    Rate(Rule),
+    /// Requests at the same time.
+    Open(u32),
+}
+
+/// The requests that count together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitBy {
+    /// Those of one client, by its address.
+    Client,
+    /// Those with one value of this field; those without the field, by their clients.
+    Field(String),
+    /// All requests.
+    All,
 }
 
 /// The file with the content of the server's own errors of a status.

@@ -4,13 +4,14 @@ mod changes;
 mod compression;
 mod cors;
 mod error_pages;
+mod limits;
 
 use crate::content::{Filters, Text};
 use crate::table::{Entry, Reader, Value};
 use toml::de::DeValue;
 
 /// The keys of filters.
-pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress", "error-pages"];
+pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress", "error-pages", "limit"];
 
 impl Filters {
     /// Reads a filter. Returns `None` if its key is that of none; otherwise whether it has no mistake.
@@ -29,6 +30,11 @@ impl Filters {
             }
             "compress" => compression::compression(reader, entry).map(|rule| self.compression = Some(Some(rule))),
             "error-pages" => error_pages::error_pages(reader, entry).map(|pages| self.error_pages = Some(pages)),
+            "limit" if is_off(entry) => {
+                self.limits = Some(Vec::new());
+                Some(())
+            }
+            "limit" => limits::limits(reader, entry).map(|limits| self.limits = Some(limits)),
             _ => return None,
         };
         Some(read.is_some())
@@ -36,12 +42,13 @@ impl Filters {
 
     /// Takes the filters that are missing from `defaults`.
     pub(crate) fn complete(&mut self, defaults: &Self) {
-        let Self { request_fields, response_fields, cors, compression, error_pages } = defaults;
+        let Self { request_fields, response_fields, cors, compression, error_pages, limits } = defaults;
         self.request_fields = self.request_fields.take().or_else(|| request_fields.clone());
         self.response_fields = self.response_fields.take().or_else(|| response_fields.clone());
         self.cors = self.cors.take().or_else(|| cors.clone());
         self.compression = self.compression.take().or_else(|| compression.clone());
         self.error_pages = self.error_pages.take().or_else(|| error_pages.clone());
+        self.limits = self.limits.take().or_else(|| limits.clone());
     }
 }
 

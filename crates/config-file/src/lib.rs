@@ -25,7 +25,10 @@ mod source;
 mod table;
 mod variables;
 
-pub use content::{Action, AppSection, ConfigFile, ErrorPage, Filters, Item, Listen, Match, Pattern, RouteSection, Text};
+pub use content::{
+    Action, AppSection, ConfigFile, ErrorPage, Filters, Item, Limit, LimitBy, LimitOf, Listen, Match, Pattern, RouteSection,
+    Text,
+};
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use place::Place;
 pub use reading::{Reading, parse, read, read_with};

@@ -134,6 +134,19 @@ fn filters() -> Value {
         "credentials": { "type": "boolean" },
         "max-age": { "$ref": "#/$defs/text" },
     });
+    let number = || json!({ "type": "integer", "minimum": 1 });
+    let limit = closed(
+        &json!({
+            "requests": number(),
+            "per": { "$ref": "#/$defs/text" },
+            "burst": number(),
+            "open": number(),
+            "by": { "enum": ["client", "all"] },
+            "field": text(),
+            "dry-run": { "type": "boolean" },
+        }),
+        &[],
+    );
     let compression = json!({
         "codings": texts(),
         "types": texts(),
@@ -144,6 +157,7 @@ fn filters() -> Value {
     json!({
         "request-fields": changes(),
         "response-fields": changes(),
+        "limit": { "anyOf": [{ "const": false }, limit, { "type": "array", "items": limit, "maxItems": 8 }] },
         "error-pages": {
             "type": "object",
             "additionalProperties": false,

@@ -160,13 +160,14 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
         }
-        self.route_by(setup.routes);
+        self.route_by(setup.routes, setup.number);
         self
     }
 
-    fn route_by(&mut self, routes: Option<&'a Routes>) {
+    /// Routes requests. `number` is that of this edge.
+    fn route_by(&mut self, routes: Option<&'a Routes>, number: usize) {
         self.lane.source().use_plans(routes.map_or(&[], Routes::plans));
-        self.router = routes.map(|routes| Router::open(routes, self.settings));
+        self.router = routes.map(|routes| Router::open(routes, self.settings, number));
     }
 
     /// Does all pending work, and waits once; `false` if the edge ends.

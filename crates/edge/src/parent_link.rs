@@ -28,6 +28,8 @@ pub struct EdgeSetup<'a> {
     pub apps: &'a [EdgeApp<'a>],
     /// The routes; `None`: the first app answers all requests.
     pub routes: Option<&'a Routes>,
+    /// The number of this edge, counted from 0.
+    pub number: usize,
     /// Whether another edge has used this memory before. Then this edge takes over the workers.
     pub takes_over: bool,
     /// The socket to the parent process, which stops and signals workers for this edge.

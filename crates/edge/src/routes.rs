@@ -1,12 +1,17 @@
 //! Routes: the first one whose conditions a request meets decides which app answers it, or that the edge answers itself.
 
 mod actions;
+mod limits;
 mod location;
 mod preflight;
 pub(super) mod router;
 
+pub use limits::{Limit, LimitBy, LimitOf};
+
+use limits::SharedLimits;
 use oribi_filter::{FieldChanges, ResponsePlan};
 use oribi_route::{Rule, RuleError, Table};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A route.
@@ -99,10 +104,12 @@ pub struct Routes {
     changes: Vec<FieldChanges>,
     /// The changes of responses by each route.
     plans: Vec<ResponsePlan>,
+    /// The limits; `None` without any.
+    limits: Option<SharedLimits>,
 }
 
 impl Routes {
-    /// Compiles routes, in the order in which they are tried.
+    /// Compiles routes, in the order in which they are tried. They have no limits.
     ///
     /// # Errors
     /// All conditions that are invalid.
@@ -114,7 +121,18 @@ impl Routes {
             changes.push(filters.request);
             plans.push(filters.response);
         }
-        Ok(Self { table: Table::compile(&rules)?, actions, changes, plans })
+        Ok(Self { table: Table::compile(&rules)?, actions, changes, plans, limits: None })
+    }
+
+    /// Sets limits, and those of each route by their indices. This process must fork all edges, of which there are `edges`.
+    ///
+    /// # Errors
+    /// The system has no memory for the counts.
+    pub fn with_limits(self, limits: Vec<Limit>, of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
+        if limits.is_empty() {
+            return Ok(self);
+        }
+        Ok(Self { limits: Some(SharedLimits::new(limits, of_routes, edges)?), ..self })
     }
 
     /// Returns the changes of responses, one plan for each route.

@@ -1,5 +1,6 @@
 //! The state of a response while a host works on it, the same for all protocols.
 
+use super::encoders::EncodedStream;
 use super::exchange::{Exchange, Received};
 use super::filter::Changes;
 use super::name::Name;
@@ -32,11 +33,22 @@ pub(super) struct Answer {
     pub(super) noted: Option<Box<Noted>>,
     /// The id of the request, which the response repeats, if requests have ids.
     pub(super) id: Option<Box<RequestId>>,
-    /// The changes of the response by its route.
-    pub(super) changes: Changes,
+    /// The changes of the response by its route; `None` without any.
+    pub(super) changes: Option<Box<Changes>>,
 }
 
 impl Answer {
+    /// Whether the head of the response is to be changed.
+    #[inline]
+    pub(super) fn is_filtered(&self) -> bool {
+        self.changes.as_ref().is_some_and(|changes| changes.filter.is_some())
+    }
+
+    /// The encoder of the content, if the content is encoded piece by piece.
+    pub(super) fn encoded_stream(&mut self) -> Option<&mut EncodedStream> {
+        self.changes.as_mut()?.stream.as_deref_mut()
+    }
+
     /// Notes that the request had to wait for a worker.
     #[inline]
     pub(super) fn waited(&mut self, Wait { nanoseconds, worker }: Wait) {
@@ -137,7 +149,7 @@ impl Lost {
 }
 
 impl Answer {
-    pub(super) fn new(timings: RequestTimings, https: bool, id: Option<Box<RequestId>>) -> Self {
+    pub(super) const fn new(timings: RequestTimings, https: bool, id: Option<Box<RequestId>>) -> Self {
         Self {
             timings,
             status: 0,
@@ -149,7 +161,7 @@ impl Answer {
             draft: None,
             noted: None,
             id,
-            changes: Changes::default(),
+            changes: None,
         }
     }
 

@@ -199,7 +199,9 @@ impl<S> Connection<S> {
         // The old state of most requests owns nothing, and this check is faster than dropping the state.
         let owns_nothing = match &self.state {
             State::Reading(reading) => reading.request.is_none(),
-            State::Answering(answering) => answering.early.is_none() && answering.answer.draft.is_none(),
+            State::Answering(answering) => {
+                answering.early.is_none() && answering.answer.draft.is_none() && answering.answer.changes.is_none()
+            }
             State::Greeting | State::Flushing(_) | State::Lingering => true,
             State::Queued(_) | State::Carrying(_) => false,
         };

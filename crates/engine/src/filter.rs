@@ -4,6 +4,7 @@ use super::encoders::{EncodedStream, Encoders};
 use oribi_encode::HeadWriter;
 use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_message::FieldMemory;
+use std::fmt;
 
 /// The plans of all routes, and memory for the responses that are changed.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(super) struct Filtering<'a> {
     /// The encoded content that is being sent.
     pub(super) encoded: Vec<u8>,
     #[expect(clippy::vec_box, reason = "a box goes out with a response and comes back")]
-    pub(super) spare: Vec<Box<ResponseFilter>>,
+    pub(super) spare: Vec<Box<Changes>>,
 }
 
 /// The changes of one response.
@@ -26,11 +27,19 @@ pub(super) struct ResponseFilter {
     pub(super) facts: RequestFacts,
 }
 
-/// The changes of a response that have not been made yet.
+/// The changes of a response that have not been made yet, and values that last as long as it does.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Those of the head and of the content; `None` once the head has been written.
-    pub(super) filter: Option<Box<ResponseFilter>>,
+    pub(super) filter: Option<ResponseFilter>,
     /// The encoder of the content; `None` if the content is not encoded.
     pub(super) stream: Option<Box<EncodedStream>>,
+    /// Values that are dropped with the exchange.
+    pub(super) held: Vec<Box<dyn fmt::Debug>>,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.filter.is_none() && self.stream.is_none() && self.held.is_empty()
+    }
 }

@@ -10,6 +10,7 @@ use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use std::fmt;
 
 impl<'a, B: Backend> Engine<'a, B> {
     /// Sets the plans that [`Engine::filter`] names.
@@ -20,9 +21,15 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Makes the plan with this number change the response to an exchange, whose request has these facts.
     pub fn filter(&mut self, exchange: ExchangeId, plan: usize, facts: RequestFacts) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
-        let mut filter = self.filtering.spare.pop().unwrap_or_default();
-        *filter = ResponseFilter { plan, facts };
-        target.response.answer.changes.filter = Some(filter);
+        let changes = target.response.answer.changes.get_or_insert_with(|| self.filtering.spare.pop().unwrap_or_default());
+        changes.filter = Some(ResponseFilter { plan, facts });
+    }
+
+    /// Keeps a value until the response to an exchange has been sent, or its client has disconnected; then drops it.
+    pub fn keep_with(&mut self, exchange: ExchangeId, value: Box<dyn fmt::Debug>) {
+        if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
+            target.response.answer.changes.get_or_insert_default().held.push(value);
+        }
     }
 
     /// Changes a whole response, and sends it.
@@ -84,7 +91,6 @@ impl<'a, B: Backend> Engine<'a, B> {
             })
         });
         self.filtering.encoded = encoded;
-        self.filtering.spare.push(filter);
         sent
     }
 
@@ -97,7 +103,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
         let filter = self.take_filter(exchange)?;
-        let begun = self.change_head(&filter, head, None, size, |engine, outcome, fields| {
+        self.change_head(&filter, head, None, size, |engine, outcome, fields| {
             let (outcome, stream) = match outcome {
                 Outcome::Encode(coding) if !filter.facts.is_head() => {
                     let size = size.or_else(|| length(fields));
@@ -110,11 +116,12 @@ impl<'a, B: Backend> Engine<'a, B> {
             };
             let size = size.filter(|_| !matches!(outcome, Outcome::Encode(_)));
             engine.write_head_for(outcome, head.status, fields, |engine, head| engine.start_with_size(exchange, head, size))?;
-            Target::find(&mut engine.connections, &mut engine.streams, exchange)?.response.answer.changes.stream = stream;
+            if let Some(stream) = stream {
+                let target = Target::find(&mut engine.connections, &mut engine.streams, exchange)?;
+                target.response.answer.changes.get_or_insert_default().stream = Some(stream);
+            }
             Ok(())
-        });
-        self.filtering.spare.push(filter);
-        begun
+        })
     }
 
     /// Whether the content of a response is encoded piece by piece.
@@ -123,14 +130,14 @@ impl<'a, B: Backend> Engine<'a, B> {
         // Without routes, nothing needs to be looked up.
         !self.filtering.plans.is_empty()
             && Target::find(&mut self.connections, &mut self.streams, exchange)
-                .is_ok_and(|target| target.response.answer.changes.stream.is_some())
+                .is_ok_and(|target| target.response.answer.encoded_stream().is_some())
     }
 
     /// Sends a piece of content that is encoded. See [`Engine::write_up_to_end`].
     #[cold]
     pub(super) fn write_encoded(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
-        let Some(stream) = &mut target.response.answer.changes.stream else { return Err(ReplyError::Gone) };
+        let Some(stream) = target.response.answer.encoded_stream() else { return Err(ReplyError::Gone) };
         let excess = stream.left.is_some_and(|left| left < body.size());
         let mut encoded = std::mem::take(&mut self.filtering.encoded);
         encoded.clear();
@@ -160,7 +167,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[cold]
     pub(super) fn end_encoded(&mut self, exchange: ExchangeId) -> Result<bool, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
-        let Some(stream) = target.response.answer.changes.stream.take() else { return Ok(true) };
+        let changes = target.response.answer.changes.as_mut();
+        let Some(stream) = changes.and_then(|changes| changes.stream.take()) else { return Ok(true) };
         let missing = stream.left.unwrap_or_default();
         if missing > 0 {
             log::error!("a response was cut off: {missing} bytes short of its Content-Length");
@@ -218,9 +226,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         result
     }
 
-    fn take_filter(&mut self, exchange: ExchangeId) -> Result<Box<ResponseFilter>, ReplyError> {
+    fn take_filter(&mut self, exchange: ExchangeId) -> Result<ResponseFilter, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
-        target.response.answer.changes.filter.take().ok_or(ReplyError::Gone)
+        let changes = &mut target.response.answer.changes;
+        let filter = changes.as_mut().and_then(|changes| changes.filter.take());
+        self.filtering.spare.extend(changes.take_if(|changes| changes.is_empty()));
+        filter.ok_or(ReplyError::Gone)
     }
 }
 

@@ -199,7 +199,7 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
-        if response.answer.changes.filter.is_some() {
+        if response.answer.is_filtered() {
             return self.respond_filtered(exchange, wait, head, prepared, body);
         }
         if let Some(wait) = wait {
@@ -301,7 +301,7 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        if target.response.answer.changes.filter.is_some() {
+        if target.response.answer.is_filtered() {
             return self.start_filtered(exchange, head, size);
         }
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));

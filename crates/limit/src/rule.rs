@@ -53,7 +53,11 @@ impl fmt::Display for InvalidRule {
 impl core::error::Error for InvalidRule {}
 
 impl Rule {
-    pub(crate) fn check(&self) -> Result<(), InvalidRule> {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// One of them is out of its range.
+    pub fn check(&self) -> Result<(), InvalidRule> {
         if self.requests == 0 {
             Err(InvalidRule::Requests)
         } else if self.per.is_zero() || self.per > LONGEST {

@@ -1,6 +1,7 @@
 //! Routes requests in an edge.
 
 use super::actions::{Actions, Outcome, refuse};
+use super::limits::Limits;
 use super::{Action, Routes, preflight};
 use crate::EdgeLoop;
 use oribi_config::Settings;
@@ -10,6 +11,7 @@ use oribi_io::Backend;
 use oribi_listen::Listener;
 use oribi_route::{RequestView, Scheme, Scratch};
 use oribi_source::LentRequest;
+use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 
 /// The routes in an edge.
@@ -20,16 +22,29 @@ pub(crate) struct Router<'a> {
     /// The normal form of the path of the request, if its action needs it.
     path: Vec<u8>,
     actions: Actions,
+    limits: Option<Limits<'a>>,
 }
 
 impl<'a> Router<'a> {
-    /// Opens the directories of `routes`. `settings` are those of the server. One that cannot be opened has no files: all other
+    /// Opens the directories of `routes`. `settings` are those of the server, and `edge` is the number of this edge. One that cannot be opened has no files: all other
     /// routes must not suffer.
-    pub(crate) fn open(routes: &'a Routes, settings: &Settings) -> Self {
-        Self { routes, scratch: Scratch::default(), path: Vec::new(), actions: Actions::open(&routes.actions, settings) }
+    pub(crate) fn open(routes: &'a Routes, settings: &Settings, edge: usize) -> Self {
+        let limits = routes.limits.as_ref().map(|limits| Limits::new(limits, edge));
+        Self {
+            limits,
+            routes,
+            scratch: Scratch::default(),
+            path: Vec::new(),
+            actions: Actions::open(&routes.actions, settings),
+        }
     }
 
-    fn route<B: Backend>(&mut self, lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, listeners: &[Listener]) -> Outcome {
+    fn route<B: Backend>(
+        &mut self,
+        lane: &Lane<'_, Engine<'_, B>>,
+        exchange: Exchange,
+        (listeners, slot): (&[Listener], &WorkerSlot),
+    ) -> Outcome {
         let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let head = exchange.head();
         let view = RequestView::of_head(head, scheme, exchange.client());
@@ -57,6 +72,13 @@ impl<'a> Router<'a> {
         if action.needs_path() {
             self.path.extend_from_slice(choice.path.unwrap_or_default());
         }
+        let exchange = match &self.limits {
+            Some(limits) => match limits.check(route, lane, exchange, slot) {
+                Ok(exchange) => exchange,
+                Err(outcome) => return outcome,
+            },
+            None => exchange,
+        };
         self.actions.act((route, action, &self.routes.changes[route]), &self.path, lane, exchange, listeners)
     }
 }
@@ -66,7 +88,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
     #[inline]
     pub(crate) fn route(&mut self, exchange: Exchange) -> Option<(Exchange, usize)> {
         let Some(router) = &mut self.router else { return Some((exchange, 0)) };
-        match router.route(self.lane, exchange, self.listeners) {
+        match router.route(self.lane, exchange, (self.listeners, self.slot)) {
             Outcome::App(exchange, app) => Some((exchange, app)),
             Outcome::Answered => None,
         }

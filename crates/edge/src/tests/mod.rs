@@ -3,6 +3,7 @@
 mod apps;
 mod clients;
 mod filters;
+mod limits;
 mod passing;
 mod queue;
 mod routes;
@@ -78,7 +79,7 @@ impl Site {
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
         let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
-        edge.route_by(routes);
+        edge.route_by(routes, 0);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {

@@ -35,6 +35,20 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     }
 }
 
+/// Makes `count` words, all zero, that this process shares with the processes that it forks. They begin at a page, and are never
+/// freed.
+///
+/// # Errors
+/// An error of the system.
+pub fn shared_words(count: usize) -> io::Result<&'static [AtomicU64]> {
+    let size = count.checked_mul(size_of::<AtomicU64>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: as in `shared_lines`; a word needs no more than the alignment of a page.
+    unsafe {
+        let start = mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?;
+        Ok(std::slice::from_raw_parts(start.cast::<AtomicU64>(), count))
+    }
+}
+
 /// Creates a file in memory (a memfd) with room for `count` cache lines, all zero, for programs that this process executes. The
 /// size of the file is sealed. The kernel shows `name` in /proc.
 ///

@@ -115,6 +115,8 @@ pub enum Counter {
     /// Requests rejected because of the resources that unfinished requests held.
     LimitBodyMemoryTotal,
     LimitBodyFilesTotal,
+    /// Requests rejected by a limit of their route.
+    LimitRoute,
 }
 
 /// The unit of a counter.
@@ -129,7 +131,7 @@ pub enum Unit {
 }
 
 /// The number of counters.
-pub(super) const COUNTERS: usize = Counter::LimitBodyFilesTotal as usize + 1;
+pub(super) const COUNTERS: usize = Counter::LimitRoute as usize + 1;
 
 impl Counter {
     /// Returns the unit of the counter.

@@ -249,6 +249,9 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
     row(Counter::LimitBodyFilesTotal, "limit_body_files_total",
         "Requests that were given up because the bodies of unfinished ones held too many files")
         .part_of(LIMITS_HIT, &[("limit", "body-files-total")]).titled("limits", "body-files-total"),
+    row(Counter::LimitRoute, "limit_route",
+        "Requests that got a 429 because of a `limit` of their route")
+        .part_of(LIMITS_HIT, &[("limit", "route")]).titled("limits", "route"),
     row(Counter::ResponsesSpooled, "spooled_responses",
         "Responses of which a part waited for a slow client in a temporary file (`--output-spool-size`)")
         .titled("spooled", "responses"),

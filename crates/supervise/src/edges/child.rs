@@ -112,6 +112,7 @@ impl ForkedEdge {
             lane,
             apps,
             routes,
+            number,
             takes_over,
             parent_link: &parent_link,
             handed: handed.as_ref(),
