@@ -154,7 +154,7 @@ for ([ $http, '--http1.1' ], [ "https://127.0.0.1:$encrypted", '--http2', '--cac
 subtest 'a limit holds for all edges' => sub {
     my @targets = ("$http/limited") x 40;
     for my $key (qw(one two)) {
-        my $answers = curl('--parallel', '--parallel-max', 10, '-H', "X-Key: $key", map { ('-o', '/dev/null', $_) } @targets);
+        my $answers = curl('--no-progress-meter', '--parallel', '--parallel-max', 10, '-H', "X-Key: $key", map { ('-o', '/dev/null', $_) } @targets);
         my %times;
         $times{$1}++ while $answers->{head} =~ m{^HTTP/1.1 (\d+)}mg;
         is_deeply \%times, { 404 => 5, 429 => 35 }, "as many requests with one key as there may be ($key)";
