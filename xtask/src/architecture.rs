@@ -31,7 +31,7 @@ enum Unsafe {
 /// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode,
 /// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp` and `protobuf <-
 /// otlp`. `io`, `pool`, `limit` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
-/// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file` and `stats,
+/// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
 /// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
 /// `server` and the Lua host.
 const RULES: &[Rule] = &[
@@ -96,6 +96,12 @@ const RULES: &[Rule] = &[
         name: "oribi-config-file",
         sees: &["oribi-route", "oribi-filter", "oribi-limit", "oribi-config"],
         uses: Uses::Only(&["serde_json", "toml"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-import",
+        sees: &["oribi-config", "oribi-config-file"],
+        uses: Uses::Only(&["serde", "serde_json", "toml_writer"]),
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
@@ -296,6 +302,7 @@ const RULES: &[Rule] = &[
             "oribi-host",
             "oribi-io",
             "oribi-config-file",
+            "oribi-import",
             "oribi-server",
             "oribi-lua",
             "oribi-files",

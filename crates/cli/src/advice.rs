@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 /// The commands, which come first on a command line.
 pub const COMMANDS: &[&str] =
-    &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd", "completions", "manual", "schema"];
+    &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd", "completions", "manual", "schema", "import"];
 
 /// Options of other servers without a counterpart of a similar name, and the advice for each.
 const FOREIGN: &[(&[&str], &str)] = &[
@@ -15,10 +15,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["--preload-app", "--preload", "--lazy", "--lazy-apps", "--prune-bundler", "--loader"],
         "the app is always loaded before the workers are forked",
     ),
-    (
-        &["--ini", "--xml", "--yaml", "--yml", "--emperor"],
-        "Oribi does not read uWSGI's files; `oribi --help` lists its options",
-    ),
+    (&["--ini", "--xml", "--yaml", "--yml", "--emperor"], "`oribi import FILE` makes an oribi.toml of a file of uWSGI"),
     (&["--http-socket", "--http", "--fastcgi-socket", "--uwsgi-socket"], "use --listen ADDRESS"),
     (&["--psgi", "--rack", "--app", "--wsgi-file", "--rackup"], "the app is an argument: oribi app.psgi"),
     (&["--master", "--vacuum", "--die-on-term", "--single-interpreter", "--need-app"], "Oribi always does this"),
@@ -88,7 +85,7 @@ mod tests {
             ("--chroot", "RootDirectory="),
             ("--preload-app", "always loaded before the workers are forked"),
             ("--preload_app", "always loaded before the workers are forked"),
-            ("--ini", "Oribi does not read uWSGI's files"),
+            ("--ini", "oribi import FILE"),
             ("-w", "--workers NUMBER"),
         ] {
             let advice = advice_for(argument, &command()).unwrap_or_default();

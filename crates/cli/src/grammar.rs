@@ -2,7 +2,7 @@
 //! parsed by the same clap commands, one for each group of verbs.
 
 use crate::languages::LANGUAGES;
-use crate::{ahttpd, command_line, control, shipped, top};
+use crate::{ahttpd, command_line, control, import, shipped, top};
 use clap::{Arg, Command, ValueHint};
 use oribi_server::config::IoModel;
 
@@ -48,6 +48,7 @@ pub fn verbs() -> Vec<Verb> {
         own("top", "show live what a running server does", top::command()),
         shared("luafcgid", "serve Lua scripts with a configuration file of luafcgid"),
         own("ahttpd", "answer as ahttpd does", ahttpd::command()),
+        own("import", "make an oribi.toml of the configuration of another server", import::command()),
         own("completions", "print a completion script for a shell", shipped::completions()),
         own("manual", "print a manual page", shipped::manual()),
         own("schema", "print the JSON schema of oribi.toml", shipped::schema()),

@@ -19,6 +19,7 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi check ...                     load the app, print the plan, serve nothing
        oribi ctl ORDER                     show and control a running server: see `oribi ctl --help`
        oribi top                           show live what a running server does: see `oribi top --help`
+       oribi import SOURCE                 make an oribi.toml of the configuration of another server
        oribi completions SHELL             print a completion script for bash, zsh or fish
        oribi manual [PAGE]                 print the manual page oribi, oribi-ctl or oribi-top
        oribi schema                        print the JSON schema of oribi.toml, for editors

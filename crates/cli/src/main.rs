@@ -16,6 +16,7 @@ mod files;
 mod grammar;
 mod help;
 mod host_files;
+mod import;
 mod language;
 mod languages;
 mod lua;
@@ -84,6 +85,9 @@ fn run() -> Result<u8, Trouble> {
     }
     if let Some(arguments) = arguments_after(manual::MANUAL, std::env::args_os()) {
         return manual::run(arguments);
+    }
+    if let Some(arguments) = arguments_after(import::IMPORT, std::env::args_os()) {
+        return import::run(arguments);
     }
     if let Some(arguments) = arguments_after(schema::SCHEMA, std::env::args_os()) {
         return schema::run(arguments);

@@ -1,0 +1,155 @@
+//! `oribi import`: reads the configuration of another server and writes `oribi.toml`.
+
+use crate::trouble::{Trouble, explain};
+use clap::builder::PossibleValue;
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use oribi_import::{Format, Imported, Kind, Unreadable};
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The name of this command, as the first argument.
+pub const IMPORT: &str = "import";
+
+const USAGE: &str = "oribi import [--from FORMAT] [-o FILE] SOURCE
+       oribi import 'COMMAND LINE'
+       oribi import -- COMMAND ARGUMENTS...";
+
+const AFTER: &str = "\
+SOURCE is a file with the configuration of another server, `-` for standard input, or a command line that starts one.
+
+  oribi import /var/lib/unit/conf.json > oribi.toml
+  oribi import 'starman --workers 10 --listen :8080 app.psgi'
+  oribi import Procfile -o oribi.toml
+
+All that has no counterpart is listed on standard error, with the nearest equivalent, and again in comments at the end of
+the output.
+
+Exit status:
+  0  written, also if something was not carried over; 1  cannot write; 2  the source cannot be read";
+
+/// The grammar of this command.
+pub fn command() -> Command {
+    let formats = Format::ALL.iter().map(|(name, _)| PossibleValue::new(*name));
+    Command::new("oribi import")
+        .bin_name("oribi import")
+        .about("Reads the configuration of another server and writes oribi.toml to standard output.")
+        .override_usage(USAGE)
+        .after_help(AFTER)
+        .arg(
+            Arg::new("from")
+                .long("from")
+                .value_name("FORMAT")
+                .value_parser(formats.collect::<Vec<_>>())
+                .help("The format of the source; by default by its name and its content"),
+        )
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("FILE")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(PathBuf))
+                .help("Write to this file, which must not exist yet, in place of standard output"),
+        )
+        .arg(
+            Arg::new("SOURCE")
+                .required(true)
+                .num_args(1..)
+                .action(ArgAction::Append)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true)
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(OsString))
+                .help("A file, `-` for standard input, or a command line"),
+        )
+}
+
+/// Reads the source and writes the file.
+pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(said) => return Ok(explain(&said)),
+    };
+    let words: Vec<OsString> = matches.get_many("SOURCE").into_iter().flatten().cloned().collect();
+    let from = matches.get_one::<String>("from").and_then(|name| Format::named(name));
+    let output = matches.get_one::<PathBuf>("output");
+    let (source, imported) = read(&words, from)?;
+    match output {
+        None => crate::print(&imported.toml).map(|_| ())?,
+        Some(path) => write(path, &imported.toml)?,
+    }
+    report(&source, &imported);
+    Ok(0)
+}
+
+/// Reads the source. Returns its name for messages, too.
+fn read(words: &[OsString], from: Option<Format>) -> Result<(String, Imported), Trouble> {
+    let unreadable = |source: &str, error: &Unreadable| match error.line {
+        Some(_) => Trouble::usage(format!("{source}:{error}")),
+        None => Trouble::usage(format!("{source}: {error}")),
+    };
+    let texts: Option<Vec<String>> = words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    let path = match words {
+        [word] if word == "-" || Path::new(word).exists() => Path::new(word),
+        _ => {
+            let texts = texts.ok_or_else(|| Trouble::usage("the command line is not UTF-8".to_owned()))?;
+            let source = "command line".to_owned();
+            let imported = match texts.as_slice() {
+                [line] if line.contains(' ') || from == Some(Format::Command) => {
+                    oribi_import::import(Format::Command, "", line)
+                }
+                [word] if word.contains(['/', '.']) => {
+                    return Err(Trouble::usage(format!(
+                        "there is no file {word}; a command line is one argument, or begins after --"
+                    )));
+                }
+                texts => oribi_import::command(texts),
+            };
+            return match imported {
+                Ok(imported) => Ok((source, imported)),
+                Err(error) => Err(unreadable(&source, &error)),
+            };
+        }
+    };
+    let source = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    let failed = |error: io::Error| Trouble::usage(format!("cannot read {source}: {error}"));
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
+    } else {
+        bytes = std::fs::read(path).map_err(failed)?;
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        Trouble::usage(format!("{source}:{line}: it is not UTF-8"))
+    })?;
+    let format = from.or_else(|| oribi_import::detect(&source, &text)).ok_or_else(|| {
+        let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
+        Trouble::usage(format!("{source}: the format is not known; name it with --from: {}", names.join(", ")))
+    })?;
+    let imported = oribi_import::import(format, &source, &text).map_err(|error| unreadable(&source, &error))?;
+    Ok((source, imported))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Trouble> {
+    let file = std::fs::File::options().write(true).create_new(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Trouble::failure(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Lists all that was not carried over.
+fn report(source: &str, imported: &Imported) {
+    let mut err = io::stderr().lock();
+    let lost: Vec<_> = imported.notes.iter().filter(|note| note.kind == Kind::Lost).collect();
+    for note in &lost {
+        let line = note.line.map_or(String::new(), |line| format!("{line}: "));
+        // If standard error is closed, the comments in the file remain.
+        let _ = writeln!(err, "{source}:{}{}", if line.is_empty() { " " } else { &line }, note.without_line());
+    }
+    let _ = match lost.len() {
+        0 => writeln!(err, "oribi: all of it was carried over"),
+        1 => writeln!(err, "oribi: 1 thing was not carried over, or only in part"),
+        count => writeln!(err, "oribi: {count} things were not carried over, or only in part"),
+    };
+}

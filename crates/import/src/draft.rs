@@ -1,0 +1,215 @@
+//! The draft of an `oribi.toml`, which each reader of a format fills.
+
+use crate::conditions::Match;
+use crate::note::{Key, Kind, Note};
+use oribi_config::setting_of;
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Text(String),
+    Number(u64),
+    On(bool),
+    List(Vec<String>),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(on: bool) -> Self {
+        Self::On(on)
+    }
+}
+
+/// An option with the thing of the source that it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub name: &'static str,
+    pub value: Value,
+    pub key: Key,
+}
+
+/// The options of one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings(pub Vec<Setting>);
+
+impl Settings {
+    /// Sets an option: an option that may be given several times gets one more value, another one is replaced.
+    pub fn set(&mut self, name: &'static str, value: impl Into<Value>, key: &Key) {
+        let value = value.into();
+        let Some(earlier) = self.0.iter_mut().find(|setting| setting.name == name) else {
+            return self.0.push(Setting { name, value, key: key.clone() });
+        };
+        let repeats = setting_of(name).is_some_and(|(setting, _)| setting.repeats());
+        earlier.value = match (earlier.value.clone(), value) {
+            (Value::List(mut list), Value::Text(text)) if repeats => {
+                list.push(text);
+                Value::List(list)
+            }
+            (Value::Text(first), Value::Text(text)) if repeats => Value::List(vec![first, text]),
+            (_, value) => value,
+        };
+        earlier.key = key.clone();
+    }
+
+    /// Sets an option that has no value yet: a default of the other server.
+    pub fn otherwise(&mut self, name: &'static str, value: impl Into<Value>, server: &str) {
+        if !self.has(name) {
+            self.set(name, value, &Key::new(format!("default of {server}")));
+        }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|setting| setting.name == name)
+    }
+}
+
+/// A `[[listen]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Listen {
+    pub address: String,
+    pub options: Settings,
+    pub key: Key,
+}
+
+/// An `[app.NAME]`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct App {
+    pub name: String,
+    pub file: String,
+    /// The address of the server that answers, in place of a file.
+    pub proxy: Option<String>,
+    pub language: Option<&'static str>,
+    pub directory: Option<String>,
+    pub environment: Vec<(String, String)>,
+    pub options: Settings,
+    pub key: Key,
+}
+
+/// The action of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    App { name: String, mount: Option<String> },
+    Files { root: String, index: Option<String>, fallback: Option<String> },
+    Redirect { to: String, status: u16 },
+    Respond { status: u16, content: Option<String>, content_type: Option<String> },
+}
+
+impl Action {
+    /// An app at its own path.
+    pub fn app(name: impl Into<String>) -> Self {
+        Self::App { name: name.into(), mount: None }
+    }
+
+    /// A response without content.
+    pub fn status(status: u16) -> Self {
+        Self::Respond { status, content: None, content_type: None }
+    }
+}
+
+/// A `[[route]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub conditions: Match,
+    pub action: Action,
+    pub key: Key,
+}
+
+/// The whole draft.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draft {
+    /// The title of the source: the first line of the file.
+    pub title: String,
+    pub server: Settings,
+    pub listens: Vec<Listen>,
+    pub apps: Vec<App>,
+    pub routes: Vec<Route>,
+    pub notes: Vec<Note>,
+}
+
+/// Whether the reader of `oribi.toml` knows apps that are other servers: `[app.NAME]` with `proxy`.
+const PROXY: bool = false;
+
+impl Draft {
+    /// Notes a thing that was not carried over.
+    pub fn lost(&mut self, key: &Key, text: impl Into<String>) {
+        self.note(Kind::Lost, key, text.into());
+    }
+
+    /// Notes a thing that needs no option.
+    pub fn same(&mut self, key: &Key, text: impl Into<String>) {
+        self.note(Kind::Same, key, text.into());
+    }
+
+    fn note(&mut self, kind: Kind, key: &Key, text: String) {
+        let note = Note { kind, line: key.line, key: key.name.clone(), text };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub fn listen(&mut self, address: impl Into<String>, key: &Key) -> &mut Listen {
+        let address = address.into();
+        let same = self.listens.iter().position(|listen| listen.address == address);
+        let index = same.unwrap_or_else(|| {
+            self.listens.push(Listen { address, options: Settings::default(), key: key.clone() });
+            self.listens.len() - 1
+        });
+        &mut self.listens[index]
+    }
+
+    pub fn route(&mut self, conditions: Match, action: Action, key: &Key) {
+        self.routes.push(Route { conditions, action, key: key.clone() });
+    }
+
+    /// A name for an app that no other app has: letters of the name that are not allowed become `-`.
+    pub fn free_name(&self, wanted: &str) -> String {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let plain: String = wanted.chars().take(50).map(|letter| if fits(letter) { letter } else { '-' }).collect();
+        let plain = if plain.is_empty() { "app".to_owned() } else { plain };
+        let taken = |name: &str| self.apps.iter().any(|app| app.name == name);
+        if !taken(&plain) {
+            return plain;
+        }
+        (2..).map(|number| format!("{plain}-{number}")).find(|name| !taken(name)).unwrap_or(plain)
+    }
+
+    /// The action that passes requests on to another server.
+    pub fn proxy(&mut self, url: &str, key: &Key) -> Action {
+        if PROXY && url.starts_with("http://") {
+            let known = self.apps.iter().find(|app| app.proxy.as_deref() == Some(url)).map(|app| app.name.clone());
+            let name = known.unwrap_or_else(|| {
+                let name = self.free_name(url.trim_start_matches("http://"));
+                let app = App { name: name.clone(), proxy: Some(url.to_owned()), key: key.clone(), ..App::default() };
+                self.apps.push(app);
+                name
+            });
+            return Action::app(name);
+        }
+        let place = if url.contains(['@', '?']) { "another server" } else { url };
+        self.lost(
+            key,
+            format!(
+                "Oribi passes no requests on to {place}: run that app in Oribi, as [app.NAME] with its file, \
+             or keep a proxy in front; until then these requests get a 502"
+            ),
+        );
+        Action::status(502)
+    }
+}

@@ -1,0 +1,157 @@
+//! The formats, and how a file is recognized.
+
+use crate::draft::Draft;
+use crate::note::Note;
+use crate::unreadable::Unreadable;
+use crate::{command as commands, json, luafcgid, nginx, settle, unit, uwsgi};
+
+/// The most bytes of a source.
+const MOST: usize = 1 << 20;
+
+/// A format of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The JSON of NGINX Unit.
+    Unit,
+    /// The INI, XML, YAML or JSON of uWSGI.
+    Uwsgi,
+    /// nginx.conf.
+    Nginx,
+    /// The Lua of luafcgid.
+    Luafcgid,
+    /// A command line of a server.
+    Command,
+    /// A Procfile.
+    Procfile,
+    /// A Passengerfile.json.
+    Passenger,
+}
+
+impl Format {
+    /// All formats, with their names for `--from`.
+    pub const ALL: &[(&'static str, Self)] = &[
+        ("unit", Self::Unit),
+        ("uwsgi", Self::Uwsgi),
+        ("nginx", Self::Nginx),
+        ("luafcgid", Self::Luafcgid),
+        ("command", Self::Command),
+        ("procfile", Self::Procfile),
+        ("passenger", Self::Passenger),
+    ];
+
+    /// The format with a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
+    }
+}
+
+/// The result of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The text of `oribi.toml`, which its reader accepts.
+    pub toml: String,
+    /// The notes, which are also comments in the text.
+    pub notes: Vec<Note>,
+}
+
+/// The format of a file, by its name and its text.
+#[must_use]
+pub fn detect(name: &str, text: &str) -> Option<Format> {
+    let file = name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let start = text.trim_start_matches('\u{FEFF}').trim_start();
+    if file.starts_with("procfile") || commands::is_procfile(text) {
+        return Some(Format::Procfile);
+    }
+    if start.starts_with(['{', '/']) || file.ends_with(".json") {
+        if file.starts_with("passengerfile") {
+            return Some(Format::Passenger);
+        }
+        let has = |key: &str| text.contains(&format!("\"{key}\""));
+        return match () {
+            () if has("listeners") || has("applications") => Some(Format::Unit),
+            () if has("uwsgi") => Some(Format::Uwsgi),
+            () if has("app_type") || has("environment") && !has("routes") => Some(Format::Passenger),
+            () => Some(Format::Unit),
+        };
+    }
+    let uwsgi = |line: &str| line.starts_with("[uwsgi]") || line.trim_end() == "uwsgi:" || line.starts_with("<uwsgi");
+    if text.lines().any(|line| uwsgi(line.trim_start())) {
+        return Some(Format::Uwsgi);
+    }
+    if file.ends_with(".lua") || luafcgid::is_file(text) {
+        return Some(Format::Luafcgid);
+    }
+    let nginx = |line: &str| {
+        line.ends_with('{') && ["server", "http", "location", "upstream", "events"].iter().any(|name| line.starts_with(name))
+    };
+    (file.contains("nginx") || text.lines().any(|line| nginx(line.trim()))).then_some(Format::Nginx)
+}
+
+/// Reads a source. `name` is its path, to which its own variables may refer.
+///
+/// # Errors
+/// The source cannot be read, with the place if it is known.
+pub fn import(format: Format, name: &str, text: &str) -> Result<Imported, Unreadable> {
+    if text.len() > MOST {
+        return Err(Unreadable::new(format!("the source has more than {MOST} bytes")));
+    }
+    let title = |name: &str| Draft { title: format!("Made by oribi import from {name}."), ..Draft::default() };
+    let draft = match format {
+        Format::Unit => {
+            let root = json::read(text)?;
+            if !root.is_map() {
+                return Err(Unreadable::new("a configuration of Unit is an object"));
+            }
+            let mut draft = title("a configuration of NGINX Unit");
+            unit::read(&root, &mut draft);
+            draft
+        }
+        Format::Uwsgi => {
+            let mut draft = title("a configuration of uWSGI");
+            uwsgi::file(name, text, &mut draft)?;
+            draft
+        }
+        Format::Nginx => {
+            let mut draft = title("a configuration of nginx");
+            nginx::read(text, &mut draft)?;
+            draft
+        }
+        Format::Luafcgid => {
+            let mut draft = title("a configuration of luafcgid");
+            luafcgid::read(text, &mut draft)?;
+            draft
+        }
+        Format::Command => {
+            let mut draft = title("a command line");
+            commands::line(text, None, &mut draft)?;
+            draft
+        }
+        Format::Procfile => {
+            let mut draft = title("a Procfile");
+            commands::procfile(text, &mut draft)?;
+            draft
+        }
+        Format::Passenger => {
+            let mut draft = title("a Passengerfile.json");
+            commands::passengerfile(&json::read(text)?, &mut draft)?;
+            draft
+        }
+    };
+    Ok(finish(draft))
+}
+
+/// Reads the words of a command line.
+///
+/// # Errors
+/// It is no command line of a known server.
+pub fn command(words: &[String]) -> Result<Imported, Unreadable> {
+    let mut draft = Draft { title: "Made by oribi import from a command line.".to_owned(), ..Draft::default() };
+    commands::words(words, &mut draft)?;
+    Ok(finish(draft))
+}
+
+fn finish(draft: Draft) -> Imported {
+    let (toml, draft) = settle::settle(draft);
+    Imported { toml, notes: draft.notes }
+}

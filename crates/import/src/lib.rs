@@ -1,0 +1,27 @@
+//! Reads the configuration of other servers, and writes `oribi.toml` with notes about all that it does not have.
+//!
+//! [`detect`] finds the format of a file, [`import`] reads it, and [`command`] reads the words of a command line.
+#![forbid(unsafe_code)]
+
+mod address;
+mod command;
+mod conditions;
+mod draft;
+mod format;
+mod json;
+mod luafcgid;
+mod nginx;
+mod note;
+mod redirect;
+mod settle;
+mod shell;
+mod tree;
+mod unit;
+mod unreadable;
+mod uwsgi;
+mod variable;
+mod write;
+
+pub use format::{Format, Imported, command, detect, import};
+pub use note::{Kind, Note};
+pub use unreadable::Unreadable;

@@ -1,0 +1,433 @@
+//! `location`: conditions about paths, in the order in which nginx chooses, and their actions.
+
+use super::server::Context;
+use super::syntax::Directive;
+use super::{Nginx, access, key};
+use crate::conditions::Match;
+use crate::draft::Action;
+use crate::note::Key;
+use crate::redirect::{REDIRECTS, target};
+
+/// The most locations inside of locations.
+const DEPTH: usize = 8;
+
+/// The kind of a location, in the order in which nginx looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Exact,
+    /// `^~`: no expression is looked for.
+    Final,
+    Expression,
+    Prefix,
+}
+
+/// A location.
+struct Location<'n> {
+    kind: Kind,
+    /// The path, or the pattern of an expression.
+    path: String,
+    directive: &'n Directive,
+    context: Context,
+}
+
+type Routes = Vec<(Match, Action, Key)>;
+
+impl Nginx<'_> {
+    /// The routes of a server, without its host.
+    pub(super) fn locations(&mut self, server: &Directive, context: &Context) -> Routes {
+        let mut routes = Vec::new();
+        let mut locations = Vec::new();
+        self.collect(server, context, &mut locations, 0);
+        // `if` and `return` of the server come before its locations.
+        let whole = self.rules(server, &Match::default(), context, &mut routes);
+        if whole {
+            for location in &locations {
+                self.draft.same(&key(location.directive), "no request gets to it: its server answers all of them");
+            }
+            return routes;
+        }
+        let prefixes: Vec<String> =
+            locations.iter().filter(|location| location.kind == Kind::Prefix).map(|location| location.path.clone()).collect();
+        // Expressions keep their order, and longer prefixes come first.
+        locations.sort_by(|one, other| {
+            let length = |location: &Location<'_>| if location.kind == Kind::Expression { 0 } else { location.path.len() };
+            one.kind.cmp(&other.kind).then(length(other).cmp(&length(one)))
+        });
+        let mut open = false;
+        for location in locations {
+            let path = match location.kind {
+                Kind::Exact => vec![location.path.clone()],
+                Kind::Expression => vec![format!("~{}", location.path)],
+                Kind::Prefix if location.path == "/" => Vec::new(),
+                Kind::Prefix | Kind::Final => {
+                    let mut list = vec![format!("{}*", location.path)];
+                    if location.kind == Kind::Final {
+                        // Below a longer prefix, expressions are looked for.
+                        let longer =
+                            prefixes.iter().filter(|other| other.starts_with(&location.path) && **other != location.path);
+                        list.extend(longer.map(|other| format!("!{other}*")));
+                    }
+                    list
+                }
+            };
+            open |= path.is_empty();
+            let conditions = Match { path, ..Match::default() };
+            self.location(&location, &conditions, &mut routes);
+        }
+        if !open {
+            self.rest(server, context, &mut routes);
+        }
+        routes
+    }
+
+    /// Collects the locations of a block with those inside of them.
+    fn collect<'n>(&mut self, block: &'n Directive, context: &Context, locations: &mut Vec<Location<'n>>, depth: usize) {
+        for directive in block.inside().iter().filter(|inside| inside.name == "location") {
+            let key = key(directive);
+            let (kind, path) = match (directive.word(0), directive.word(1)) {
+                ("=", path) => (Kind::Exact, path.to_owned()),
+                ("^~", path) => (Kind::Final, path.to_owned()),
+                ("~", expression) => (Kind::Expression, expression.to_owned()),
+                ("~*", expression) => (Kind::Expression, format!("(?i){expression}")),
+                (path, "") if path.starts_with('=') && path.len() > 1 => (Kind::Exact, path[1..].to_owned()),
+                (path, "") => (Kind::Prefix, path.to_owned()),
+                _ => {
+                    self.draft.lost(&key, "no location that nginx has");
+                    continue;
+                }
+            };
+            let context = context.inner(directive.inside());
+            if depth < DEPTH {
+                self.collect(directive, &context, locations, depth + 1);
+            }
+            // A name for other locations only.
+            if path.starts_with('@') {
+                self.draft.same(&key, "its name stands where try_files used it");
+                directive.inside().iter().for_each(|directive| self.note(directive));
+                let pass =
+                    directive.inside().iter().find(|inside| inside.name == "proxy_pass").map(|pass| pass.word(0).to_owned());
+                self.named.push((path, pass));
+                continue;
+            }
+            locations.push(Location { kind, path, directive, context });
+        }
+    }
+
+    fn location(&mut self, location: &Location<'_>, conditions: &Match, routes: &mut Routes) {
+        let key = Key::at(location.directive.line, format!("location {}", location.path));
+        let inside = location.directive.inside();
+        if inside.iter().any(|directive| directive.name == "internal") {
+            self.draft
+                .lost(&key, "a location for the app only: accel of the app sends files that it names by X-Accel-Redirect");
+            routes.push((conditions.clone(), Action::status(404), key));
+            inside.iter().for_each(|directive| self.note(directive));
+            return;
+        }
+        if self.rules(location.directive, conditions, &location.context, routes) {
+            inside.iter().for_each(|directive| self.note(directive));
+            return;
+        }
+        let action = self.action(location, &key);
+        inside.iter().for_each(|directive| self.note(directive));
+        routes.push((conditions.clone(), action, key));
+    }
+
+    /// Writes the routes for `return`, `rewrite` and `if` of a block, and for clients that are refused. Returns whether they
+    /// answer all requests.
+    fn rules(&mut self, block: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) -> bool {
+        let is_server = block.name == "server";
+        let mut done = false;
+        for directive in block.inside() {
+            let key = key(directive);
+            match directive.name.as_str() {
+                "return" if !done => {
+                    let action = self.answer(directive, &key);
+                    routes.push((conditions.clone(), action, key));
+                    done = true;
+                }
+                "rewrite" => match redirect_of(directive) {
+                    Some((path, action)) => match conditions.and(&Match { path, ..Match::default() }) {
+                        Ok(Some(both)) => {
+                            done |= both == *conditions;
+                            routes.push((both, action, key));
+                        }
+                        _ => self.draft.lost(&key, "left out: a route cannot say its conditions"),
+                    },
+                    None => self.draft.lost(
+                        &key,
+                        "routes do not change paths: redirect sends clients to another one, mount \
+                         moves a beginning into SCRIPT_NAME",
+                    ),
+                },
+                "if" => self.condition(directive, conditions, routes),
+                _ => {}
+            }
+        }
+        // nginx rewrites before it looks at clients.
+        if done || is_server {
+            return done;
+        }
+        if let Some(login) = &context.login {
+            let key = Key::at(login.line, &login.name);
+            self.draft.lost(&key, "Oribi asks clients for no passwords: the app does; until then, these requests get a 403");
+            routes.push((conditions.clone(), Action::status(403), key));
+            return true;
+        }
+        let Some(first) = context.access.first() else { return false };
+        let key = key(first);
+        match access::refused(&context.access.iter().collect::<Vec<_>>()) {
+            Ok(None) => {}
+            Ok(Some(source)) => {
+                let all = source.is_empty();
+                routes.push((Match { source, ..conditions.clone() }, Action::status(403), key));
+                return all;
+            }
+            Err(()) => {
+                self.draft.lost(
+                    &key,
+                    "source of a route takes patterns and their exceptions, not a longer list of allow and \
+                     deny: until you write it, these requests get a 403",
+                );
+                routes.push((conditions.clone(), Action::status(403), key));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// `if` with an answer: of hosts, schemes and methods.
+    fn condition(&mut self, directive: &Directive, conditions: &Match, routes: &mut Routes) {
+        let key = key(directive);
+        let words: Vec<String> = directive
+            .words
+            .iter()
+            .map(|word| word.trim_start_matches('(').trim_end_matches(')').to_owned())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let answer = directive.inside().iter().find(|inside| inside.name == "return");
+        let own = match words.as_slice() {
+            [variable, sign, value] => {
+                let value = match sign.as_str() {
+                    "=" => value.clone(),
+                    "!=" => format!("!{value}"),
+                    "~" => format!("~{value}"),
+                    "~*" => format!("~(?i){value}"),
+                    "!~" => format!("!~{value}"),
+                    "!~*" => format!("!~(?i){value}"),
+                    _ => String::new(),
+                };
+                let expression = value.contains('~');
+                match variable.as_str() {
+                    "$host" | "$http_host" if !expression => Some(Match { host: vec![value], ..Match::default() }),
+                    "$scheme" if !expression => Some(Match { scheme: vec![value], ..Match::default() }),
+                    "$request_method" => Some(Match { method: vec![value], ..Match::default() }),
+                    "$uri" | "$document_uri" => Some(Match { path: vec![value], ..Match::default() }),
+                    "$remote_addr" if !expression => Some(Match { source: vec![value], ..Match::default() }),
+                    variable => {
+                        let field = variable.strip_prefix("$http_").map(|name| (name.replace('_', "-"), vec![value.clone()]));
+                        let query = variable.strip_prefix("$arg_").map(|name| (name.to_owned(), vec![value.clone()]));
+                        (field.is_some() || query.is_some()).then(|| Match {
+                            field: field.into_iter().collect(),
+                            query: query.into_iter().collect(),
+                            ..Match::default()
+                        })
+                    }
+                }
+            }
+            _ => None,
+        };
+        let both = own.and_then(|own| conditions.and(&own).ok().flatten()).filter(|_| directive.inside().len() == 1);
+        match (both, answer) {
+            (Some(both), Some(answer)) => {
+                let action = self.answer(answer, &key);
+                routes.push((both, action, key));
+            }
+            _ => self
+                .draft
+                .lost(&key, "a route has conditions about host, path, method, field, query, source and scheme, and an answer"),
+        }
+    }
+
+    /// `return`.
+    fn answer(&mut self, directive: &Directive, key: &Key) -> Action {
+        let (first, second) = (directive.word(0), directive.word(1));
+        let (status, text) = match first.parse::<u16>() {
+            Ok(status) => (status, second),
+            Err(_) => (302, first),
+        };
+        if REDIRECTS.contains(&status) && !text.is_empty() {
+            return match target(text) {
+                Ok(to) => Action::Redirect { to, status },
+                Err(reason) => {
+                    self.draft.lost(key, format!("{reason}: these requests get a 404"));
+                    Action::status(404)
+                }
+            };
+        }
+        if status == 444 {
+            self.draft.lost(key, "Oribi answers each request: with a 403 here");
+            return Action::status(403);
+        }
+        if text.contains('$') {
+            self.draft.lost(key, "content has no variables");
+        }
+        let content = (!text.is_empty()).then(|| text.to_owned());
+        let content_type = None;
+        Action::Respond { status, content, content_type }
+    }
+
+    /// The action of a location, or of a server, for requests that no rule answers.
+    fn action(&mut self, location: &Location<'_>, key: &Key) -> Action {
+        let inside = location.directive.inside();
+        let find = |name: &str| inside.iter().find(|directive| directive.name == name);
+        if let Some(pass) = find("proxy_pass") {
+            let url = self.upstream_of(pass.word(0), key);
+            return self.draft.proxy(&url, &Key::at(pass.line, "proxy_pass"));
+        }
+        for name in ["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "passenger_enabled", "memcached_pass"] {
+            if let Some(pass) = find(name) {
+                let text = "run the app in Oribi, as [app.NAME] with its file, if it is Perl, Ruby or Lua; until then, these \
+                     requests get a 502";
+                self.draft.lost(&Key::at(pass.line, name), text);
+                return Action::status(502);
+            }
+        }
+        let root = match find("alias") {
+            Some(alias) => {
+                let path = location.path.trim_end_matches('/');
+                match alias.word(0).trim_end_matches('/').strip_suffix(path) {
+                    Some(root) if location.kind != Kind::Expression => {
+                        Some(if root.is_empty() { "/".to_owned() } else { root.to_owned() })
+                    }
+                    _ if location.kind == Kind::Expression => {
+                        self.draft.lost(&Key::at(alias.line, "alias"), "the files of a route have the whole path below root");
+                        None
+                    }
+                    _ => {
+                        let key = Key::at(alias.line, "alias");
+                        self.draft.server.set("static", format!("{path}={}", alias.word(0)), &key);
+                        self.draft.lost(&key, "static holds for all hosts");
+                        None
+                    }
+                }
+            }
+            None => location.context.root.clone(),
+        };
+        self.files(root, find("try_files"), &location.context, key)
+    }
+
+    /// Files of a directory.
+    fn files(&mut self, root: Option<String>, tried: Option<&Directive>, context: &Context, key: &Key) -> Action {
+        let mut fallback = None;
+        if let Some(tried) = tried {
+            let last = tried.words.last().map_or("", String::as_str);
+            let inner = Key::at(tried.line, "try_files");
+            if last.starts_with('@') {
+                let pass = self.named.iter().rev().find(|(name, _)| name == last).and_then(|(_, pass)| pass.clone());
+                let url = pass.map(|pass| self.upstream_of(&pass, &inner));
+                match url.map(|url| self.draft.proxy(&url, &inner)) {
+                    Some(Action::App { name, .. }) => fallback = Some(name),
+                    _ => {
+                        let text = format!(
+                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, clients \
+                                 get a 404"
+                        );
+                        self.draft.lost(&inner, text);
+                    }
+                }
+            } else if last != "=404" && !last.starts_with("$uri") {
+                let text = format!("the fallback of files is an app, not {last}: clients get a 404");
+                self.draft.lost(&inner, text);
+            }
+            if tried.words.iter().any(|word| word.ends_with(".html") && word.starts_with("$uri")) {
+                self.draft.lost(&inner, "a file is found by its whole name only");
+            }
+        }
+        match root {
+            Some(root) if root.contains('$') => {
+                self.draft.lost(key, "root has no variables: write a route for each value");
+                Action::status(404)
+            }
+            Some(root) => Action::Files { root, index: context.index.clone(), fallback },
+            None => fallback.map_or(Action::status(404), Action::app),
+        }
+    }
+
+    /// The answer to requests of a server that fit none of its locations.
+    fn rest(&mut self, server: &Directive, context: &Context, routes: &mut Routes) {
+        let key = key(server);
+        let tried = server.inside().iter().find(|directive| directive.name == "try_files");
+        let mut block = server.clone();
+        // Those of the server are written already.
+        block.name = "location".to_owned();
+        if let Some(inside) = &mut block.block {
+            inside.retain(|directive| !["return", "rewrite", "if"].contains(&&*directive.name));
+        }
+        if self.rules(&block, &Match::default(), context, routes) {
+            return;
+        }
+        let action = self.files(context.root.clone(), tried, context, &key);
+        routes.push((Match::default(), action, key));
+    }
+
+    /// Reads the other directives of a location.
+    fn note(&mut self, directive: &Directive) {
+        let known = [
+            "return",
+            "rewrite",
+            "if",
+            "try_files",
+            "proxy_pass",
+            "fastcgi_pass",
+            "uwsgi_pass",
+            "scgi_pass",
+            "grpc_pass",
+            "alias",
+            "internal",
+            "location",
+            "passenger_enabled",
+            "memcached_pass",
+        ];
+        if known.contains(&&*directive.name) || Context::default().set(directive) {
+            return;
+        }
+        if ["client_max_body_size", "client_body_buffer_size", "keepalive_timeout", "access_log", "error_log", "send_timeout"]
+            .contains(&&*directive.name)
+        {
+            let text = "it holds for the whole server: in [server]";
+            return self.draft.lost(&key(directive), text);
+        }
+        self.general(directive);
+    }
+}
+
+/// A `rewrite` that is a redirect of all paths, or of one.
+fn redirect_of(directive: &Directive) -> Option<(Vec<String>, Action)> {
+    let (expression, replacement, flag) = (directive.word(0), directive.word(1), directive.word(2));
+    let status = match flag {
+        "permanent" => 301,
+        "redirect" => 302,
+        _ if replacement.starts_with("http") || replacement.starts_with("$scheme") => 302,
+        _ => return None,
+    };
+    let plain = expression.trim_start_matches('^').trim_end_matches('$');
+    let (path, to) = match expression {
+        "^" | "^/" | "^(.*)" | "^(.*)$" | "^/(.*)" | "^/(.*)$" | "^(.*)$ " => {
+            let whole = if expression.starts_with("^/(") {
+                replacement.replace("/$1", "$request_uri")
+            } else {
+                replacement.replace("$1", "$request_uri")
+            };
+            (Vec::new(), whole.trim_end_matches('?').to_owned())
+        }
+        _ if expression.starts_with("^/")
+            && expression.ends_with('$')
+            && !plain.contains(['(', '[', '*', '+', '?', '\\', '|', '.']) =>
+        {
+            (vec![plain.to_owned()], replacement.trim_end_matches('?').to_owned())
+        }
+        _ if !replacement.contains("$1") => (vec![format!("~{expression}")], replacement.trim_end_matches('?').to_owned()),
+        _ => return None,
+    };
+    Some((path, Action::Redirect { to: target(&to).ok()?, status }))
+}

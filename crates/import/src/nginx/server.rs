@@ -1,0 +1,219 @@
+//! `server`: addresses, names, and the routes of all servers in the order in which nginx chooses.
+
+use super::syntax::Directive;
+use super::{Nginx, key};
+use crate::conditions::Match;
+use crate::draft::Action;
+use crate::note::Key;
+
+/// Directives that inner blocks inherit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Context {
+    pub root: Option<String>,
+    pub index: Option<String>,
+    pub access: Vec<Directive>,
+    /// The directive by which clients prove who they are.
+    pub login: Option<Directive>,
+}
+
+impl Context {
+    /// Takes a directive, if it is one of these.
+    pub fn set(&mut self, directive: &Directive) -> bool {
+        match directive.name.as_str() {
+            "root" => self.root = Some(directive.word(0).to_owned()),
+            "index" => self.index = Some(directive.words.join(",")),
+            "allow" | "deny" => self.access.push(directive.clone()),
+            "auth_basic" | "auth_request" | "auth_jwt" | "auth_digest" => {
+                self.login = Some(directive.clone()).filter(|directive| directive.word(0) != "off");
+            }
+            "auth_basic_user_file" | "auth_request_set" | "auth_jwt_key_file" | "auth_basic_file" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// The context of an inner block: its own access rules replace those of outer ones.
+    pub fn inner(&self, directives: &[Directive]) -> Self {
+        let mut inner = self.clone();
+        if directives.iter().any(|directive| ["allow", "deny"].contains(&&*directive.name)) {
+            inner.access.clear();
+        }
+        for directive in directives {
+            inner.set(directive);
+        }
+        inner
+    }
+}
+
+/// A server.
+pub(super) struct Server {
+    /// Patterns of hosts; empty for a server that takes all.
+    hosts: Vec<String>,
+    /// Whether it says that it takes the requests for all other hosts.
+    default: bool,
+    /// Whether its connections are encrypted, if all are alike.
+    encrypted: Option<bool>,
+    routes: Vec<(Match, Action, Key)>,
+    key: Key,
+}
+
+impl Nginx<'_> {
+    pub(super) fn server(&mut self, directive: &Directive, inherited: &Context) -> Server {
+        let context = inherited.inner(directive.inside());
+        let mut server = Server { hosts: Vec::new(), default: false, encrypted: None, routes: Vec::new(), key: key(directive) };
+        let all = directive.inside().iter().any(|inside| inside.name == "ssl" && inside.word(0) == "on");
+        let (mut plain, mut encrypted) = (false, false);
+        let mut addresses = Vec::new();
+        for inside in directive.inside().iter().filter(|inside| inside.name == "listen") {
+            if let Some((address, ssl)) = self.listen(inside, &mut server) {
+                let ssl = ssl || all;
+                encrypted |= ssl;
+                plain |= !ssl;
+                addresses.push((address, ssl));
+            }
+        }
+        if addresses.is_empty() {
+            plain = true;
+            addresses.push((":80".to_owned(), false));
+            self.draft.listen(":80", &key(directive));
+        }
+        server.encrypted = (plain != encrypted).then_some(encrypted);
+        for inside in directive.inside() {
+            let key = key(inside);
+            match inside.name.as_str() {
+                "ssl_certificate" | "ssl_certificate_key" => {
+                    let option = if inside.name == "ssl_certificate" { "ssl-cert" } else { "ssl-key" };
+                    for (address, _) in addresses.iter().filter(|(_, ssl)| *ssl) {
+                        let listen = self.draft.listen(address.clone(), &key);
+                        let known = listen.options.0.iter().any(|setting| match &setting.value {
+                            crate::draft::Value::List(list) => list.iter().any(|path| path == inside.word(0)),
+                            crate::draft::Value::Text(path) => path == inside.word(0),
+                            _ => false,
+                        });
+                        if !known {
+                            listen.options.set(option, inside.word(0), &key);
+                        }
+                    }
+                    if !encrypted {
+                        self.draft.lost(&key, "no address of this server is encrypted");
+                    }
+                }
+                "server_name" => self.names(inside, &mut server),
+                "listen" | "ssl" | "location" | "return" | "rewrite" | "if" | "try_files" => {}
+                _ if Context::default().set(inside) => {}
+                _ => self.general(inside),
+            }
+        }
+        server.routes = self.locations(directive, &context);
+        server
+    }
+
+    /// Reads `listen`. Returns the address, and whether it is encrypted.
+    fn listen(&mut self, directive: &Directive, server: &mut Server) -> Option<(String, bool)> {
+        let key = key(directive);
+        let word = directive.word(0);
+        let text = word.strip_suffix(":").unwrap_or(word);
+        let port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let whole = if port || text.starts_with("unix:") || text.contains("]:") || text.contains(':') && !text.ends_with(']') {
+            text.to_owned()
+        } else {
+            format!("{text}:80")
+        };
+        let address = match crate::address::of_server(&whole) {
+            Ok(address) => address.text,
+            Err(reason) => {
+                self.draft.lost(&key, reason);
+                return None;
+            }
+        };
+        let mut encrypted = false;
+        self.draft.listen(address.clone(), &key);
+        for word in directive.words.iter().skip(1) {
+            match word.as_str() {
+                "ssl" => encrypted = true,
+                "default_server" | "default" => server.default = true,
+                "http2" | "deferred" | "bind" => {}
+                "proxy_protocol" => self.draft.listen(address.clone(), &key).options.set("proxy-protocol", "on", &key),
+                "reuseport" => self.draft.server.set("reuse-port", true, &key),
+                word => match word.split_once('=') {
+                    Some(("backlog", number)) => self.draft.server.set("backlog", number, &key),
+                    Some(("ipv6only" | "so_keepalive" | "rcvbuf" | "sndbuf" | "fastopen", _)) => {}
+                    _ => self.draft.lost(&key, format!("{word} has no counterpart")),
+                },
+            }
+        }
+        Some((address, encrypted))
+    }
+
+    fn names(&mut self, directive: &Directive, server: &mut Server) {
+        for name in &directive.words {
+            let name = name.to_ascii_lowercase();
+            if let Some(rest) = name.strip_prefix('.') {
+                server.hosts.extend([rest.to_owned(), format!("*.{rest}")]);
+            } else if name.is_empty() || name == "_" || name == "\"\"" {
+                self.draft.same(&key(directive), "a server that no name chooses takes the requests for all other hosts");
+            } else if name.starts_with('~') || name.ends_with(".*") || name.contains('$') {
+                self.draft.lost(&key(directive), format!("host takes names and *.NAME, not {name}"));
+            } else {
+                server.hosts.push(name);
+            }
+        }
+    }
+
+    /// Writes the routes of all servers.
+    pub(super) fn servers(&mut self, servers: &[Server]) {
+        let of = |encrypted| servers.iter().any(|server| server.encrypted == Some(encrypted));
+        let schemes: &[Option<bool>] = if of(true) && !servers.iter().all(|server| server.encrypted == Some(true)) {
+            &[Some(false), Some(true)]
+        } else {
+            &[None]
+        };
+        let scheme = |encrypted: Option<bool>| match encrypted.filter(|_| schemes.len() > 1) {
+            Some(true) => vec!["https".to_owned()],
+            Some(false) => vec!["http".to_owned()],
+            None => Vec::new(),
+        };
+        // The default server takes all other hosts: the one that says so, or the first one.
+        let mut defaults: Vec<(&Server, Option<bool>)> = Vec::new();
+        for encrypted in schemes {
+            let fits = |server: &&Server| encrypted.is_none() || server.encrypted.is_none() || server.encrypted == *encrypted;
+            let default = servers.iter().filter(fits).find(|server| server.default).or_else(|| servers.iter().find(fits));
+            defaults.extend(default.map(|server| (server, *encrypted)));
+        }
+        let is_default = |server: &Server| {
+            let groups =
+                schemes.iter().filter(|scheme| scheme.is_none() || server.encrypted.is_none() || server.encrypted == **scheme);
+            groups.clone().all(|scheme| defaults.iter().any(|(default, of)| default.key == server.key && of == scheme))
+        };
+        let wildcard =
+            servers.iter().any(|server| server.hosts.iter().any(|host| host.starts_with('*')) && !is_default(server));
+        let exact = |server: &Server| server.hosts.iter().any(|host| !host.starts_with('*'));
+        let named = |wanted: bool| servers.iter().filter(move |server| !server.hosts.is_empty() && exact(server) == wanted);
+        // Without wildcards of others, the names of a default server lead to it in any case.
+        for server in named(true).chain(named(false)).filter(|server| wildcard || !is_default(server)) {
+            self.routes_of(server, &Match { host: server.hosts.clone(), scheme: scheme(server.encrypted), ..Match::default() });
+        }
+        for (server, encrypted) in &defaults {
+            self.routes_of(server, &Match { scheme: scheme(*encrypted), ..Match::default() });
+        }
+        for server in servers
+            .iter()
+            .filter(|server| server.hosts.is_empty() && defaults.iter().all(|(default, _)| default.key != server.key))
+        {
+            self.draft
+                .lost(&server.key, "left out: another server of its address is the default, and no name leads to this one");
+        }
+    }
+
+    fn routes_of(&mut self, server: &Server, conditions: &Match) {
+        for (own, action, key) in &server.routes {
+            match conditions.and(own) {
+                Ok(Some(both)) => self.draft.route(both, action.clone(), key),
+                Ok(None) => {}
+                Err(()) => {
+                    self.draft.lost(key, "left out: a route cannot say its conditions together with those of the server");
+                }
+            }
+        }
+    }
+}

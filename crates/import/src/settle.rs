@@ -1,0 +1,131 @@
+//! Makes a draft a file that the reader of `oribi.toml` accepts: each element with a mistake is left out, with a note.
+
+use crate::draft::{Action, Draft};
+use crate::note::Key;
+use crate::write::{Element, add_notes, write};
+use oribi_config_file::{Findings, Severity, parse};
+
+/// The most regular expressions in one server.
+const EXPRESSIONS: usize = 128;
+
+/// The text of the file, with the notes as comments.
+pub(crate) fn settle(mut draft: Draft) -> (String, Draft) {
+    limit_expressions(&mut draft);
+    loop {
+        let written = write(&draft);
+        // A variable has some value; which values its option accepts is seen when the file is used.
+        let read = parse(&[("oribi.toml", written.text.as_bytes())], &|_| Some("1".to_owned()));
+        let findings = match read {
+            Ok(reading) => {
+                warnings(&mut draft, &reading.warnings, &written.lines);
+                if draft.apps.is_empty() {
+                    draft.lost(&Key::new("apps"), "oribi.toml needs an app: add [app.NAME] with its file");
+                }
+                draft.notes.sort_by_key(|note| note.line.unwrap_or(0));
+                let mut text = written.text;
+                add_notes(&mut text, &draft);
+                return (text, draft);
+            }
+            Err(findings) => findings,
+        };
+        if !leave_out(&mut draft, &findings, &written.lines) {
+            // The whole file is too large, or the like.
+            let reason = findings.list.first().map_or(String::new(), |finding| finding.message.clone());
+            let Draft { title, mut notes, .. } = draft;
+            draft = Draft { title, ..Draft::default() };
+            draft.lost(&Key::new("all"), format!("nothing can be carried over: {reason}"));
+            draft.notes.append(&mut notes);
+        }
+    }
+}
+
+/// Leaves out the elements with mistakes. Returns whether there were any.
+fn leave_out(draft: &mut Draft, findings: &Findings, lines: &[Option<Element>]) -> bool {
+    let mistakes = findings.list.iter().filter(|finding| finding.severity == Severity::Mistake);
+    let mut bad: Vec<(Element, String)> = Vec::new();
+    for finding in mistakes {
+        let element = finding.place.line.checked_sub(1).and_then(|line| lines.get(line)).copied().flatten();
+        let Some(element) = element.filter(|element| bad.iter().all(|(known, _)| known != element)) else { continue };
+        let suggestion = finding.suggestion.as_ref().map_or(String::new(), |text| format!("; {text}"));
+        bad.push((element, format!("left out: {}{suggestion}", finding.message)));
+    }
+    let any = !bad.is_empty();
+    // Later ones first, so that the numbers of the others stay.
+    bad.sort_by_key(|(element, _)| std::cmp::Reverse(order(*element)));
+    for (element, reason) in bad {
+        remove(draft, element, reason);
+    }
+    any
+}
+
+/// The order of elements: options before the section that they are in.
+fn order(element: Element) -> (usize, usize, usize) {
+    match element {
+        Element::Server(index) => (0, index, 0),
+        Element::Listen(index) => (1, index, 0),
+        Element::ListenOption(index, option) => (1, index, option + 1),
+        Element::App(index) => (2, index, 0),
+        Element::AppEnvironment(index) => (2, index, 1),
+        Element::AppOption(index, option) => (2, index, option + 2),
+        Element::Route(index) => (3, index, 0),
+    }
+}
+
+fn remove(draft: &mut Draft, element: Element, reason: String) {
+    let key = match element {
+        Element::Server(index) => draft.server.0.remove(index).key,
+        Element::Listen(index) => draft.listens.remove(index).key,
+        Element::ListenOption(index, option) => draft.listens[index].options.0.remove(option).key,
+        Element::AppOption(index, option) => draft.apps[index].options.0.remove(option).key,
+        Element::AppEnvironment(index) => {
+            draft.apps[index].environment.clear();
+            draft.apps[index].key.inside("environment")
+        }
+        Element::App(index) => {
+            let app = draft.apps.remove(index);
+            for route in &mut draft.routes {
+                match &mut route.action {
+                    // Other routes would answer these requests.
+                    Action::App { name, .. } if *name == app.name => route.action = Action::status(503),
+                    Action::Files { fallback, .. } if fallback.as_ref() == Some(&app.name) => *fallback = None,
+                    _ => {}
+                }
+            }
+            app.key
+        }
+        Element::Route(index) => draft.routes.remove(index).key,
+    };
+    draft.lost(&key, reason);
+}
+
+/// Warnings of the reader are notes about their elements.
+fn warnings(draft: &mut Draft, findings: &Findings, lines: &[Option<Element>]) {
+    for finding in &findings.list {
+        let element = finding.place.line.checked_sub(1).and_then(|line| lines.get(line)).copied().flatten();
+        let key = match element {
+            Some(Element::Route(index)) => draft.routes[index].key.clone(),
+            Some(Element::App(index)) => draft.apps[index].key.clone(),
+            _ => Key::new("oribi.toml"),
+        };
+        let suggestion = finding.suggestion.as_ref().map_or(String::new(), |text| format!("; {text}"));
+        draft.lost(&key, format!("{}{suggestion}", finding.message));
+    }
+}
+
+fn limit_expressions(draft: &mut Draft) {
+    let is_expression = |pattern: &&String| pattern.trim_start_matches('!').starts_with('~');
+    let mut count = 0;
+    let mut removed = Vec::new();
+    draft.routes.retain(|route| {
+        let here = route.conditions.lists().flatten().filter(is_expression).count();
+        if count + here > EXPRESSIONS {
+            removed.push(route.key.clone());
+            return false;
+        }
+        count += here;
+        true
+    });
+    for key in removed {
+        draft.lost(&key, format!("left out: a server has at most {EXPRESSIONS} regular expressions"));
+    }
+}

@@ -1,0 +1,153 @@
+//! `listeners`: addresses, and the targets to which each passes its requests.
+
+use super::Unit;
+use crate::conditions::Match;
+use crate::note::Key;
+use crate::tree::Node;
+
+/// A listener.
+struct Listener {
+    key: Key,
+    pass: String,
+    encrypted: bool,
+}
+
+impl Unit<'_> {
+    pub(super) fn listeners(&mut self) {
+        let config = self.config;
+        let Some(node) = config.get("listeners") else { return };
+        let mut listeners = Vec::new();
+        for (address, node) in node.entries() {
+            let key = Key::new("listeners").inside(address);
+            if let Some(listener) = self.listener(address, node, key) {
+                listeners.push(listener);
+            }
+        }
+        self.passes(&listeners);
+    }
+
+    fn listener(&mut self, address: &str, node: &Node, key: Key) -> Option<Listener> {
+        let written = match address.strip_prefix("unix:") {
+            Some(path) if path.starts_with('@') => {
+                node.skip();
+                self.draft.lost(&key, "an abstract socket: Oribi listens at a path, as in address = \"/run/app.sock\"");
+                return None;
+            }
+            Some(path) => path.to_owned(),
+            None => address.strip_prefix('*').map_or_else(|| address.to_owned(), str::to_owned),
+        };
+        let pass = match (node.get("pass").and_then(Node::text), node.get("application").and_then(Node::text)) {
+            (Some(pass), _) => pass.to_owned(),
+            (None, Some(name)) => format!("applications/{name}"),
+            (None, None) => {
+                node.skip();
+                self.draft.lost(&key, "a listener without pass");
+                return None;
+            }
+        };
+        self.draft.listen(written, &key);
+        let encrypted = node.get("tls").is_some_and(|tls| self.tls(tls, &key));
+        self.proxies(node, &key);
+        if let Some(number) = node.get("backlog").and_then(Node::number) {
+            self.draft.server.set("backlog", number, &key.inside("backlog"));
+        }
+        Some(Listener { key, pass, encrypted })
+    }
+
+    /// Writes the certificates into the last address. Returns whether there are any.
+    fn tls(&mut self, tls: &Node, key: &Key) -> bool {
+        let key = key.inside("tls");
+        let mut names = Vec::new();
+        if let Some(certificates) = tls.get("certificate") {
+            names.extend(certificates.values().iter().filter_map(Node::text));
+        }
+        let inside = key.inside("certificate");
+        for name in &names {
+            let path = format!("/var/lib/unit/certs/{name}");
+            if let Some(listen) = self.draft.listens.last_mut() {
+                listen.options.set("ssl-cert", path, &inside);
+            }
+        }
+        if !names.is_empty() {
+            let text = "ssl-cert is the file in which Unit keeps the bundle, if its state is in /var/lib/unit: name your own \
+                 PEM file with chain and key, readable by root";
+            self.draft.lost(&inside, text);
+        }
+        for (name, text) in [
+            ("conf_commands", "tls-min-version and ssl-ciphers set versions and cipher suites"),
+            ("session", "Oribi keeps sessions in tickets, whose keys it makes and replaces by itself"),
+        ] {
+            if let Some(node) = tls.get(name) {
+                node.skip();
+                self.draft.lost(&key.inside(name), text);
+            }
+        }
+        !names.is_empty()
+    }
+
+    /// Trusted proxies: `forwarded`, or `client_ip` of older versions.
+    fn proxies(&mut self, node: &Node, key: &Key) {
+        for name in ["forwarded", "client_ip"] {
+            let Some(forwarded) = node.get(name) else { continue };
+            let key = key.inside(name);
+            let mut sources = Vec::new();
+            if let Some(source) = forwarded.get("source") {
+                for value in source.values() {
+                    let Some(text) = value.text() else { continue };
+                    if text.starts_with('!') || text.contains('-') {
+                        let text = "trusted-proxies takes addresses and networks, without `!` and ranges";
+                        self.draft.lost(&key.inside("source"), text);
+                    } else {
+                        sources.push(text.to_owned());
+                    }
+                }
+            }
+            for source in sources {
+                self.draft.server.set("trusted-proxies", source, &key.inside("source"));
+            }
+            let client = forwarded.get(if name == "forwarded" { "client_ip" } else { "header" }).and_then(Node::text);
+            let protocol = forwarded.get("protocol").and_then(Node::text);
+            let mut fields: Vec<String> = Vec::new();
+            for field in client.into_iter().chain(protocol).map(str::to_ascii_lowercase) {
+                if !["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "forwarded"]
+                    .contains(&&*field)
+                {
+                    self.draft.lost(&key, format!("the field {field} is not known: the proxy has to send X-Forwarded-For"));
+                } else if !fields.contains(&field) {
+                    fields.push(field);
+                }
+            }
+            if !fields.is_empty() {
+                self.draft.server.set("forwarded-fields", fields.join(","), &key);
+            }
+            if let Some(recursive) = forwarded.get("recursive").and_then(Node::boolean) {
+                let text = "Oribi takes the last address that is not that of a trusted proxy";
+                let inside = key.inside("recursive");
+                if recursive { self.draft.same(&inside, text) } else { self.draft.lost(&inside, text) }
+            }
+        }
+    }
+
+    /// Writes the routes of all listeners. A route cannot see the address of a request, but its scheme.
+    fn passes(&mut self, listeners: &[Listener]) {
+        let Some(first) = listeners.first() else { return };
+        if listeners.iter().all(|listener| listener.pass == first.pass) {
+            return self.pass(&first.pass, &Match::default(), &first.key);
+        }
+        for (encrypted, scheme) in [(false, "http"), (true, "https")] {
+            let mut same = listeners.iter().filter(|listener| listener.encrypted == encrypted);
+            let Some(first) = same.next() else { continue };
+            for other in same.filter(|other| other.pass != first.pass) {
+                let text = format!(
+                    "routes cannot tell addresses apart: this one has those of {}; run another server for it, or divide by \
+                         host",
+                    first.key.name
+                );
+                self.draft.lost(&other.key, text);
+            }
+            let both = listeners.iter().any(|listener| listener.encrypted != encrypted);
+            let scheme = if both { vec![scheme.to_owned()] } else { Vec::new() };
+            self.pass(&first.pass, &Match { scheme, ..Match::default() }, &first.key);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `match`: the conditions of a step.
+
+use super::decoded;
+use crate::conditions::{Match, Named};
+use crate::draft::Draft;
+use crate::note::Key;
+use crate::tree::Node;
+
+/// The most routes that one step becomes.
+const ALTERNATIVES: usize = 64;
+
+/// Reads conditions as alternatives, each of which a route can say. `None`: no routes can.
+pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Match>> {
+    let mut found = vec![Match::default()];
+    let mut complete = true;
+    for (name, value) in node.entries() {
+        let inside = key.inside(name);
+        let alternatives = match name.as_str() {
+            "uri" => simple(value, |patterns| Match { path: patterns, ..Match::default() }, decoded),
+            "host" => simple(value, |patterns| Match { host: patterns, ..Match::default() }, str::to_ascii_lowercase),
+            "method" => simple(value, |patterns| Match { method: patterns, ..Match::default() }, method),
+            "scheme" => simple(value, |patterns| Match { scheme: patterns, ..Match::default() }, str::to_ascii_lowercase),
+            "source" => source(value),
+            "destination" => simple(value, |_| Match::default(), str::to_owned).filter(|_| false),
+            "headers" => named(value, |field| Match { field, ..Match::default() }, str::to_owned),
+            "arguments" => named(value, |query| Match { query, ..Match::default() }, decoded),
+            "cookies" => cookies(value),
+            _ => None,
+        };
+        let Some(alternatives) = alternatives else {
+            value.skip();
+            let text = match name.as_str() {
+                "destination" => "routes cannot see the address of the server",
+                "query" => "conditions are about single parameters: query = { NAME = \"VALUE\" }",
+                "source" => "source takes addresses and networks, without ports and unix",
+                "cookies" => "a route compares one cookie with patterns that it must have: field = { Cookie = \"~...\" }",
+                "if" => "conditions have no scripts and variables",
+                _ => "no such condition",
+            };
+            draft.lost(&inside, text);
+            complete = false;
+            continue;
+        };
+        let mut joined = Vec::new();
+        for one in &found {
+            for other in &alternatives {
+                // Each key is there once, so that the conditions have no list in common but that of fields.
+                match one.and(other) {
+                    Ok(Some(both)) => joined.push(both),
+                    Ok(None) => {}
+                    Err(()) => {
+                        draft.lost(&inside, "two conditions about one field");
+                        complete = false;
+                    }
+                }
+            }
+        }
+        if joined.len() > ALTERNATIVES {
+            draft.lost(&inside, format!("more than {ALTERNATIVES} alternatives"));
+            return None;
+        }
+        found = joined;
+    }
+    complete.then_some(found)
+}
+
+/// A list of patterns.
+fn simple(node: &Node, make: impl Fn(Vec<String>) -> Match, change: impl Fn(&str) -> String) -> Option<Vec<Match>> {
+    Some(vec![make(patterns(node, change)?)])
+}
+
+fn patterns(node: &Node, change: impl Fn(&str) -> String) -> Option<Vec<String>> {
+    let texts: Option<Vec<String>> = node.values().iter().map(Node::scalar).collect();
+    let is_expression = |text: &String| text.trim_start_matches('!').starts_with('~');
+    texts
+        .filter(|texts| !texts.is_empty())
+        .map(|texts| texts.into_iter().map(|text| if is_expression(&text) { text } else { change(&text) }).collect())
+}
+
+fn method(text: &str) -> String {
+    text.to_ascii_uppercase()
+}
+
+fn source(node: &Node) -> Option<Vec<Match>> {
+    let mut list = Vec::new();
+    for text in patterns(node, str::to_owned)? {
+        let (sign, address) = text.strip_prefix('!').map_or(("", &*text), |rest| ("!", rest));
+        match address.split_once('-') {
+            Some((first, last)) => {
+                let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+                list.extend(networks(first, last)?.into_iter().map(|network| format!("{sign}{network}")));
+            }
+            None => list.push(text),
+        }
+    }
+    Some(vec![Match { source: list, ..Match::default() }])
+}
+
+/// The networks of a range of addresses.
+fn networks(first: std::net::Ipv4Addr, last: std::net::Ipv4Addr) -> Option<Vec<String>> {
+    let (mut start, end) = (u64::from(u32::from(first)), u64::from(u32::from(last)));
+    let mut list = Vec::new();
+    while start <= end {
+        let mut bits = start.trailing_zeros().min(32);
+        while start + (1_u64 << bits) - 1 > end {
+            bits -= 1;
+        }
+        let address = std::net::Ipv4Addr::from(u32::try_from(start).ok()?);
+        list.push(format!("{address}/{}", 32 - bits));
+        start += 1_u64 << bits;
+    }
+    (!list.is_empty()).then_some(list)
+}
+
+/// Patterns by names: an object, or an array of objects, one of which must fit.
+fn named(node: &Node, make: impl Fn(Named) -> Match, change: impl Fn(&str) -> String + Copy) -> Option<Vec<Match>> {
+    let mut alternatives = Vec::new();
+    for object in node.values() {
+        if !object.is_map() {
+            return None;
+        }
+        let entries = object.entries().iter();
+        let named: Option<Named> = entries.map(|(name, value)| Some((change(name), patterns(value, change)?))).collect();
+        alternatives.push(make(named?));
+    }
+    (!alternatives.is_empty()).then_some(alternatives)
+}
+
+/// Cookies as expressions about the field.
+fn cookies(node: &Node) -> Option<Vec<Match>> {
+    let found = named(node, |field| Match { field, ..Match::default() }, str::to_owned)?;
+    found
+        .into_iter()
+        .map(|one| {
+            let [(name, patterns)] = one.field.as_slice() else { return None };
+            let expressions: Option<Vec<String>> = patterns.iter().map(|pattern| cookie(name, pattern)).collect();
+            Some(Match { field: vec![("Cookie".to_owned(), expressions?)], ..Match::default() })
+        })
+        .collect()
+}
+
+fn cookie(name: &str, pattern: &str) -> Option<String> {
+    if pattern.starts_with(['!', '~']) {
+        return None;
+    }
+    let escaped = |text: &str| -> String {
+        let special = |letter: char| letter.is_ascii_punctuation() && !"_-=;,".contains(letter);
+        text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+    };
+    let value: Vec<String> = pattern.split('*').map(escaped).collect();
+    Some(format!("~(^|; *){}={}(;|$)", escaped(name), value.join("[^;]*")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_addresses_is_some_networks() {
+        let networks =
+            |first: &str, last: &str| networks(first.parse().expect("an address"), last.parse().expect("an address"));
+        let list = |text: &str| Some(text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(networks("10.0.0.1", "10.0.0.6"), list("10.0.0.1/32 10.0.0.2/31 10.0.0.4/31 10.0.0.6/32"));
+        assert_eq!(networks("0.0.0.0", "255.255.255.255"), list("0.0.0.0/0"));
+        assert_eq!(networks("10.0.0.2", "10.0.0.1"), None);
+    }
+}

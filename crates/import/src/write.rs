@@ -1,0 +1,208 @@
+//! Writes a draft as `oribi.toml`: each element in its own line, so that a mistake in a line is one of its element.
+
+use crate::conditions::{Match, Named};
+use crate::draft::{Action, App, Draft, Route, Setting, Settings, Value};
+use crate::note::{Kind, one_line};
+use crate::variable::written;
+use toml_writer::{TomlKeyBuilder, TomlStringBuilder, TomlWrite as _};
+
+/// A part of a draft that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    Server(usize),
+    Listen(usize),
+    ListenOption(usize, usize),
+    App(usize),
+    AppEnvironment(usize),
+    AppOption(usize, usize),
+    Route(usize),
+}
+
+/// The text of a draft.
+#[derive(Default)]
+pub(crate) struct Text {
+    pub text: String,
+    /// The element of each line.
+    pub lines: Vec<Option<Element>>,
+}
+
+impl Text {
+    fn line(&mut self, element: Option<Element>, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+        self.lines.push(element);
+    }
+
+    fn comment(&mut self, text: &str) {
+        self.line(None, format!("# {}", one_line(text)).trim_end());
+    }
+
+    fn settings(&mut self, settings: &Settings, element: impl Fn(usize) -> Element) {
+        for (index, Setting { name, value, .. }) in settings.0.iter().enumerate() {
+            self.line(Some(element(index)), &format!("{name} = {}", of_value(value)));
+        }
+    }
+
+    fn app(&mut self, index: usize, app: &App) {
+        let element = Some(Element::App(index));
+        self.line(None, "");
+        self.line(element, &format!("[app.{}]", key(&app.name)));
+        match &app.proxy {
+            Some(url) => self.line(element, &format!("proxy = {}", string(url))),
+            None => self.line(element, &format!("file = {}", string(&app.file))),
+        }
+        if let Some(language) = app.language {
+            self.line(element, &format!("language = {}", string(language)));
+        }
+        if let Some(directory) = &app.directory {
+            self.line(element, &format!("directory = {}", string(directory)));
+        }
+        if !app.environment.is_empty() {
+            let variables = app.environment.iter().map(|(name, value)| format!("{} = {}", key(name), string(value)));
+            let line = format!("environment = {}", table(&variables.collect::<Vec<_>>()));
+            self.line(Some(Element::AppEnvironment(index)), &line);
+        }
+        self.settings(&app.options, |option| Element::AppOption(index, option));
+    }
+
+    fn route(&mut self, index: usize, route: &Route) {
+        let element = Some(Element::Route(index));
+        self.line(None, "");
+        self.line(element, "[[route]]");
+        if !route.conditions.is_open() {
+            self.line(element, &format!("match = {}", conditions(&route.conditions)));
+        }
+        match &route.action {
+            Action::App { name, mount } => {
+                self.line(element, &format!("app = {}", string(name)));
+                if let Some(mount) = mount {
+                    self.line(element, &format!("mount = {}", string(mount)));
+                }
+            }
+            Action::Files { root, index, fallback } => {
+                let mut parts = vec![format!("root = {}", string(root))];
+                parts.extend(index.as_ref().map(|names| format!("index = {}", string(names))));
+                parts.extend(fallback.as_ref().map(|app| format!("fallback = {}", string(app))));
+                self.line(element, &format!("files = {}", table(&parts)));
+            }
+            Action::Redirect { to, status } => {
+                let parts = vec![format!("to = {}", string(to)), format!("status = {status}")];
+                self.line(element, &format!("redirect = {}", table(&parts)));
+            }
+            Action::Respond { status, content, content_type } => {
+                let mut parts = vec![format!("status = {status}")];
+                parts.extend(content.as_ref().map(|content| format!("content = {}", string(content))));
+                parts.extend(content_type.as_ref().map(|media| format!("type = {}", string(media))));
+                self.line(element, &format!("respond = {}", table(&parts)));
+            }
+        }
+    }
+}
+
+/// Writes a draft, without its notes.
+pub(crate) fn write(draft: &Draft) -> Text {
+    let mut text = Text::default();
+    text.comment(&draft.title);
+    if !draft.server.0.is_empty() {
+        text.line(None, "");
+        text.line(None, "[server]");
+        text.settings(&draft.server, Element::Server);
+    }
+    for (index, listen) in draft.listens.iter().enumerate() {
+        text.line(None, "");
+        text.line(Some(Element::Listen(index)), "[[listen]]");
+        text.line(Some(Element::Listen(index)), &format!("address = {}", string(&listen.address)));
+        text.settings(&listen.options, |option| Element::ListenOption(index, option));
+    }
+    for (index, app) in draft.apps.iter().enumerate() {
+        text.app(index, app);
+    }
+    for (index, route) in draft.routes.iter().enumerate() {
+        text.route(index, route);
+    }
+    text
+}
+
+/// Adds the notes as comments.
+pub(crate) fn add_notes(text: &mut String, draft: &Draft) {
+    let mut end = Text::default();
+    for (kind, title) in [
+        (Kind::Lost, "Not carried over, or only in part, with the nearest equivalent:"),
+        (Kind::Same, "Without an option here, because Oribi does the same or does not need it:"),
+    ] {
+        let mut notes = draft.notes.iter().filter(|note| note.kind == kind).peekable();
+        if notes.peek().is_some() {
+            end.line(None, "");
+            end.comment(title);
+            notes.for_each(|note| end.comment(&format!("- {note}")));
+        }
+    }
+    text.push_str(&end.text);
+}
+
+fn of_value(value: &Value) -> String {
+    match value {
+        // Without quotes, where a number is the same text.
+        Value::Text(text) if text.parse::<u64>().is_ok_and(|number| number < 1 << 53 && number.to_string() == *text) => {
+            text.clone()
+        }
+        Value::Text(text) => string(text),
+        Value::Number(number) => number.to_string(),
+        Value::On(on) => on.to_string(),
+        Value::List(list) => array(list),
+    }
+}
+
+fn conditions(conditions: &Match) -> String {
+    let mut parts = Vec::new();
+    for (name, patterns) in [
+        ("scheme", &conditions.scheme),
+        ("host", &conditions.host),
+        ("path", &conditions.path),
+        ("method", &conditions.method),
+        ("source", &conditions.source),
+    ] {
+        if !patterns.is_empty() {
+            parts.push(format!("{name} = {}", one_or_array(patterns)));
+        }
+    }
+    for (name, named) in [("field", &conditions.field), ("query", &conditions.query)] {
+        if !named.is_empty() {
+            parts.push(format!("{name} = {}", of_named(named)));
+        }
+    }
+    table(&parts)
+}
+
+fn of_named(named: &Named) -> String {
+    table(&named.iter().map(|(name, patterns)| format!("{} = {}", key(name), one_or_array(patterns))).collect::<Vec<_>>())
+}
+
+fn one_or_array(list: &[String]) -> String {
+    match list {
+        [one] => string(one),
+        list => array(list),
+    }
+}
+
+fn array(list: &[String]) -> String {
+    format!("[{}]", list.iter().map(|text| string(text)).collect::<Vec<_>>().join(", "))
+}
+
+fn table(parts: &[String]) -> String {
+    if parts.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", parts.join(", ")) }
+}
+
+fn key(name: &str) -> String {
+    let mut text = String::new();
+    // A String takes every text.
+    let _ = text.key(TomlKeyBuilder::new(name).as_default());
+    text
+}
+
+fn string(value: &str) -> String {
+    let value = written(value);
+    let mut text = String::new();
+    let _ = text.value(TomlStringBuilder::new(&value).as_basic());
+    text
+}
