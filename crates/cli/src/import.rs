@@ -1,12 +1,14 @@
 //! `oribi import`: reads the configuration of another server and writes `oribi.toml`.
 
+use crate::host_files;
 use crate::trouble::{Trouble, explain};
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
-use oribi_import::{Format, Imported, Kind, Unreadable};
+use oribi_import::{Format, Imported, Kind, RECORDER, Unreadable};
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// The name of this command, as the first argument.
 pub const IMPORT: &str = "import";
@@ -17,6 +19,7 @@ const USAGE: &str = "oribi import [--from FORMAT] [-o FILE] SOURCE
 
 const AFTER: &str = "\
 SOURCE is a file with the configuration of another server, `-` for standard input, or a command line that starts one.
+A puma.rb or unicorn.rb is a program: Ruby runs it, with your rights, to learn its calls (ORIBI_RUBY names another ruby).
 
   oribi import /var/lib/unit/conf.json > oribi.toml
   oribi import 'starman --workers 10 --listen :8080 app.psgi'
@@ -115,7 +118,9 @@ fn read(words: &[OsString], from: Option<Format>) -> Result<(String, Imported), 
     let source = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |error: io::Error| Trouble::usage(format!("cannot read {source}: {error}"));
     let mut bytes = Vec::new();
-    if path == Path::new("-") {
+    if path == Path::new("-") && from.is_some_and(Format::is_ruby) {
+        // Ruby reads it.
+    } else if path == Path::new("-") {
         io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
     } else {
         bytes = std::fs::read(path).map_err(failed)?;
@@ -128,8 +133,26 @@ fn read(words: &[OsString], from: Option<Format>) -> Result<(String, Imported), 
         let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
         Trouble::usage(format!("{source}: the format is not known; name it with --from: {}", names.join(", ")))
     })?;
+    let text = if format.is_ruby() { calls(path, &source)? } else { text };
     let imported = oribi_import::import(format, &source, &text).map_err(|error| unreadable(&source, &error))?;
     Ok((source, imported))
+}
+
+/// Runs a file of Puma or Unicorn in Ruby. Returns its calls.
+fn calls(path: &Path, source: &str) -> Result<String, Trouble> {
+    let program = host_files::program(None, "ORIBI_RUBY", "ruby");
+    let shown = program.display().to_string();
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    let output = std::process::Command::new(&program).args(["-e", RECORDER, "--"]).arg(path).stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| Trouble::failure(format!("cannot run {shown}, which reads {source}: {error}")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let reason = said.lines().last().unwrap_or("it printed no reason");
+        return Err(Trouble::usage(format!("{source}:{reason}")));
+    }
+    // Output of the file itself.
+    let _ = write!(io::stderr(), "{said}");
+    String::from_utf8(output.stdout).map_err(|_| Trouble::failure(format!("{shown} printed something unexpected")))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Trouble> {

@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::note::Note;
 use crate::unreadable::Unreadable;
-use crate::{command as commands, json, luafcgid, nginx, settle, unit, uwsgi};
+use crate::{command as commands, json, luafcgid, nginx, ruby, settle, unit, uwsgi};
 
 /// The most bytes of a source.
 const MOST: usize = 1 << 20;
@@ -17,6 +17,10 @@ pub enum Format {
     Uwsgi,
     /// nginx.conf.
     Nginx,
+    /// The calls of a puma.rb.
+    Puma,
+    /// The calls of a unicorn.rb.
+    Unicorn,
     /// The Lua of luafcgid.
     Luafcgid,
     /// A command line of a server.
@@ -28,11 +32,19 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether the file is a program in Ruby, whose calls are read.
+    #[must_use]
+    pub const fn is_ruby(self) -> bool {
+        matches!(self, Self::Puma | Self::Unicorn)
+    }
+
     /// All formats, with their names for `--from`.
     pub const ALL: &[(&'static str, Self)] = &[
         ("unit", Self::Unit),
         ("uwsgi", Self::Uwsgi),
         ("nginx", Self::Nginx),
+        ("puma", Self::Puma),
+        ("unicorn", Self::Unicorn),
         ("luafcgid", Self::Luafcgid),
         ("command", Self::Command),
         ("procfile", Self::Procfile),
@@ -79,6 +91,9 @@ pub fn detect(name: &str, text: &str) -> Option<Format> {
     if text.lines().any(|line| uwsgi(line.trim_start())) {
         return Some(Format::Uwsgi);
     }
+    if file.ends_with(".rb") || file.contains("puma") || file.contains("unicorn") || file.contains("rainbows") {
+        return Some(of_ruby(&file, text));
+    }
     if file.ends_with(".lua") || luafcgid::is_file(text) {
         return Some(Format::Luafcgid);
     }
@@ -86,6 +101,14 @@ pub fn detect(name: &str, text: &str) -> Option<Format> {
         line.ends_with('{') && ["server", "http", "location", "upstream", "events"].iter().any(|name| line.starts_with(name))
     };
     (file.contains("nginx") || text.lines().any(|line| nginx(line.trim()))).then_some(Format::Nginx)
+}
+
+/// Whose file of Ruby this is.
+fn of_ruby(file: &str, text: &str) -> Format {
+    let words = ["worker_processes", "preload_app true", "stderr_path", "stdout_path", "working_directory", "listen "];
+    let unicorn = text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
+    let named = file.contains("unicorn") || file.contains("rainbows");
+    if named || unicorn && !file.contains("puma") { Format::Unicorn } else { Format::Puma }
 }
 
 /// Reads a source. `name` is its path, to which its own variables may refer.
@@ -115,6 +138,12 @@ pub fn import(format: Format, name: &str, text: &str) -> Result<Imported, Unread
         Format::Nginx => {
             let mut draft = title("a configuration of nginx");
             nginx::read(text, &mut draft)?;
+            draft
+        }
+        Format::Puma | Format::Unicorn => {
+            let unicorn = format == Format::Unicorn;
+            let mut draft = title(if unicorn { "a configuration of Unicorn" } else { "a configuration of Puma" });
+            ruby::read(&json::read(text)?, unicorn, &mut draft)?;
             draft
         }
         Format::Luafcgid => {

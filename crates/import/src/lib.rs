@@ -1,6 +1,7 @@
 //! Reads the configuration of other servers, and writes `oribi.toml` with notes about all that it does not have.
 //!
-//! [`detect`] finds the format of a file, [`import`] reads it, and [`command`] reads the words of a command line.
+//! [`detect`] finds the format of a file, [`import`] reads it, and [`command`] reads the words of a command line. A file of Puma or
+//! Unicorn is Ruby: [`import`] reads the calls that the script [`RECORDER`] prints.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -13,6 +14,7 @@ mod luafcgid;
 mod nginx;
 mod note;
 mod redirect;
+mod ruby;
 mod settle;
 mod shell;
 mod tree;
@@ -24,4 +26,5 @@ mod write;
 
 pub use format::{Format, Imported, command, detect, import};
 pub use note::{Kind, Note};
+pub use ruby::RECORDER;
 pub use unreadable::Unreadable;
