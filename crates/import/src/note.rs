@@ -1,6 +1,6 @@
 //! Notes about the source: one for each thing that `oribi.toml` does not have.
 
-use crate::variable::written;
+use crate::variable::shown;
 use std::fmt;
 
 /// The weight of a note.
@@ -76,7 +76,7 @@ impl fmt::Display for Note {
 pub(crate) fn one_line(text: &str) -> String {
     const MOST: usize = 400;
     let mut line: String =
-        written(text).chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        shown(text).chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     if line.len() < text.len() && text.chars().count() > MOST {
         line.push_str("...");
     }

@@ -27,6 +27,11 @@ pub(crate) fn written(text: &str) -> String {
     text.replace("${", "$${").replace(OPEN, "${").replace(CLOSE, "}")
 }
 
+/// The text as a message has it: references as `${NAME}`.
+pub(crate) fn shown(text: &str) -> String {
+    text.replace(OPEN, "${").replace(CLOSE, "}")
+}
+
 /// Replaces `$NAME`, `${NAME}` and `${NAME:-DEFAULT}` of a shell by references.
 pub(crate) fn of_shell(text: &str) -> String {
     let mut replaced = String::new();

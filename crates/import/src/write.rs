@@ -134,7 +134,7 @@ pub(crate) fn add_notes(text: &mut String, draft: &Draft) {
         if notes.peek().is_some() {
             end.line(None, "");
             end.comment(title);
-            notes.for_each(|note| end.comment(&format!("- {note}")));
+            notes.for_each(|note| end.line(None, &format!("# - {note}")));
         }
     }
     text.push_str(&end.text);

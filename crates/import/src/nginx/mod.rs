@@ -16,6 +16,8 @@ use syntax::Directive;
 struct Nginx<'d> {
     /// Names of upstreams with their servers.
     upstreams: Vec<(String, Vec<String>)>,
+    /// Upstreams to which no `proxy_pass` leads.
+    unused: Vec<(String, Key)>,
     /// Locations with a name, with the servers to which they pass requests.
     named: Vec<(String, Option<String>)>,
     draft: &'d mut Draft,
@@ -30,10 +32,13 @@ pub(crate) fn read(text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
     if directives.is_empty() {
         return Err(Unreadable::new("there is no directive"));
     }
-    let mut nginx = Nginx { upstreams: Vec::new(), named: Vec::new(), draft };
+    let mut nginx = Nginx { upstreams: Vec::new(), unused: Vec::new(), named: Vec::new(), draft };
     let mut servers = Vec::new();
     nginx.level(&directives, &mut servers, true);
     nginx.servers(&servers);
+    for (name, key) in std::mem::take(&mut nginx.unused) {
+        nginx.draft.lost(&key, format!("no location that was carried over leads to {name}"));
+    }
     Ok(())
 }
 
@@ -80,6 +85,7 @@ impl Nginx<'_> {
             }
         }
         self.upstreams.push((directive.word(0).to_owned(), addresses));
+        self.unused.push((directive.word(0).to_owned(), key(directive)));
     }
 
     /// Reads a directive that is no condition and no action: an option, or a note.
@@ -92,6 +98,7 @@ impl Nginx<'_> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let (host, path) = rest.split_at(rest.find(['/', '$']).unwrap_or(rest.len()));
         let Some((_, servers)) = self.upstreams.iter().find(|(name, _)| name == host) else { return url.to_owned() };
+        self.unused.retain(|(name, _)| name != host);
         if servers.len() > 1 {
             self.draft.lost(key, "Oribi does not balance load: an app has workers and a queue");
         }

@@ -193,6 +193,13 @@ impl Nginx<'_> {
         for server in named(true).chain(named(false)).filter(|server| wildcard || !is_default(server)) {
             self.routes_of(server, &Match { host: server.hosts.clone(), scheme: scheme(server.encrypted), ..Match::default() });
         }
+        for (server, _) in defaults.iter().filter(|(server, _)| !server.hosts.is_empty() && !wildcard) {
+            self.draft.same(
+                &server.key.inside("server_name"),
+                "its routes need no host: the default server takes all \
+                 others, too",
+            );
+        }
         for (server, encrypted) in &defaults {
             self.routes_of(server, &Match { scheme: scheme(*encrypted), ..Match::default() });
         }

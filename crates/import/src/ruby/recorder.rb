@@ -40,10 +40,16 @@ class Recorder
     nil
   end
 
+  def whole(number)
+    return number.to_s unless number.finite?
+
+    number.to_i == number ? number.to_i : number
+  end
+
   def plain(value)
     case value
     when nil, true, false, Integer, String then value
-    when Float then value.to_i == value ? value.to_i : value
+    when Float then whole(value)
     when Symbol then value.to_s
     when Array then value.map { |inside| plain(inside) }
     when Hash then value.to_h { |key, inside| [key.to_s, plain(inside)] }

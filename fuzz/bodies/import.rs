@@ -1,0 +1,22 @@
+//! Properties of all configurations of other servers: the file that is made of one is accepted by its reader, and has each note.
+
+use oribi_config_file::parse;
+use oribi_import::{Format, detect, import};
+
+/// Reads a source, of the format that its first byte chooses. Returns whether it can be read.
+pub fn check(data: &[u8]) -> bool {
+    let Some((&choice, text)) = data.split_first() else { return false };
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let _ = detect("file", text);
+    let (_, format) = Format::ALL[usize::from(choice.wrapping_sub(b'0')) % Format::ALL.len()];
+    let made = import(format, "conf/file.ini", text);
+    assert_eq!(made, import(format, "conf/file.ini", text), "the same source becomes the same file");
+    let Ok(imported) = made else { return false };
+    let read = parse(&[("oribi.toml", imported.toml.as_bytes())], &|_| Some("1".to_owned()));
+    read.unwrap_or_else(|findings| panic!("{findings}\n{}", imported.toml));
+    for note in &imported.notes {
+        assert!(imported.toml.contains(&format!("# - {note}")), "{note}\n{}", imported.toml);
+        assert!(!note.to_string().contains(char::is_control), "{note:?}");
+    }
+    true
+}
