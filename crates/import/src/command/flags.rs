@@ -22,6 +22,8 @@ pub(super) enum To {
     Same(&'static str),
     /// There is no counterpart: the reason, or the nearest equivalent.
     Lost(&'static str),
+    /// A file with more options, which has no defaults then: the reason why it is not read.
+    Configuration(&'static str),
     /// The address at which the server listens.
     Listen,
     Host,

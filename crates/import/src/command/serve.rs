@@ -26,6 +26,8 @@ struct Serving<'d> {
     mount: Option<String>,
     statics: Option<(String, Key)>,
     servers: u16,
+    /// Whether a file has more options.
+    configured: bool,
     /// The folder that the command names.
     folder: Option<String>,
     line: Option<usize>,
@@ -80,6 +82,7 @@ impl<'d> Serving<'d> {
             mount: None,
             statics: None,
             servers: 1,
+            configured: false,
             folder: None,
             line,
             draft,
@@ -114,6 +117,10 @@ impl Serving<'_> {
             To::ServerIs(option, value) => self.draft.server.set(option, value, key),
             To::Same(reason) => self.draft.same(key, reason),
             To::Lost(reason) => self.draft.lost(key, reason),
+            To::Configuration(reason) => {
+                self.configured = true;
+                self.draft.lost(key, reason);
+            }
             To::Listen => self.listen(&text, key),
             To::Socket => self.addresses.push((Address::plain(&text), key.clone())),
             To::Host => self.host = Some((text, key.clone())),
@@ -218,13 +225,13 @@ impl Serving<'_> {
     fn finish(mut self) {
         let title = self.server.title;
         let key = self.key("command");
-        if let Some(note) = self.server.note {
+        if let Some(note) = self.server.note.or(self.program.note) {
             self.draft.lost(&key, note);
         }
         self.listens();
         self.environment();
         self.file(&key);
-        for (option, value) in self.server.defaults {
+        for (option, value) in self.server.defaults.iter().filter(|_| !self.configured) {
             self.app.options.otherwise(option, number_or_text(value), title);
         }
         self.app.name = self.draft.free_name("app");

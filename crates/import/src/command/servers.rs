@@ -23,6 +23,8 @@ pub(super) struct Server {
 
 const BACKGROUND: &str = "a configuration file does not send the server to the background: start it by a service manager, or \
      with oribi -c oribi.toml -D";
+const PUMA_FILE: &str = "config/puma.rb: Oribi reads it beside the app, too; what neither it nor the command sets has the \
+     default of Oribi: workers one for each CPU (Puma: 1), threads 1 (Puma: 5)";
 const ALWAYS_LOADED: &str = "the app is always loaded before the workers are forked";
 const RELOAD: To = To::Watch;
 
@@ -65,8 +67,6 @@ const STARMAN: &[Flag] = &[
     one(&["--ssl-cert", "--ssl-cert-file"], To::Server("ssl-cert")),
     one(&["--ssl-key", "--ssl-key-file"], To::Server("ssl-key")),
     bare(&["--disable-proctitle"], To::ServerIs("proctitle", "off")),
-    one(&["--interval"], To::App("spawn-interval")),
-    bare(&["--harakiri"], To::Same("psgix.harakiri is always there")),
 ];
 
 const STARLET: &[Flag] = &[
@@ -144,7 +144,10 @@ const PUMA: &[Flag] = &[
     one(&["--timeout"], To::Lost("request-timeout of the app bounds the time of a request")),
     one(
         &["-C", "--config"],
-        To::Lost("the file has more: oribi import FILE reads it, and Oribi itself reads config/puma.rb beside the app"),
+        To::Configuration(
+            "the file has more: oribi import FILE reads it, and Oribi itself reads config/puma.rb beside the \
+             app",
+        ),
     ),
     bare(&["--no-config"], To::Lost("Oribi reads config/puma.rb beside the app: rename or remove it")),
     bare(&["--preload"], To::Same(ALWAYS_LOADED)),
@@ -168,7 +171,10 @@ const PUMA: &[Flag] = &[
 const UNICORN: &[Flag] = &[
     one(
         &["-c", "--config-file"],
-        To::Lost("the file has more: oribi import FILE reads it, and Oribi itself reads config/unicorn.rb beside the app"),
+        To::Configuration(
+            "the file has more: oribi import FILE reads it, and Oribi itself reads config/unicorn.rb beside \
+             the app",
+        ),
     ),
     one(&["-l", "--listen"], To::Listen),
     one(&["--path"], To::Mount),
@@ -380,8 +386,9 @@ pub(super) const SERVERS: &[Server] = &[
         ),
         ..perl(&["hypnotoad"], "hypnotoad", &[MOJO], &[("workers", "4")])
     },
-    Server { file: "", port: "3000", ..perl(&["morbo", "daemon", "prefork"], "Mojolicious", &[MOJO], &[("workers", "4")]) },
-    ruby(&["puma"], "Puma", &[PUMA, RACK], "", "9292", &[("workers", "1"), ("threads", "1:5")]),
+    Server { file: "", port: "3000", ..perl(&["daemon", "morbo"], "Mojolicious", &[MOJO], &[("workers", "1")]) },
+    Server { file: "", port: "3000", ..perl(&["prefork"], "Mojolicious", &[MOJO], &[("workers", "4")]) },
+    Server { note: Some(PUMA_FILE), ..ruby(&["puma"], "Puma", &[PUMA, RACK], "", "9292", &[]) },
     ruby(
         &["unicorn", "unicorn_rails", "rainbows"],
         "Unicorn",
@@ -393,6 +400,6 @@ pub(super) const SERVERS: &[Server] = &[
     ruby(&["rackup", "webrick"], "rackup", &[RACKUP, RACK], "127.0.0.1", "9292", &[("workers", "1")]),
     ruby(&["rhebok"], "Rhebok", &[RACKUP, RACK], "", "9292", &[("workers", "5"), ("max-requests", "1000")]),
     ruby(&["thin"], "Thin", &[THIN, RACK], "", "3000", &[("workers", "1")]),
-    ruby(&["rails"], "rails server", &[RAILS, RACK], "127.0.0.1", "3000", &[("workers", "1"), ("threads", "3")]),
+    Server { note: Some(PUMA_FILE), ..ruby(&["rails"], "rails server", &[RAILS, RACK], "127.0.0.1", "3000", &[]) },
     ruby(&["passenger"], "Passenger", &[PASSENGER, RACK], "", "3000", &[("workers", "6")]),
 ];

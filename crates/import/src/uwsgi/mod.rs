@@ -280,7 +280,9 @@ impl Serving<'_> {
                 self.draft.lost(&Key::new("env"), "no variable that an environment can have");
             }
         }
-        self.app.options.otherwise("workers", 1, "uWSGI");
+        if self.file.is_some() || !self.mounts.is_empty() {
+            self.app.options.otherwise("workers", 1, "uWSGI");
+        }
         let folder = self.app.directory.clone();
         let whole = |file: &str| match &folder {
             Some(folder) if !file.starts_with('/') => format!("{}/{file}", folder.trim_end_matches('/')),
@@ -313,7 +315,14 @@ impl Serving<'_> {
         for (conditions, action, key) in apps {
             self.draft.route(conditions, action, &key);
         }
-        let Some((file, own, key)) = main else { return };
+        let Some((file, own, key)) = main else {
+            if !several {
+                self.without_app();
+            } else if let Some((_, key)) = self.check_static {
+                self.draft.lost(&key, "a route with files = { root = \"DIR\", fallback = \"APP\" } for each app");
+            }
+            return;
+        };
         self.app.file = whole(&file);
         if language(&file) != Some(own) {
             self.app.language = Some(own);
@@ -326,6 +335,22 @@ impl Serving<'_> {
             self.draft.route(Match::default(), Action::Files { root, index: None, fallback: Some(name) }, &key);
         } else if several {
             self.draft.route(Match::default(), Action::app(name), &key);
+        }
+    }
+
+    /// Keeps the options of an app that is not here: in `[server]` they are the defaults of all apps.
+    fn without_app(&mut self) {
+        for setting in std::mem::take(&mut self.app.options.0) {
+            self.draft.server.set(setting.name, setting.value, &setting.key);
+        }
+        for (name, _) in std::mem::take(&mut self.app.environment) {
+            self.draft.lost(&Key::new(format!("env {name}")), "environment of the app, once there is one");
+        }
+        if let Some(directory) = self.app.directory.take() {
+            self.draft.lost(&Key::new("chdir"), format!("directory = \"{directory}\" of the app, once there is one"));
+        }
+        if let Some((root, key)) = self.check_static.take() {
+            self.draft.route(Match::default(), Action::Files { root, index: None, fallback: None }, &key);
         }
     }
 }
