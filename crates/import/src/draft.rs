@@ -47,23 +47,35 @@ pub(crate) struct Setting {
 
 /// The options of one table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Settings(pub Vec<Setting>);
+pub(crate) struct Settings {
+    pub list: Vec<Setting>,
+    /// Things of the source that a later one has replaced.
+    pub replaced: Vec<Key>,
+}
 
 impl Settings {
-    /// Sets an option: an option that may be given several times gets one more value, another one is replaced.
+    /// Sets an option: an option that may be given several times, or is a list, gets one more value; another one is replaced.
     pub fn set(&mut self, name: &'static str, value: impl Into<Value>, key: &Key) {
         let value = value.into();
-        let Some(earlier) = self.0.iter_mut().find(|setting| setting.name == name) else {
-            return self.0.push(Setting { name, value, key: key.clone() });
+        let Some(earlier) = self.list.iter_mut().find(|setting| setting.name == name) else {
+            return self.list.push(Setting { name, value, key: key.clone() });
         };
-        let repeats = setting_of(name).is_some_and(|(setting, _)| setting.repeats());
-        earlier.value = match (earlier.value.clone(), value) {
-            (Value::List(mut list), Value::Text(text)) if repeats => {
+        let setting = setting_of(name).map(|(setting, _)| setting);
+        let repeats = setting.is_some_and(oribi_config::Setting::repeats);
+        let separator = setting.and_then(|setting| setting.separator);
+        earlier.value = match (earlier.value.clone(), value, separator) {
+            (Value::List(mut list), Value::Text(text), _) if repeats => {
                 list.push(text);
                 Value::List(list)
             }
-            (Value::Text(first), Value::Text(text)) if repeats => Value::List(vec![first, text]),
-            (_, value) => value,
+            (Value::Text(first), Value::Text(text), _) if repeats => Value::List(vec![first, text]),
+            (Value::Text(first), Value::Text(text), Some(separator)) => Value::Text(format!("{first}{separator}{text}")),
+            (before, value, _) => {
+                if before != value {
+                    self.replaced.push(earlier.key.clone());
+                }
+                value
+            }
         };
         earlier.key = key.clone();
     }
@@ -76,7 +88,7 @@ impl Settings {
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|setting| setting.name == name)
+        self.list.iter().any(|setting| setting.name == name)
     }
 }
 

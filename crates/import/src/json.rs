@@ -15,12 +15,25 @@ pub(crate) fn read(text: &str) -> Result<Node, Unreadable> {
     })
 }
 
-/// Replaces comments (`//`, `/* */` and, for hand-written files, `#`) by spaces, so that places stay.
+/// Replaces comments (`//`, `/* */` and `#`) and the commas behind last values, which hand-written files have, by spaces, so that
+/// places stay.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
+    // The place of a comma behind which no value has come yet.
+    let mut comma = None;
     let mut letters = text.trim_start_matches('\u{FEFF}').chars().peekable();
     while let Some(letter) = letters.next() {
+        if !letter.is_whitespace() && !['/', '#'].contains(&letter) {
+            match comma.take() {
+                Some(place) if [']', '}'].contains(&letter) => plain.replace_range(place..=place, " "),
+                _ => {}
+            }
+        }
         match letter {
+            ',' => {
+                comma = Some(plain.len());
+                plain.push(',');
+            }
             '"' => {
                 plain.push('"');
                 while let Some(inside) = letters.next() {
@@ -68,10 +81,10 @@ mod tests {
 
     #[test]
     fn comments_are_no_part_of_texts() {
-        let text = "{ \"a\": \"http://x/*y*/\\\"#\", // b\n# c\n/* d \n **/ \"e\": 1 }";
+        let text = "{ \"a\": \"http://x/*y*/\\\"#\", // b\n# c\n/* d \n **/ \"e\": [1, // f\n ], }";
         let node = read(text).expect("it is JSON");
         assert_eq!(node.get("a").and_then(Node::text), Some("http://x/*y*/\"#"));
-        assert_eq!(node.get("e").and_then(Node::number), Some(1));
+        assert_eq!(node.get("e").map(Node::values).and_then(|list| list[0].number()), Some(1));
         let error = read("{\n  \"a\": /* b */ x }").expect_err("x is no value");
         assert_eq!((error.line, error.column), (Some(2), Some(16)));
     }

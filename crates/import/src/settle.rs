@@ -11,6 +11,7 @@ const EXPRESSIONS: usize = 128;
 /// The text of the file, with the notes as comments.
 pub(crate) fn settle(mut draft: Draft) -> (String, Draft) {
     limit_expressions(&mut draft);
+    replaced(&mut draft);
     loop {
         let written = write(&draft);
         // A variable has some value; which values its option accepts is seen when the file is used.
@@ -73,10 +74,10 @@ fn order(element: Element) -> (usize, usize, usize) {
 
 fn remove(draft: &mut Draft, element: Element, reason: String) {
     let key = match element {
-        Element::Server(index) => draft.server.0.remove(index).key,
+        Element::Server(index) => draft.server.list.remove(index).key,
         Element::Listen(index) => draft.listens.remove(index).key,
-        Element::ListenOption(index, option) => draft.listens[index].options.0.remove(option).key,
-        Element::AppOption(index, option) => draft.apps[index].options.0.remove(option).key,
+        Element::ListenOption(index, option) => draft.listens[index].options.list.remove(option).key,
+        Element::AppOption(index, option) => draft.apps[index].options.list.remove(option).key,
         Element::AppEnvironment(index) => {
             draft.apps[index].environment.clear();
             draft.apps[index].key.inside("environment")
@@ -109,6 +110,17 @@ fn warnings(draft: &mut Draft, findings: &Findings, lines: &[Option<Element>]) {
         };
         let suggestion = finding.suggestion.as_ref().map_or(String::new(), |text| format!("; {text}"));
         draft.lost(&key, format!("{}{suggestion}", finding.message));
+    }
+}
+
+/// Notes the things that later ones have replaced.
+fn replaced(draft: &mut Draft) {
+    let of_listens = draft.listens.iter_mut().map(|listen| &mut listen.options);
+    let of_apps = draft.apps.iter_mut().map(|app| &mut app.options);
+    let all = of_listens.chain(of_apps).chain([&mut draft.server]);
+    let keys: Vec<Key> = all.flat_map(|settings| std::mem::take(&mut settings.replaced)).collect();
+    for key in keys {
+        draft.lost(&key, "set again later: the last value counts");
     }
 }
 

@@ -38,7 +38,7 @@ impl Text {
     }
 
     fn settings(&mut self, settings: &Settings, element: impl Fn(usize) -> Element) {
-        for (index, Setting { name, value, .. }) in settings.0.iter().enumerate() {
+        for (index, Setting { name, value, .. }) in settings.list.iter().enumerate() {
             self.line(Some(element(index)), &format!("{name} = {}", of_value(value)));
         }
     }
@@ -103,7 +103,7 @@ impl Text {
 pub(crate) fn write(draft: &Draft) -> Text {
     let mut text = Text::default();
     text.comment(&draft.title);
-    if !draft.server.0.is_empty() {
+    if !draft.server.list.is_empty() {
         text.line(None, "");
         text.line(None, "[server]");
         text.settings(&draft.server, Element::Server);

@@ -85,7 +85,7 @@ impl Nginx<'_> {
                     let option = if inside.name == "ssl_certificate" { "ssl-cert" } else { "ssl-key" };
                     for (address, _) in addresses.iter().filter(|(_, ssl)| *ssl) {
                         let listen = self.draft.listen(address.clone(), &key);
-                        let known = listen.options.0.iter().any(|setting| match &setting.value {
+                        let known = listen.options.list.iter().any(|setting| match &setting.value {
                             crate::draft::Value::List(list) => list.iter().any(|path| path == inside.word(0)),
                             crate::draft::Value::Text(path) => path == inside.word(0),
                             _ => false,

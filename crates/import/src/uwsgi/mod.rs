@@ -340,7 +340,7 @@ impl Serving<'_> {
 
     /// Keeps the options of an app that is not here: in `[server]` they are the defaults of all apps.
     fn without_app(&mut self) {
-        for setting in std::mem::take(&mut self.app.options.0) {
+        for setting in std::mem::take(&mut self.app.options.list) {
             self.draft.server.set(setting.name, setting.value, &setting.key);
         }
         for (name, _) in std::mem::take(&mut self.app.environment) {

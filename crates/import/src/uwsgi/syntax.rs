@@ -158,6 +158,8 @@ fn xml(text: &str, draft: &mut Draft) -> Result<Vec<Entry>, Unreadable> {
                 let value = entities(content.trim());
                 let value = if value.is_empty() { "true".to_owned() } else { value };
                 entries.push(Entry { name: opened, value, line: Some(line) });
+            } else if opened != "uwsgi" {
+                draft.lost(&Key::at(line, &opened), "only tags directly in <uwsgi> are read");
             }
             content.clear();
             continue;
@@ -168,7 +170,9 @@ fn xml(text: &str, draft: &mut Draft) -> Result<Vec<Entry>, Unreadable> {
             draft.lost(&Key::at(number, name), "attributes of a tag");
         }
         content.clear();
-        if closed {
+        if closed && open.last().is_none_or(|(above, _)| above != "uwsgi") {
+            draft.lost(&Key::at(number, name), "only tags directly in <uwsgi> are read");
+        } else if closed {
             entries.push(Entry { name: name.to_owned(), value: "true".to_owned(), line: Some(number) });
         } else {
             open.push((name.to_owned(), number));
