@@ -83,6 +83,11 @@ pub fn words(command: &Command) -> Vec<(String, String)> {
     orders.chain(positional.map(|value| (value.get_name().to_owned(), text(value.get_help())))).collect()
 }
 
+/// Whether the first argument of a command is a file.
+pub fn takes_files(command: &Command) -> bool {
+    command.get_positionals().any(|arg| arg.get_value_hint() == ValueHint::FilePath)
+}
+
 /// The flag that an argument stands for.
 pub fn flag(arg: &Arg) -> Flag {
     let takes_value = arg.get_action().takes_values();

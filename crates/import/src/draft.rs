@@ -156,7 +156,7 @@ pub(crate) struct Draft {
 }
 
 /// Whether the reader of `oribi.toml` knows apps that are other servers: `[app.NAME]` with `proxy`.
-const PROXY: bool = false;
+pub(crate) const PROXY: bool = false;
 
 impl Draft {
     /// Notes a thing that was not carried over.

@@ -1,6 +1,6 @@
 //! The script for bash.
 
-use crate::grammar::{Flag, FlagValue, flags, shared, verbs, words};
+use crate::grammar::{Flag, FlagValue, flags, shared, takes_files, verbs, words};
 use std::collections::BTreeMap;
 
 const BEGINNING: &str = "\
@@ -44,7 +44,11 @@ pub fn script() -> String {
         let own: Vec<Flag> = own.collect();
         let orders = words(command).into_iter().map(|(word, _)| word);
         let names = orders.chain(names(&own)).collect::<Vec<_>>().join(" ");
-        text.push_str(&format!("        {}) words='{names}' files= ;;\n", verb.name));
+        text.push_str(&format!(
+            "        {}) words='{names}' files={} ;;\n",
+            verb.name,
+            if takes_files(command) { "yes" } else { "" }
+        ));
         all.extend(own);
     }
     text.push_str(&format!("        *) words='{}' ;;\n    esac\n", names(&shared).collect::<Vec<_>>().join(" ")));

@@ -1,6 +1,6 @@
 //! The script for fish.
 
-use crate::grammar::{Flag, FlagValue, flags, shared, summary, verbs, words};
+use crate::grammar::{Flag, FlagValue, flags, shared, summary, takes_files, verbs, words};
 
 /// The script.
 pub fn script() -> String {
@@ -15,7 +15,9 @@ pub fn script() -> String {
     for verb in &verbs {
         let Some(command) = &verb.own else { continue };
         let condition = format!("__fish_seen_subcommand_from {}", verb.name);
-        text.push_str(&format!("complete -c oribi -n {} -f\n", quoted(&condition)));
+        if !takes_files(command) {
+            text.push_str(&format!("complete -c oribi -n {} -f\n", quoted(&condition)));
+        }
         for (word, about) in words(command) {
             text.push_str(&format!("complete -c oribi -n {} -a {word} -d {}\n", quoted(&condition), quoted(&summary(&about))));
         }

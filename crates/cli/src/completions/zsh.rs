@@ -1,6 +1,6 @@
 //! The script for zsh.
 
-use crate::grammar::{Flag, FlagValue, flags, shared, summary, verbs, words};
+use crate::grammar::{Flag, FlagValue, flags, shared, summary, takes_files, verbs, words};
 
 /// The script.
 pub fn script() -> String {
@@ -22,7 +22,8 @@ pub fn script() -> String {
         text.push_str("            )\n            shift words\n            ((CURRENT--))\n            _arguments \\\n");
         let own: Vec<Flag> = flags(command).into_iter().chain(command.get_subcommands().flat_map(flags)).collect();
         text.push_str(&specifications(&own));
-        text.push_str("                '*:word:{ _describe word words_of_verb }'\n            ;;\n");
+        let rest = if takes_files(command) { "file:_files" } else { "word:{ _describe word words_of_verb }" };
+        text.push_str(&format!("                '*:{rest}'\n            ;;\n"));
     }
     text.push_str("        *)\n            if [[ $CURRENT == 2 && $PREFIX != -* ]]; then\n");
     text.push_str("                _describe command commands\n            fi\n            _arguments \\\n");

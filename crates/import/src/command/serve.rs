@@ -231,6 +231,15 @@ impl Serving<'_> {
         self.listens();
         self.environment();
         self.file(&key);
+        if self.servers > 1 {
+            let key = self.key("--servers");
+            set_if_missing(&mut self.app.options, "workers", &self.servers.to_string(), &key);
+        }
+        if self.program.names.contains(&"passenger") && self.statics.is_none() {
+            let text =
+                "Passenger sends the files of public/ itself: a route with files = { root = \"public\", fallback = \"app\" }";
+            self.draft.lost(&self.key("public"), text);
+        }
         for (option, value) in self.server.defaults.iter().filter(|_| !self.configured) {
             self.app.options.otherwise(option, number_or_text(value), title);
         }

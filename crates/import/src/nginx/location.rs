@@ -4,7 +4,7 @@ use super::server::Context;
 use super::syntax::Directive;
 use super::{Nginx, access, key};
 use crate::conditions::Match;
-use crate::draft::Action;
+use crate::draft::{Action, PROXY};
 use crate::note::Key;
 use crate::redirect::{REDIRECTS, target};
 
@@ -325,7 +325,7 @@ impl Nginx<'_> {
             if last.starts_with('@') {
                 let pass = self.named.iter().rev().find(|(name, _)| name == last).and_then(|(_, pass)| pass.clone());
                 let url = pass.map(|pass| self.upstream_of(&pass, &inner));
-                match url.map(|url| self.draft.proxy(&url, &inner)) {
+                match url.filter(|_| PROXY).map(|url| self.draft.proxy(&url, &inner)) {
                     Some(Action::App { name, .. }) => fallback = Some(name),
                     _ => {
                         let text = format!(

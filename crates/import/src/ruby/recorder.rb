@@ -1,4 +1,7 @@
-# Runs a configuration file of Puma or Unicorn, and prints its calls as JSON: {"calls": [{"name", "arguments", "block", "line"}]}.
+# frozen_string_literal: true
+
+# Runs a configuration file of Puma or Unicorn, and prints its calls as JSON:
+# {"calls": [{"name", "arguments", "block", "line"}]}.
 require "json"
 require "etc"
 
@@ -50,11 +53,10 @@ class Recorder
     case value
     when nil, true, false, Integer, String then value
     when Float then whole(value)
-    when Symbol then value.to_s
+    when Symbol, Pathname then value.to_s
     when Array then value.map { |inside| plain(inside) }
     when Hash then value.to_h { |key, inside| [key.to_s, plain(inside)] }
     when Range then "#{value.begin}:#{value.end}"
-    when Pathname then value.to_s
     else "a #{value.class}"
     end
   end
@@ -67,11 +69,11 @@ $stdout.reopen($stderr)
 recorder = Recorder.new(path)
 begin
   recorder.run
-rescue SystemExit, StandardError, ScriptError => error
-  place = error.backtrace_locations&.find { |location| location.path == path }
-  line = place ? place.lineno : error.message[/#{Regexp.escape(path)}:(\d+)/, 1].to_i
-  reason = error.message.lines.first.to_s.chomp.sub(/\A.*#{Regexp.escape(path)}:\d+: /, "")
-  warn("#{line}: #{error.class}: #{reason}")
+rescue SystemExit, StandardError, ScriptError => e
+  place = e.backtrace_locations&.find { |location| location.path == path }
+  line = place ? place.lineno : e.message[/#{Regexp.escape(path)}:(\d+)/, 1].to_i
+  reason = e.message.lines.first.to_s.chomp.sub(/\A.*#{Regexp.escape(path)}:\d+: /, "")
+  warn("#{line}: #{e.class}: #{reason}")
   exit!(3)
 end
 out.write(JSON.generate(calls: recorder.calls))

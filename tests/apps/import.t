@@ -1,0 +1,62 @@
+#!/usr/bin/perl
+# Property: `oribi import` reads files, standard input, command lines and the words of one, and its exit status and messages say what
+# has become of them.
+
+use v5.36;
+use File::Temp ();
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use Test::Command qw(run);
+use Test::Files   qw(content_of write_file);
+use Test::More;
+use Test::Oribi;
+
+my $command = Test::Oribi::command();
+my $folder  = File::Temp->newdir;
+# A ruby that is in PATH reads files of Puma.
+delete local @ENV{qw(ORIBI_RUBY PORT)};
+
+# The standard output and the standard error of a command of a shell, in which IMPORT is `oribi import`, and its status.
+sub import_with ($line) {
+    my $shell = $line =~ s/\bIMPORT\b/'$command' import/r;
+    my $status = run({ folder => $folder }, 'bash', '-c', "{ $shell; } >out 2>err; echo \$?");
+    chomp $status;
+    return ($status, content_of("$folder/out"), content_of("$folder/err"));
+}
+
+sub statuses ($name, $expected, $line, $out, $err) {
+    my ($status, $written, $said) = import_with($line);
+    is $status, $expected, "$name: the status is $expected";
+    like $written, $out, "$name: standard output" or diag $said;
+    like $said,    $err, "$name: standard error";
+    return;
+}
+
+my $nothing = qr/\A\z/;
+my $all     = qr/\Aoribi: all of it was carried over\n\z/;
+write_file("$folder/Procfile", "web: starman --workers 3\n");
+write_file("$folder/bad.json", "{\n  \"listeners\": }\n");
+write_file("$folder/what.txt", "hello\n");
+write_file("$folder/puma.rb",  "workers 3\nfrobnicate 1\n");
+write_file("$folder/bad.rb",   "workers 3\nraise 'no'\n");
+
+statuses('a file',          0, 'IMPORT Procfile',                           qr/^workers = 3$/m, $all);
+statuses('standard input',  0, 'IMPORT --from procfile - <Procfile',        qr/^workers = 3$/m, $all);
+statuses('a command line',  0, q{IMPORT 'starman --workers 4 "a b.psgi"'},  qr/^file = "a b[.]psgi"$/m, $all);
+statuses('words',           0, q{IMPORT starman --workers 4 'a b.psgi'},    qr/^file = "a b[.]psgi"$/m, $all);
+statuses('words behind --', 0, q{IMPORT -- starman -l :80 app.psgi},        qr/^address = ":80"$/m, $all);
+statuses('an unknown flag', 0, q{IMPORT -- starman --zork 1},               qr/^# - --zork: /m,
+    qr/\Acommand line: --zork: .*\noribi: 1 thing was not carried over, or only in part\n\z/);
+statuses('a program in Ruby', 0, 'IMPORT puma.rb', qr/^workers = 3$/m, qr/^puma[.]rb:2: frobnicate: /m);
+
+statuses('no JSON',           2, 'IMPORT bad.json',       $nothing, qr/\Aoribi: bad[.]json:2:16: it is no JSON: /);
+statuses('no known format',   2, 'IMPORT what.txt',       $nothing, qr/\Aoribi: what[.]txt: the format is not known; name it with --from: unit, /);
+statuses('no file',           2, 'IMPORT none.conf',      $nothing, qr/\Aoribi: there is no file none[.]conf; /);
+statuses('no server',         2, q{IMPORT 'ls -l'},       $nothing, qr/\Aoribi: command line: `ls` is no known server/);
+statuses('a mistake in Ruby', 2, 'IMPORT bad.rb',         $nothing, qr/\Aoribi: bad[.]rb:2: RuntimeError: no$/m);
+statuses('no ruby',           1, 'ORIBI_RUBY=/nonexistent IMPORT puma.rb', $nothing, qr{\Aoribi: cannot run /nonexistent, which reads puma[.]rb: });
+
+statuses('a file to write', 0, 'IMPORT -o oribi.toml Procfile', $nothing, $all);
+like content_of("$folder/oribi.toml"), qr/^workers = 3$/m, 'it is written';
+statuses('a file that is there', 1, 'IMPORT -o oribi.toml Procfile', $nothing, qr/\Aoribi: cannot write oribi[.]toml: /);
+done_testing;
