@@ -88,9 +88,19 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
         advice::improve(&mut error, &command());
         error
     })?;
-    let form = PlanForm { changed: matches.get_flag("changed"), json: matches.get_flag("json") };
+    let form = PlanForm {
+        changed: matches.get_flag("changed"),
+        json: matches.get_flag("json"),
+        config: matches.get_flag("print-config"),
+    };
     if form != PlanForm::default() && !checks {
-        let name = if form.json { "json" } else { "changed" };
+        let name = if form.config {
+            "print-config"
+        } else if form.json {
+            "json"
+        } else {
+            "changed"
+        };
         let why = format!("--{name} is an option of `oribi check`, which prints the settings");
         return Err(command().error(ErrorKind::ArgumentConflict, why));
     }
@@ -317,6 +327,9 @@ fn check_flags() -> Vec<Arg> {
     vec![
         flag("changed").help("Print only settings whose value is not the default"),
         flag("json").help("Print the plan for programs, as one line of JSON"),
+        flag("print-config")
+            .conflicts_with_all(["changed", "json", "config-file"])
+            .help("Print the oribi.toml that says the same as the options"),
     ]
 }
 

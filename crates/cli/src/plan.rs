@@ -1,5 +1,6 @@
 //! The output of `oribi check`: a text for users, or JSON for programs.
 
+use crate::print_config;
 use oribi_control_api::to_json;
 use oribi_server::config::Plan;
 use serde::Serialize;
@@ -12,6 +13,8 @@ pub struct PlanForm {
     pub changed: bool,
     /// Whether the output is JSON.
     pub json: bool,
+    /// Whether the output is an `oribi.toml`.
+    pub config: bool,
 }
 
 /// A setting of the server or of a host.
@@ -44,6 +47,9 @@ struct PlanReport<'a> {
 impl PlanForm {
     /// The output for a plan and the settings of the app's host.
     pub fn text(self, plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
+        if self.config {
+            return print_config::text(plan, of_host);
+        }
         let of_server = settings(plan);
         let wanted = |setting: &&PlannedSetting| setting.is_changed || !self.changed;
         if self.json {

@@ -75,3 +75,37 @@ fn both_together_print_the_changed_settings_as_json() {
     assert_eq!(names, ["max-requests"]);
     assert_eq!((&changed[0]["value"], &changed[0]["default"]), (&"7".into(), &"off".into()));
 }
+
+#[test]
+fn a_printed_file_says_the_same_as_the_options() {
+    let place = place();
+    let options = [
+        ["--listen", "127.0.0.1:0"],
+        ["--listen", "shop.sock?mode=660"],
+        ["--workers", "3"],
+        ["--request-timeout", "9s"],
+        ["--static", "/s=static"],
+        ["--static", "/t=static"],
+        ["--trusted-proxies", "10.0.0.0/8"],
+        ["--header-timeout", "7s"],
+    ];
+    let printed = place.run(&[&["check", "app.lua", "--print-config", "--states", "7"], &options.concat()[..]].concat());
+    assert_eq!(printed.status, Some(0), "{}", printed.err);
+    assert!(printed.out.contains("\nworkers = 3\n") && printed.out.contains("# Not in a file: --states 7\n"), "{}", printed.out);
+    place.file("oribi.toml", &printed.out);
+    let planned = |arguments: &[&str]| -> Vec<(String, String)> {
+        let plan = place.run(arguments);
+        assert_eq!(plan.status, Some(0), "{}{}", plan.out, plan.err);
+        let pair = |line: &str| {
+            let mut words = line.strip_prefix("  ")?.split_whitespace().map(str::to_owned);
+            Some((words.next()?, words.next()?))
+        };
+        plan.out.lines().filter_map(pair).collect()
+    };
+    let of_file = planned(&["check", "-c", "oribi.toml", "--changed"]);
+    for pair in planned(&[&["check", "app.lua", "--changed"], &options.concat()[..]].concat()) {
+        assert!(of_file.contains(&pair), "{pair:?} is not among {of_file:?}");
+    }
+    let refused = place.run(&["app.lua", "--print-config"]);
+    assert_eq!(refused.status, Some(2), "it is for check: {}", refused.err);
+}

@@ -206,6 +206,16 @@ impl Setting {
         self.show_each.is_some()
     }
 
+    /// The values as texts that can be set again: several only for a setting that collects them; none for a shorthand.
+    #[must_use]
+    pub fn values_in(&self, settings: &Settings) -> Vec<String> {
+        match (self.show, self.show_each) {
+            (_, Some(show_each)) => show_each(settings),
+            (Some(show), None) => vec![show(settings)],
+            (None, None) => Vec::new(),
+        }
+    }
+
     /// The value as text; `None` for a shorthand.
     pub(super) fn show_in(&self, settings: &Settings) -> Option<String> {
         match (self.show, self.show_each) {

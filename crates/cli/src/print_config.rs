@@ -1,0 +1,67 @@
+//! Prints the `oribi.toml` that says the same as the options of one app.
+
+use crate::apps::FILE;
+use crate::plan::PlannedSetting;
+use oribi_control_api::to_json;
+use oribi_server::config::{Plan, Scope};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Options that other keys of the file replace, or that only make sense on a command line.
+const ELSEWHERE: &[&str] = &["listen", "host", "port", "app-name", "edge"];
+
+/// The file for a plan, and for the settings of the app's host.
+pub fn text(plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
+    let path = Path::new(&plan.app);
+    let current = std::env::current_dir().ok().and_then(|current| current.canonicalize().ok());
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let file = current.and_then(|current| whole.strip_prefix(current).ok().map(Path::to_owned)).unwrap_or(whole);
+
+    let (mut server, mut app) = (String::new(), String::new());
+    let settings = &plan.resolved.settings;
+    for (setting, explained) in plan.resolved.explain() {
+        if !explained.is_changed() || ELSEWHERE.contains(&setting.name) {
+            continue;
+        }
+        let values: Vec<String> = setting.values_in(settings).iter().map(|value| quoted(value)).collect();
+        let value = match (setting.repeats(), &values[..]) {
+            (false, [one]) => one.clone(),
+            _ => format!("[{}]", values.join(", ")),
+        };
+        let table = if setting.scope == Scope::App { &mut app } else { &mut server };
+        // Writing into a text cannot fail.
+        let _ = writeln!(table, "{} = {value}", setting.name);
+    }
+    let mut text = format!("# {FILE}\n");
+    if !server.is_empty() {
+        let _ = write!(text, "\n[server]\n{server}");
+    }
+    for address in &settings.listen {
+        let _ = write!(text, "\n[[listen]]\naddress = {}\n", quoted(&address.to_string()));
+    }
+    if path.is_file() {
+        let _ = write!(text, "\n[app.{}]\nfile = {}\n{app}", name(&file), quoted(&file.display().to_string()));
+    } else {
+        let _ = write!(text, "\n# {} is no app in a file, so that it has no table here.\n", plan.app);
+    }
+    for setting in of_host.iter().filter(|setting| setting.is_changed) {
+        let _ = writeln!(text, "# Not in a file: --{} {}", setting.name, setting.value.as_deref().unwrap_or_default());
+    }
+    text
+}
+
+/// A name for the app: that of its file, or of its folder where all files have the same name.
+fn name(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = || file.parent().and_then(Path::file_name).map(|folder| folder.to_string_lossy().into_owned());
+    let name = if matches!(stem.as_str(), "app" | "config") { folder().unwrap_or(stem) } else { stem };
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    let name: String = name.chars().map(|letter| if fits(letter) { letter } else { '-' }).take(64).collect();
+    if name.is_empty() { "app".to_owned() } else { name }
+}
+
+/// A number as it is, and any other value as a string, whose escapes TOML has from JSON.
+fn quoted(value: &str) -> String {
+    let is_number = value.parse::<u64>().is_ok_and(|number| number.to_string() == value);
+    if is_number { value.to_owned() } else { to_json(&value).replace('\u{7f}', "\\u007f") }
+}
