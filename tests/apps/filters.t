@@ -41,11 +41,12 @@ write_file("$folder/app.psgi", <<~'APP');
     sub { my $env = shift; ($answers{ $env->{PATH_INFO} } // sub { [404, [], []] })->($env) };
     APP
 
-my ($port, $encrypted) = (empty_port(), empty_port());
+my ($port, $encrypted, $metrics) = map { empty_port() } 1 .. 3;
 my $certificate = certificate('filters', "$folder/certificate");
 write_file("$folder/oribi.toml", <<~"TOML");
     [server]
     edges = 2
+    metrics = "127.0.0.1:$metrics"
 
     [[listen]]
     address = "127.0.0.1:$port"
@@ -71,6 +72,7 @@ write_file("$folder/oribi.toml", <<~"TOML");
     app = "closed"
 
     [[route]]
+    name = "documents"
     match = { path = "/docs/*" }
     files = { root = "public", try = ["\$uri", "\$uri.html"] }
 
@@ -165,6 +167,27 @@ subtest 'a limit holds for all edges' => sub {
     is header_of($over, 'X-Frame-Options'), 'DENY', 'the answer has the fields of the route';
     like $server->log_text, qr/oribi[.]toml:\d+:\d+: the limit refuses a request of 127[.]0[.]0[.]1/, 'the log names the limit';
 };
+
+subtest 'requests are counted by route' => sub {
+    my %before = counts();
+    curl("$http/docs/start") for 1 .. 3;
+    curl("$http/closed");
+    curl("$http/fields");
+    my %growth;
+    ok $server->wait_until(sub {
+        my %now = counts();
+        %growth = map { $_ => $now{$_} - $before{$_} } keys %now;
+        return $growth{'documents 2xx'} == 3 && $growth{'closed 5xx'} == 1 && $growth{'site 2xx'} == 1;
+    }), 'by its name, or else by its app' or diag explain \%growth;
+};
+
+# The responses by route and class.
+sub counts () {
+    my $text = body_of("http://127.0.0.1:$metrics/metrics");
+    my %counts;
+    $counts{"$1 $2"} = $3 while $text =~ /^oribi_route_responses_total\{route="(\w+)",class="(\dxx)"\}[ ](\d+)$/gm;
+    return %counts;
+}
 
 is $server->stop, 0, 'the server ends';
 done_testing;

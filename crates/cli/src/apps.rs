@@ -8,7 +8,7 @@ use crate::plan::PlanForm;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, place, print, resolve, routes};
 use oribi_config_file::{AppSection, ConfigFile, Item, Reading};
-use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, setting_of};
+use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, join_label, setting_of};
 use oribi_server::directory::{Directory, absolute};
 use oribi_server::process;
 use std::io::{self, Write};
@@ -78,7 +78,12 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     (server.settings.restart_file, server.settings.life.watch) = (None, false);
     let graceful = apps.iter().map(|app| app.resolved.settings.timeouts.graceful).max();
     server.settings.timeouts.graceful = graceful.unwrap_or(server.settings.timeouts.graceful);
-    let routes = routes::compile(&content, server.settings.edges_wanted()).map_err(Trouble::usage)?;
+    if server.settings.serves_metrics() || server.settings.trace_export.endpoint.is_some() {
+        for name in routes::names(&content) {
+            join_label(name, &mut server.settings.route_labels);
+        }
+    }
+    let routes = routes::compile(&content, &server.settings).map_err(Trouble::usage)?;
     if let Mode::Check(form) = mode {
         return check(&name, form, &server, apps, &warnings.to_string());
     }

@@ -25,6 +25,7 @@ mod options;
 mod perl;
 mod place;
 mod plan;
+mod planned_setting;
 mod print_config;
 mod routes;
 mod ruby;

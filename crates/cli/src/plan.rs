@@ -1,5 +1,6 @@
 //! The output of `oribi check`: a text for users, or JSON for programs.
 
+use crate::planned_setting::PlannedSetting;
 use crate::print_config;
 use oribi_control_api::to_json;
 use oribi_server::config::Plan;
@@ -15,23 +16,6 @@ pub struct PlanForm {
     pub json: bool,
     /// Whether the output is an `oribi.toml`.
     pub config: bool,
-}
-
-/// A setting of the server or of a host.
-#[derive(Clone, Debug, Serialize)]
-pub struct PlannedSetting {
-    /// The heading of its group.
-    pub section: &'static str,
-    pub name: &'static str,
-    /// The value in a form that can be set again; `None` if there is none.
-    pub value: Option<String>,
-    /// The origin of the value, in words.
-    pub origin: String,
-    /// The default in words; `None` if it is no value.
-    pub default: Option<String>,
-    /// Whether it was set to a value other than the default.
-    #[serde(skip)]
-    pub is_changed: bool,
 }
 
 /// The plan as JSON.

@@ -1,7 +1,6 @@
 //! Prints the `oribi.toml` that says the same as the options of one app.
 
-use crate::apps::FILE;
-use crate::plan::PlannedSetting;
+use crate::planned_setting::PlannedSetting;
 use oribi_control_api::to_json;
 use oribi_server::config::{Plan, Scope};
 use std::fmt::Write;
@@ -32,7 +31,7 @@ pub fn text(plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
         // Writing into a text cannot fail.
         let _ = writeln!(table, "{} = {value}", setting.name);
     }
-    let mut text = format!("# {FILE}\n");
+    let mut text = "# oribi.toml\n".to_owned();
     if !server.is_empty() {
         let _ = write!(text, "\n[server]\n{server}");
     }

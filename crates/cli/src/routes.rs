@@ -2,6 +2,7 @@
 
 use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Limit, LimitBy, LimitOf, Match, Pattern, RouteSection, Text};
 use oribi_files::media_type;
+use oribi_server::config::Settings;
 use oribi_server::directory::absolute;
 use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
 use oribi_server::routes::{Limit as RouteLimit, LimitBy as RouteLimitBy, LimitOf as RouteLimitOf};
@@ -11,11 +12,23 @@ use std::fs;
 /// The most bytes of an error page.
 const PAGE_BYTES: u64 = 1 << 20;
 
+/// The name of each route: its own, or that of the app that it leads to; empty for any other.
+pub fn names(content: &ConfigFile) -> Vec<&str> {
+    fn name(section: &RouteSection) -> &str {
+        match (&section.name, &section.action) {
+            (Some(name), _) | (None, Action::App { name, .. }) => name.value.as_str(),
+            (None, Action::Files { .. } | Action::Redirect { .. } | Action::Respond { .. }) => "",
+        }
+    }
+    content.routes.iter().map(name).collect()
+}
+
 /// Compiles the routes. `None` if there are none, because the only app answers all requests.
 ///
 /// # Errors
 /// The mistakes, each with its place.
-pub fn compile(content: &ConfigFile, edges: usize) -> Result<Option<Routes>, String> {
+pub fn compile(content: &ConfigFile, settings: &Settings) -> Result<Option<Routes>, String> {
+    let edges = settings.edges_wanted();
     if content.routes.is_empty() && content.apps.len() == 1 {
         if content.defaults == Filters::default() {
             return Ok(None);
@@ -37,7 +50,10 @@ pub fn compile(content: &ConfigFile, edges: usize) -> Result<Option<Routes>, Str
     let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
     let routes = Routes::compile(routes).map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))?;
     let filters: Vec<&Filters> = content.routes.iter().map(|section| &section.filters).collect();
-    limited(routes, &filters, edges).map(Some)
+    let known = settings.route_names();
+    let number = |name: &str| known.iter().position(|known| *known == name).and_then(|number| u8::try_from(number).ok());
+    let labels = names(content).into_iter().map(|name| number(name).unwrap_or_default()).collect();
+    limited(routes.with_labels(labels), &filters, edges).map(Some)
 }
 
 /// Adds the limits of routes. Those at the same place of the file are one, and share their counts.

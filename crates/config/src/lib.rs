@@ -72,7 +72,7 @@ pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
 pub use proxy_protocol::ProxyProtocol;
 pub use request_id::RequestIdField;
 pub use resolve::Resolved;
-pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, number_of_name};
+pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, join_label, number_of_name};
 pub use sandbox::sandbox_choice;
 pub use setting::{Scope, Setting};
 pub use settings::{

@@ -75,14 +75,26 @@ impl fmt::Display for Route {
 }
 
 /// Returns the names under which requests are counted, [`OTHER`] first; empty without routes. Several routes may share a name.
-pub(crate) fn route_names(routes: &[Route]) -> Vec<&str> {
-    let mut names: Vec<&str> = if routes.is_empty() { Vec::new() } else { vec![OTHER] };
-    for Route { name, .. } in routes {
+/// `labels` are the names of other routes than those by prefix.
+pub(crate) fn route_names<'a>(routes: &'a [Route], labels: &'a [String]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in routes.iter().map(|route| &route.name).chain(labels) {
+        if names.is_empty() {
+            names.push(OTHER);
+        }
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
     names
+}
+
+/// Adds the name of a route of a configuration file to `labels`, unless there are too many, or it is too long to be counted.
+pub fn join_label(name: &str, labels: &mut Vec<String>) {
+    let fits = !name.is_empty() && name.len() <= NAME_BYTES && name != OTHER && !name.contains(char::is_control);
+    if fits && labels.len() < ROUTES && labels.iter().all(|label| label != name) {
+        labels.push(name.to_owned());
+    }
 }
 
 /// The index of a route's name in `names`.
@@ -145,7 +157,7 @@ mod tests {
         for text in ["/api", "shop=/shop", "shop=/store", "/api"] {
             route(text).join(&mut routes).expect("it fits");
         }
-        let names = route_names(&routes);
+        let names = route_names(&routes, &[]);
         assert_eq!(names, [OTHER, "/api", "shop"]);
         assert_eq!(routes.iter().map(|route| number_of_name(route, &names)).collect::<Vec<_>>(), [1, 2, 2]);
         assert_eq!(route("x=/shop").join(&mut routes), Err("shop=/shop is a route with the same prefix".to_owned()));
@@ -153,6 +165,6 @@ mod tests {
             route(&format!("/{number}")).join(&mut routes).expect("it fits");
         }
         assert!(route("/more").join(&mut routes).is_err_and(|why| why.contains("at most 32")));
-        assert!(route_names(&[]).is_empty());
+        assert!(route_names(&[], &[]).is_empty());
     }
 }

@@ -412,6 +412,8 @@ pub struct Settings {
     pub histogram_buckets: Vec<Bound>,
     /// The routes by which requests are counted in addition.
     pub metrics_routes: Vec<Route>,
+    /// The names of the routes of a configuration file, by which requests are counted as well.
+    pub route_labels: Vec<String>,
     /// The dashboard at the address for metrics.
     pub dashboard: Dashboard,
     /// The file with the process id of the master; `None` without one.
@@ -464,7 +466,7 @@ impl Settings {
 
     /// Returns the names under which requests are counted by their routes; empty without routes.
     pub fn route_names(&self) -> Vec<&str> {
-        route_names(&self.metrics_routes)
+        route_names(&self.metrics_routes, &self.route_labels)
     }
 
     /// Returns the number of names under which workers count requests. 0 if there are edges, because edges count instead.
@@ -582,6 +584,7 @@ impl Default for Settings {
             server_timing: false,
             histogram_buckets: usual_bounds(),
             metrics_routes: Vec::new(),
+            route_labels: Vec::new(),
             dashboard: Dashboard::default(),
             pid_file: None,
             restart_file: None,

@@ -106,6 +106,8 @@ pub struct Routes {
     plans: Vec<ResponsePlan>,
     /// The limits; `None` without any.
     limits: Option<SharedLimits>,
+    /// For each route, the number of the name under which its requests are counted; 0 for none. Empty without names.
+    labels: Vec<u8>,
 }
 
 impl Routes {
@@ -121,7 +123,7 @@ impl Routes {
             changes.push(filters.request);
             plans.push(filters.response);
         }
-        Ok(Self { table: Table::compile(&rules)?, actions, changes, plans, limits: None })
+        Ok(Self { table: Table::compile(&rules)?, actions, changes, plans, limits: None, labels: Vec::new() })
     }
 
     /// Sets limits, and those of each route by their indices. This process must fork all edges, of which there are `edges`.
@@ -133,6 +135,13 @@ impl Routes {
             return Ok(self);
         }
         Ok(Self { limits: Some(SharedLimits::new(limits, of_routes, edges)?), ..self })
+    }
+
+    /// Sets the numbers of the names under which the requests of each route are counted, among
+    /// [`Settings::route_names`](oribi_config::Settings::route_names).
+    #[must_use]
+    pub fn with_labels(self, labels: Vec<u8>) -> Self {
+        Self { labels, ..self }
     }
 
     /// Returns the changes of responses, one plan for each route.

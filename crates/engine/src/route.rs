@@ -7,13 +7,13 @@ use oribi_config::{Route, Settings, number_of_name};
 pub(super) struct Routes(Vec<(Box<[u8]>, u8)>);
 
 impl Routes {
-    /// Returns `None` without routes, so that paths need not be compared.
+    /// Returns `None` without names of routes, so that paths need not be compared.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let names = settings.route_names();
         let number = |route: &Route| (route.prefix().as_bytes().into(), number_of_name(route, &names));
         let mut routes: Vec<(Box<[u8]>, u8)> = settings.metrics_routes.iter().map(number).collect();
         routes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        (!routes.is_empty()).then_some(Self(routes))
+        (!names.is_empty()).then_some(Self(routes))
     }
 
     /// The number of the route of this path, which is as the client sent it; 0 if the path is on no route.

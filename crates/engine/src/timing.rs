@@ -77,6 +77,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    /// Sets the route of an exchange, by its number among [`Settings::route_names`](oribi_config::Settings::route_names).
+    pub fn set_route(&mut self, exchange: ExchangeId, number: u8) {
+        if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
+            target.response.answer.route = number;
+        }
+    }
+
     /// Counts the times of a response that has been written completely after its host had returned, and writes its log line;
     /// counting and writing are postponed if the socket has not taken everything.
     #[inline]

@@ -11,7 +11,7 @@ pub mod config {
     pub use oribi_config::{
         AcceptModel, AccessFormat, Config, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget, Origin, Plan,
         Protocol, ProxyProtocol, Resolved, SandboxChoice, Scope, Served, Setting, SettingError, Settings, Timeouts, closest,
-        counted, instead_of, masked, quoted, sandbox_choice, setting_of, table, value,
+        counted, instead_of, join_label, masked, quoted, sandbox_choice, setting_of, table, value,
     };
 }
 

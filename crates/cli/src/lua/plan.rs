@@ -1,7 +1,7 @@
 //! The plan of `oribi check` for a Lua app: the server's plan, and the settings of the Lua host.
 
 use crate::options::LuaOptions;
-use crate::plan::PlannedSetting;
+use crate::planned_setting::PlannedSetting;
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaSetting, LuaSettings, Style, built_in, table};
 use oribi_server::config::{Plan, Resolved};

@@ -54,6 +54,9 @@ impl<'a> Router<'a> {
             return refuse(lane, exchange, 400, "the path has dot segments");
         }
         let Some(route) = choice.rule else { return refuse(lane, exchange, 404, "no route matches") };
+        if let Some(&label) = self.routes.labels.get(route).filter(|label| **label > 0) {
+            lane.source().set_route(exchange.id(), label);
+        }
         let plan = &self.routes.plans[route];
         if !plan.is_empty() {
             let mut facts = plan.note(&head);
