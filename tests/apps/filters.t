@@ -112,7 +112,7 @@ for ([ $http, '--http1.1' ], [ "https://127.0.0.1:$encrypted", '--http2', '--cac
             is header_of($text, 'Content-Encoding'), $coding,           "$coding is as the client likes it";
             is $text->{body},                        $line x 200,       'its content is that of the app';
             is header_of($text, 'Vary'),             'Accept-Encoding', 'and caches know';
-            is header_of($text, 'ETag'),             'W/"one"',         'it is no longer the same bytes';
+            is header_of($text, 'ETag'),             'W/"one~z"',       'it is no longer the same bytes';
             is curl(@asks, "$url/stream")->{body}, join(q(), map { "$_ $line" } 1 .. 300), 'a stream is whole';
             my $large = curl(@asks, "$url/large");
             is header_of($large, 'Content-Encoding'), undef, 'a response beyond the limit stays as it is';

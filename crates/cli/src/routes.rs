@@ -7,7 +7,8 @@ use oribi_server::directory::absolute;
 use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
 use oribi_server::routes::{Limit as RouteLimit, LimitBy as RouteLimitBy, LimitOf as RouteLimitOf};
 use oribi_server::routes::{NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 
 /// The most bytes of an error page.
 const PAGE_BYTES: u64 = 1 << 20;
@@ -129,11 +130,16 @@ fn filters(filters: &Filters) -> Result<RouteFilters, String> {
 /// Reads the content of an error page.
 fn page(ErrorPage { status, file, place }: &ErrorPage) -> Result<Page, String> {
     let failed = |why: String| format!("{place}: error-pages: {}: {why}", file.display());
-    let size = fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
-    if size > PAGE_BYTES {
+    // Reading from a pipe or a device could have no end.
+    if !fs::metadata(file).map_err(|error| failed(error.to_string()))?.is_file() {
+        return Err(failed("not a file".to_owned()));
+    }
+    let mut content = Vec::new();
+    let read = File::open(file).and_then(|opened| opened.take(PAGE_BYTES + 1).read_to_end(&mut content));
+    read.map_err(|error| failed(error.to_string()))?;
+    if content.len() as u64 > PAGE_BYTES {
         return Err(failed(format!("more than {PAGE_BYTES} bytes")));
     }
-    let content = fs::read(file).map_err(|error| failed(error.to_string()))?;
     Ok(Page { status: *status, media_type: media_type::of(file.as_os_str().as_encoded_bytes()), content: content.into() })
 }
 

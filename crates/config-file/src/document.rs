@@ -93,6 +93,7 @@ fn secrets_in<'a>(value: &'a Spanned<DeValue<'a>>, secret: bool, found: &mut Vec
     match value.get_ref() {
         DeValue::Table(table) => secrets(table, secret, false, found),
         DeValue::Array(array) => array.iter().for_each(|value| secrets_in(value, secret, found)),
+        DeValue::Boolean(_) => {}
         _ if secret => found.push(value.span()),
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! Decides which responses are compressed.
 
 use crate::list::{members, trim};
+use crate::tag::is_made;
 use crate::{Choice, Coding, DEFAULT_TYPES, MediaRange, negotiate};
 use oribi_message::FieldPair;
 
@@ -15,8 +16,8 @@ pub struct Settings {
     /// The smallest size that is compressed, in bytes. Smaller content saves no packet. Content of unknown size is always
     /// compressed. Default: 1024.
     pub min_size: u64,
-    /// The largest known size that is compressed, in bytes: compression takes up to 10 ms of an edge's time for each
-    /// MiB. Content of unknown size is not limited. Default: 2 MiB.
+    /// The largest known size that is compressed, in bytes: compression takes up to 20 ms for each MiB, in which the edge serves no
+    /// other connection. Content of unknown size is not limited. Default: 1 MiB.
     pub max_size: u64,
     /// Whether responses are compressed for requests with Cookie or Authorization, and with Set-Cookie. An attacker who sees
     /// the size of compressed responses, and has a part of them repeat its own text, can guess secrets in them (BREACH).
@@ -30,7 +31,7 @@ impl Default for Settings {
             codings: vec![Coding::Zstd, Coding::Brotli, Coding::Gzip],
             types: DEFAULT_TYPES.iter().filter_map(|text| MediaRange::parse(text).ok()).collect(),
             min_size: 1024,
-            max_size: 2 * 1024 * 1024,
+            max_size: 1024 * 1024,
             private: false,
         }
     }
@@ -53,6 +54,8 @@ pub enum Outcome {
     /// The content is not changed, but another client would get it compressed, so that caches must know that it depends on
     /// Accept-Encoding.
     Vary,
+    /// As `Vary`, for a 304: the client has the content compressed, so that its tag must fit.
+    NotModified,
     /// The content is compressed.
     Encode(Coding),
 }
@@ -91,7 +94,7 @@ impl Filter {
             connect: method == b"CONNECT",
             credentials,
             // A comma in a tag splits it, which at worst makes a strong tag weak.
-            weak_condition: if_none_match.flat_map(members).any(|tag| tag.starts_with(b"W/")),
+            weak_condition: if_none_match.flat_map(members).any(is_made),
         }
     }
 
@@ -100,20 +103,27 @@ impl Filter {
     /// Content-Length is not compressed.
     #[must_use]
     pub fn decide(&self, request: RequestFacts, status: u16, fields: &[FieldPair<'_>], size: Option<u64>) -> Outcome {
-        // Interim responses, and those without content or with a part of it, which is a part of the unencoded content.
-        let unfit = status < 200 || matches!(status, 204..=206);
+        // Interim responses, and those without content.
+        let unfit = status < 200 || matches!(status, 204 | 205);
         if unfit || request.connect || self.settings.codings.is_empty() {
             return Outcome::Skip;
         }
         let Some(response) = ResponseFacts::read(fields) else { return Outcome::Skip };
         if status == 304 {
-            // A client with a weak tag may have it from an encoded response; a client with a strong one has the content as it
-            // is.
-            return if request.weak_condition && response.strong_etag { Outcome::Vary } else { Outcome::Skip };
+            // Its type is mostly unknown, and a 200 would say that it varies (RFC 9110, section 15.4.5).
+            return if request.weak_condition && response.strong_etag { Outcome::NotModified } else { Outcome::Vary };
+        }
+        let has_type = self.settings.types.iter().any(|range| range.includes(response.media_type));
+        if status == 206 {
+            // A part of the unencoded content.
+            return if has_type { Outcome::Vary } else { Outcome::Skip };
+        }
+        if response.has_range {
+            return Outcome::Skip;
         }
         let size = size.or(response.length);
         let fits = size.is_none_or(|size| (self.settings.min_size..=self.settings.max_size).contains(&size));
-        if !fits || !self.settings.types.iter().any(|range| range.includes(response.media_type)) {
+        if !fits || !has_type {
             return Outcome::Skip;
         }
         let secret = (request.credentials || response.sets_cookie) && !self.settings.private;
@@ -131,6 +141,8 @@ struct ResponseFacts<'a> {
     media_type: &'a [u8],
     length: Option<u64>,
     sets_cookie: bool,
+    /// Whether the content is a part, or there is none because the range was wrong.
+    has_range: bool,
     strong_etag: bool,
 }
 
@@ -150,7 +162,8 @@ impl<'a> ResponseFacts<'a> {
                     facts.media_type = trim(value.split(|byte| *byte == b';').next().unwrap_or_default());
                 }
                 12 if is("Content-Type") => return None,
-                13 if is("Content-Range") || (is("Cache-Control") && members(value).any(is_no_transform)) => return None,
+                13 if is("Content-Range") => facts.has_range = true,
+                13 if is("Cache-Control") && members(value).any(is_no_transform) => return None,
                 14 if is("Content-Length") => {
                     if facts.length.is_some() {
                         return None;

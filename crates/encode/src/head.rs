@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::list::{members, trim};
+use crate::tag::weaken;
 use oribi_message::{FieldMemory, FieldPair, ResponseHead};
 use std::ops::Range;
 
@@ -60,11 +61,11 @@ fn make_values(outcome: Outcome, head: ResponseHead<'_>, values: &mut Vec<u8>) -
         if name.eq_ignore_ascii_case(b"Vary") {
             made.varies |= members(value).any(|member| member == b"*" || member.eq_ignore_ascii_case(b"Accept-Encoding"));
             vary = Some((index, *value));
-        } else if name.eq_ignore_ascii_case(b"ETag") && weakens(outcome, head.status) && trim(value).starts_with(b"\"") {
+        } else if name.eq_ignore_ascii_case(b"ETag") && weakens(outcome) {
             let start = values.len();
-            values.extend_from_slice(b"W/");
-            values.extend_from_slice(trim(value));
-            made.etag = Some((index, start..values.len()));
+            if weaken(value, values) {
+                made.etag = Some((index, start..values.len()));
+            }
         }
     }
     if let (false, Some((index, value))) = (made.varies, vary) {
@@ -80,8 +81,8 @@ fn make_values(outcome: Outcome, head: ResponseHead<'_>, values: &mut Vec<u8>) -
     made
 }
 
-fn weakens(outcome: Outcome, status: u16) -> bool {
-    matches!(outcome, Outcome::Encode(_)) || status == 304
+fn weakens(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Encode(_) | Outcome::NotModified)
 }
 
 fn write_fields<'a>(outcome: Outcome, head: ResponseHead<'a>, made: &Made, values: &'a [u8], fields: &mut Vec<FieldPair<'a>>) {

@@ -23,14 +23,13 @@
 //!
 //! # Conditional requests
 //!
-//! The entity tag of an encoded response is weak: if the app sends `ETag: "1"`, the client receives `ETag: W/"1"`, and sends
-//! `If-None-Match: W/"1"` the next time. The app receives this field unchanged. RFC 9110, section 13.1.2, has it compare
-//! weakly, which finds `W/"1"` equal to `"1"`, so that it answers 304. An app that compares byte by byte instead finds them
-//! different and sends the whole response again: it loses the saving, and never sends wrong content. An app whose own tags are
-//! weak gets them back as they were. `If-Match` (section 13.1.1) compares strongly, and is therefore always false for a weak
-//! tag; a client that edits must use the tag of a response that was not encoded.
+//! The entity tag of an encoded response is weak, because two codings have different bytes, and it has an end of its own: if the
+//! app sends `ETag: "1"`, the client receives `ETag: W/"1~z"`, and sends `If-None-Match: W/"1~z"` the next time. Many apps compare
+//! tags byte by byte, so [`restore_tags`] gives the app its own tag again. An app whose own tags are weak gets them back as they
+//! were. `If-Match` (RFC 9110, section 13.1.1) compares strongly, and is therefore always false for a weak tag; a client that edits
+//! must use the tag of a response that was not encoded.
 //!
-//! The tag of a 304 becomes weak as well, if the client has sent a weak one and the app answers with a strong one: a cache
+//! The tag of a 304 becomes the same weak one, if the client has sent such a tag and the app answers with a strong one: a cache
 //! updates the response that it has stored only if the tags fit (RFC 9111, section 4.3.4).
 #![forbid(unsafe_code)]
 
@@ -41,6 +40,7 @@ mod head;
 mod list;
 mod media_range;
 mod negotiate;
+mod tag;
 
 pub use coding::Coding;
 pub use encoder::{EncodeError, Encoder};
@@ -48,3 +48,4 @@ pub use filter::{Filter, Outcome, RequestFacts, Settings};
 pub use head::HeadWriter;
 pub use media_range::{DEFAULT_TYPES, InvalidMediaRange, MediaRange};
 pub use negotiate::{Choice, negotiate};
+pub use tag::restore_tags;

@@ -6,12 +6,16 @@ use oribi_host::Piece;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The most responses that are encoded piece by piece at the same time. Others are not encoded.
 const MOST_STREAMS: usize = 128;
 
 /// The number of bytes of a file that are read at once.
 const FILE_BYTES: u64 = 64 << 10;
+
+/// The bytes of whole responses that are encoded between two looks at the clock: others wait meanwhile.
+const BYTES_AT_ONCE: u64 = 1 << 20;
 
 /// The encoders of an engine.
 #[derive(Debug, Default)]
@@ -20,6 +24,8 @@ pub(super) struct Encoders {
     spare: Vec<Encoder>,
     /// Each stream has a clone, so that they are counted wherever they end.
     streams: Rc<()>,
+    /// The time by the clock when content was encoded last, and the bytes that were encoded at that time.
+    latest: (Duration, u64),
 }
 
 /// The content of a response that is encoded piece by piece.
@@ -32,6 +38,17 @@ pub(super) struct EncodedStream {
 }
 
 impl Encoders {
+    /// Whether content may be encoded at this time, after all that was encoded at the same time.
+    pub(super) fn may_encode(&mut self, now: Duration, bytes: u64) -> bool {
+        let (time, spent) = self.latest;
+        let spent = if time == now { spent } else { 0 };
+        if spent >= BYTES_AT_ONCE {
+            return false;
+        }
+        self.latest = (now, spent + bytes);
+        true
+    }
+
     /// Returns an encoder for a whole response.
     fn take(&mut self, coding: Coding) -> Encoder {
         let kept = self.spare.iter().position(|encoder| encoder.coding() == coding);

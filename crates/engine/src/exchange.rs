@@ -189,7 +189,7 @@ impl Exchange {
                 text
             }
         };
-        layout.fields.retain(|field| !changes.drops(field.name.of(bytes)));
+        layout.fields.retain(|field| !changes.drops_of_request(field.name.of(bytes)));
         for (name, value) in changes.appended() {
             let mut append = |part: &[u8]| {
                 let start = bytes.len();

@@ -65,6 +65,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         encoded.clear();
         let sent = self.change_head(&filter, head, prepared, Some(size), |engine, outcome, fields| {
             let outcome = match outcome {
+                Outcome::Encode(_) if !filter.facts.is_head() && !engine.may_encode(size) => Outcome::Vary,
                 Outcome::Encode(coding) if !filter.facts.is_head() => {
                     match engine.filtering.encoders.encode(coding, body, &mut encoded) {
                         Ok(()) if (encoded.len() as u64) < size => outcome,
@@ -122,6 +123,10 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
             Ok(())
         })
+    }
+
+    fn may_encode(&mut self, bytes: u64) -> bool {
+        self.filtering.encoders.may_encode(self.backend.now(), bytes)
     }
 
     /// Whether the content of a response is encoded piece by piece.
@@ -205,7 +210,11 @@ impl<'a, B: Backend> Engine<'a, B> {
         let mut outcome = Outcome::Skip;
         if let Some(plan) = self.filtering.plans.get(filter.plan) {
             plan.change(&filter.facts, &mut fields);
-            outcome = plan.decide(&filter.facts, head.status, &fields, size);
+            // Content of another size than announced must be cut off, and the encoded content would not show it.
+            let is_wrong = size.is_some_and(|size| length(&fields).is_some_and(|length| length != size));
+            if !is_wrong || filter.facts.is_head() {
+                outcome = plan.decide(&filter.facts, head.status, &fields, size);
+            }
         }
         let result = then(self, outcome, &fields);
         self.filtering.fields.keep(fields);

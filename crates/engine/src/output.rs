@@ -14,6 +14,7 @@ use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
 use oribi_stats::totals::Tally;
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -56,6 +57,7 @@ impl Pool {
         if self.0.len() < POOLED {
             output.progress = 0;
             output.timed = false;
+            output.held.clear();
             if output.tail.capacity() + output.spare.capacity() > POOLED_BYTES {
                 (output.tail, output.spare) = (Vec::new(), Vec::new());
             }
@@ -83,6 +85,8 @@ pub(super) struct Output {
     spare: Vec<u8>,
     /// The complete responses in the output.
     pub(super) unsent: Vec<Unsent>,
+    /// Values that are dropped when the output has been sent, or its connection ends.
+    pub(super) held: Vec<Box<dyn fmt::Debug>>,
     /// Bytes that wait in the spool.
     spooled: u64,
     /// The output's part of the memory that responses hold; zero if a socket takes all of the output at once.

@@ -39,12 +39,13 @@ impl<S> Connection<S> {
     /// Ends a request whose response is finished and whose input is back. Returns the next step.
     #[inline(always)]
     fn settle(&mut self, pool: &mut Pool, limits: &Limits) -> AfterResponse {
-        let State::Answering(answering) = &self.state else { return AfterResponse::Wait };
+        let State::Answering(answering) = &mut self.state else { return AfterResponse::Wait };
         let Outlook { fate, departure, .. } = answering.outlook;
         self.input.end_request(pool);
-        let line = &self.line;
-        if line.output.is_none() {
-            return AfterResponse::GoOn(fate);
+        let line = &mut self.line;
+        let Some(output) = &mut line.output else { return AfterResponse::GoOn(fate) };
+        if let Some(changes) = &mut answering.answer.changes {
+            output.held.append(&mut changes.held);
         }
         let with_next = departure == Departure::WithNext
             && fate == Fate::Reuse

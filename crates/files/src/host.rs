@@ -48,7 +48,7 @@ impl Host for FileHost {
             // A file cannot authorize or filter a request, so only a request for a response gets one.
             _ if request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) => send_page(403, &[], reply),
             b"GET" | b"HEAD" => {
-                if let Err((reply, why)) = self.site.answer(request, request.head.path(), b"", reply) {
+                if let Err((reply, why)) = self.site.answer(request, request.head.path(), b"", true, reply) {
                     refuse(&why, reply);
                 }
             }

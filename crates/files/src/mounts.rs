@@ -81,14 +81,20 @@ impl Mounts {
     /// # Errors
     /// There is none: returns the reply, for the app.
     pub fn answer<'r>(&mut self, request: &Request<'_>, reply: Reply<'r>) -> Result<(), Reply<'r>> {
-        self.answer_at(request.head.path(), request, reply)
+        self.answer_at(request.head.path(), true, request, reply)
     }
 
-    /// Answers a request with the file at another path than its own, if that file exists.
+    /// Answers a request with the file at another path than its own, if that file exists. `redirects`: see [`Site::answer`].
     ///
     /// # Errors
     /// There is none: returns the reply.
-    pub fn answer_at<'r>(&mut self, path: &[u8], request: &Request<'_>, mut reply: Reply<'r>) -> Result<(), Reply<'r>> {
+    pub fn answer_at<'r>(
+        &mut self,
+        path: &[u8],
+        redirects: bool,
+        request: &Request<'_>,
+        mut reply: Reply<'r>,
+    ) -> Result<(), Reply<'r>> {
         let wanted = matches!(request.head.method(), b"GET" | b"HEAD");
         if !wanted || request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) {
             return Err(reply);
@@ -97,7 +103,7 @@ impl Mounts {
             if mount.strip(path).is_none() {
                 continue;
             }
-            match site.answer(request, path, mount.prefix.as_bytes(), reply) {
+            match site.answer(request, path, mount.prefix.as_bytes(), redirects, reply) {
                 Ok(()) => return Ok(()),
                 Err((back, why)) => {
                     if let NotFound::Failed(error) = why {

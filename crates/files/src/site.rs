@@ -57,7 +57,8 @@ impl Site {
     }
 
     /// Answers a GET or a HEAD with the file at `path`, which has the form of a path in a target, without the prefix `mount`
-    /// (empty, or with a slash in front and none at the end).
+    /// (empty, or with a slash in front and none at the end). `redirects`: whether the path of a directory without its slash at the
+    /// end is redirected to the one with it; otherwise its index is sent.
     ///
     /// # Errors
     /// The file does not exist or cannot be served: returns the reply.
@@ -66,12 +67,17 @@ impl Site {
         request: &Request<'_>,
         path: &[u8],
         mount: &[u8],
+        redirects: bool,
         reply: Reply<'r>,
     ) -> Result<(), Unanswered<'r>> {
         let below =
             path.strip_prefix(mount).and_then(|path| if path.is_empty() { Some(path.into()) } else { target::decode(path) });
         let Some(below) = below else { return Err((reply, NotFound::Missing)) };
         let place = match self.find(&below, path.ends_with(b"/")) {
+            Ok(Lookup::Directory) if !redirects => self.find(&[&below, &b"/"[..]].concat(), true),
+            found => found,
+        };
+        let place = match place {
             Ok(place) => place,
             Err(why) => return Err((reply, why)),
         };
@@ -79,7 +85,7 @@ impl Site {
             Lookup::Cached(place) => self.cache.get(*place),
             Lookup::Apart(resource) => resource,
             Lookup::Directory => {
-                redirect(request, reply);
+                redirect(request, path, reply);
                 return Ok(());
             }
         };
@@ -276,8 +282,10 @@ fn monotonic() -> Duration {
 }
 
 /// Redirects a client to the path of a directory with its slash; keeps the query.
-fn redirect(request: &Request<'_>, reply: Reply<'_>) {
-    let mut location = request.head.path().to_vec();
+fn redirect(request: &Request<'_>, path: &[u8], reply: Reply<'_>) {
+    // A path must not become the name of another host. It has no backslash, because no such file is looked for.
+    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
+    let mut location = path[slashes.saturating_sub(1)..].to_vec();
     location.push(b'/');
     let query = request.head.query();
     if !query.is_empty() {

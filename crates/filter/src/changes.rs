@@ -6,7 +6,9 @@ use std::fmt;
 /// The fields by which messages are framed and connections kept: only the server writes them.
 const OF_SERVER: &[&str] = &[
     "connection",
+    "content-encoding",
     "content-length",
+    "content-range",
     "host",
     "keep-alive",
     "proxy-connection",
@@ -70,6 +72,14 @@ impl FieldChanges {
     #[must_use]
     pub fn drops(&self, name: &[u8]) -> bool {
         self.dropped.iter().any(|dropped| dropped.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Like [`FieldChanges::drops`], for a request: apps get one variable for names that differ in `-` and `_` only.
+    #[must_use]
+    pub fn drops_of_request(&self, name: &[u8]) -> bool {
+        let same = |one: &u8, other: &u8| one.eq_ignore_ascii_case(other) || (b"-_".contains(one) && b"-_".contains(other));
+        let is = |dropped: &[u8]| dropped.len() == name.len() && dropped.iter().zip(name).all(|(one, other)| same(one, other));
+        self.dropped.iter().any(|dropped| is(dropped.as_bytes()))
     }
 
     /// The fields that are appended.

@@ -87,6 +87,10 @@ impl Cors {
             }
         };
         let list = |items: &[String]| items.join(", ").into_boxed_str();
+        // With cookies, browsers take `*` for a name there.
+        if options.credentials && [&options.methods, &options.exposed].into_iter().flatten().any(|item| item == "*") {
+            return Err((0, "with credentials = true, each method and each field of `expose` is named"));
+        }
         let methods = if options.methods.is_empty() { METHODS.join(", ").into() } else { list(&options.methods) };
         let all = options.fields.iter().any(|field| field == "*");
         Ok(Self {
@@ -184,6 +188,11 @@ fn parse(origin: &str) -> Result<Origin, &'static str> {
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     if !is_scheme || fixed.is_empty() || !fixed.bytes().all(plain) {
         return Err(EXPECTED);
+    }
+    if scheme.eq_ignore_ascii_case("https") && fixed.ends_with(":443")
+        || scheme.eq_ignore_ascii_case("http") && fixed.ends_with(":80")
+    {
+        return Err("browsers leave out the port that is the default of the scheme");
     }
     Ok(match below {
         Some(domain) => Origin { start: format!("{scheme}://").into(), end: Some(format!(".{domain}").into()) },

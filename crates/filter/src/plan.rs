@@ -1,7 +1,7 @@
 //! The changes that a route makes to its responses.
 
 use crate::{Cors, FieldChanges};
-use oribi_encode::{Filter as Compression, Outcome, RequestFacts as Accepted};
+use oribi_encode::{Filter as Compression, Outcome, RequestFacts as Accepted, restore_tags};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::sync::Arc;
 
@@ -76,6 +76,21 @@ impl ResponsePlan {
             origin: self.cors.as_ref().and_then(|cors| cors.allowed(head)).map(Into::into),
             accepted,
         }
+    }
+
+    /// Returns the change of a request whose If-None-Match has tags of compressed responses: the app gets its own tags.
+    #[must_use]
+    pub fn restore_tags(&self, head: &RequestHead<'_>) -> Option<FieldChanges> {
+        self.compression.as_ref()?;
+        let mut changes = FieldChanges::default();
+        for (_, _, value) in head.fields().filter(|(known, ..)| *known == Some(KnownField::IfNoneMatch)) {
+            let restored = restore_tags(value).unwrap_or_else(|| value.to_vec());
+            // A tag that is not UTF-8 stays as it is.
+            let value = String::from_utf8(restored).ok()?;
+            changes.remove("If-None-Match").ok()?;
+            changes.add("If-None-Match", &value).ok()?;
+        }
+        (!changes.is_empty()).then_some(changes)
     }
 
     /// Returns the page that replaces the content of an error of the server.

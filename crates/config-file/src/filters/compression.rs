@@ -10,7 +10,7 @@ use toml::de::DeValue;
 const COMPRESSION: &[&str] = &["codings", "types", "min-size", "max-size", "private"];
 
 /// The largest content that may be compressed as a whole, in bytes.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: u64 = 8 << 20;
 
 /// Reads the rule: `true`, or a table.
 pub(super) fn compression(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Compression> {
@@ -38,6 +38,11 @@ pub(super) fn compression(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<C
                 false
             }
         };
+    }
+    let CompressionSettings { codings, types, min_size, max_size, .. } = &settings;
+    if complete && (codings.is_empty() || types.is_empty() || min_size > max_size) {
+        reader.mistake(entry.at, "`compress` would compress nothing: for that, write compress = false");
+        return None;
     }
     complete.then(|| Compression::new(settings))
 }

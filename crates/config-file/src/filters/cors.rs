@@ -3,7 +3,7 @@
 use super::texts;
 use crate::conditions::is_token;
 use crate::table::{Entry, Reader};
-use oribi_config::duration;
+use oribi_config::{duration, quoted};
 use oribi_filter::{Cors, CorsOptions};
 
 /// The keys of `cors`.
@@ -17,7 +17,10 @@ pub(super) fn cors(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Cors> {
     for &inside in &entries {
         complete &= match inside.key {
             "origins" => texts(reader, inside).map(|texts| origins = texts).is_some(),
-            "methods" => names(reader, inside).map(|names| options.methods = names).is_some(),
+            "methods" => names(reader, inside)
+                .filter(|names| are_capitals(reader, inside, names))
+                .map(|names| options.methods = names)
+                .is_some(),
             "fields" => names(reader, inside).map(|names| options.fields = names).is_some(),
             "expose" => names(reader, inside).map(|names| options.exposed = names).is_some(),
             "credentials" => reader.boolean(inside).map(|on| options.credentials = on).is_some(),
@@ -43,6 +46,15 @@ pub(super) fn cors(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Cors> {
     }
 }
 
+/// Reports methods in small letters: their case matters (RFC 9110, section 9.1).
+fn are_capitals(reader: &mut Reader<'_>, entry: Entry<'_>, names: &[String]) -> bool {
+    let small = names.iter().find(|name| name.bytes().any(|byte| byte.is_ascii_lowercase()));
+    if let Some(name) = small {
+        reader.mistake(entry.value.at, format!("bad value `{}` for methods: methods are in capitals", quoted(name)));
+    }
+    small.is_none()
+}
+
 /// Reads names of methods or fields.
 fn names(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Vec<String>> {
     let texts = texts(reader, entry)?;
@@ -63,12 +75,12 @@ fn seconds(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<u64> {
         return None;
     };
     let text = text?;
-    let time = duration(&text.value);
-    if time.is_err() {
+    let time = duration(&text.value).ok().filter(|time| time.subsec_nanos() == 0);
+    if time.is_none() {
         reader.mistake(
             entry.value.at,
-            format!("bad value `{}` for {}: expected a time, such as \"10m\"", text.quoted(), entry.key),
+            format!("bad value `{}` for {}: expected a time in whole seconds, such as \"10m\"", text.quoted(), entry.key),
         );
     }
-    time.ok().map(|time| time.as_secs())
+    time.map(|time| time.as_secs())
 }

@@ -141,7 +141,9 @@ fn answer_by_file<B: Backend>(
             push_path(path, &mut wanted);
         }
         wanted.extend_from_slice(behind.as_bytes());
-        exchange = files.answer_at(&wanted, lane, exchange, listeners)?;
+        // The path of the request itself is redirected as it is without candidates.
+        let is_own = *takes_path && before.is_empty() && behind.is_empty();
+        exchange = files.answer_at(&wanted, is_own, lane, exchange, listeners)?;
     }
     Some(exchange)
 }

@@ -82,7 +82,9 @@ impl SharedLimits {
     ///
     /// # Errors
     /// The system has no memory.
-    pub(super) fn new(limits: Vec<Limit>, of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
+    pub(super) fn new(limits: Vec<Limit>, mut of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
+        // A request that its client's limit refuses must not count for a limit that the client shares with others.
+        of_routes.iter_mut().for_each(|route| route.sort_by_key(|limit| limits[*limit].by == LimitBy::All));
         let clients = (ALL_CLIENTS / limits.len().max(1)).clamp(FEWEST_CLIENTS, MOST_CLIENTS);
         let counts = |limit: &Limit| match limit.of {
             LimitOf::Rate(rule) => {

@@ -70,11 +70,14 @@ impl<'a> Router<'a> {
         {
             return preflight::answer(cors, lane, exchange);
         }
+        let restored = plan.restore_tags(&head);
         let action = &self.routes.actions[route];
         self.path.clear();
         if action.needs_path() {
             self.path.extend_from_slice(choice.path.unwrap_or_default());
         }
+        let mut exchange = exchange;
+        restored.iter().for_each(|changes| exchange.change_fields(changes));
         let exchange = match &self.limits {
             Some(limits) => match limits.check(route, lane, exchange, slot) {
                 Ok(exchange) => exchange,

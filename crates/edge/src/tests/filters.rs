@@ -166,7 +166,7 @@ fn a_whole_response_is_compressed_if_it_pays() {
     site.run();
     let (head, encoded) = content(&client.received());
     for line in
-        ["Content-Encoding: gzip", "Vary: Accept-Encoding", "ETag: W/\"x\"", &format!("Content-Length: {}", encoded.len())]
+        ["Content-Encoding: gzip", "Vary: Accept-Encoding", "ETag: W/\"x~z\"", &format!("Content-Length: {}", encoded.len())]
     {
         assert!(head.contains(&format!("{line}\r\n")), "{line}: {head}");
     }
@@ -284,4 +284,45 @@ fn pages_replace_the_errors_of_the_server_alone() {
     let taken = worker.take();
     worker.answer_with(taken, 410, &[], "of the app");
     assert_response(&site.received(&client), "410", "of the app");
+}
+
+#[test]
+fn a_whole_response_that_is_shorter_than_announced_is_cut_off() {
+    let mut site = compressing();
+    let mut worker = site.worker();
+    let client = site.asking(GZIP);
+    let taken = worker.take();
+    worker.answer_with(taken, 200, &[HTML, (b"Content-Length", b"4500")], &"abc ".repeat(1000));
+    let received = site.received(&client);
+    assert!(received.contains("Content-Length: 4500\r\n") && !received.contains("Content-Encoding"), "{received}");
+    assert!(client.saw_end() || client.saw_reset(), "the client learns that something is missing");
+}
+
+#[test]
+fn an_app_gets_its_own_tag_back() {
+    let mut site = compressing();
+    let mut worker = site.worker();
+    let lines = "Accept-Encoding: gzip\r\nIf-None-Match: \"a\", W/\"b~z\"\r\n";
+    let client = site.asking(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").as_bytes());
+    let taken = worker.take();
+    let request = worker.stored.request(None, None).expect("all of it is in the slot");
+    assert_eq!(request.head.field(oribi_message::KnownField::IfNoneMatch), Some(&b"\"a\", \"b\""[..]));
+    worker.answer_with(taken, 304, &[(b"ETag", b"\"b\"")], "");
+    let received = site.received(&client);
+    assert!(received.contains("ETag: W/\"b~z\"\r\n") && received.contains("Vary: Accept-Encoding\r\n"), "{received}");
+}
+
+#[test]
+fn much_content_at_once_is_sent_as_it_is() {
+    let mut site = compressing();
+    let mut worker = site.worker();
+    let clients: Vec<Client> = (0..8).map(|_| site.asking(GZIP)).collect();
+    let long = "abc ".repeat(50_000);
+    for _ in &clients {
+        let taken = worker.take();
+        worker.answer_with(taken, 200, &[HTML], &long);
+    }
+    site.run();
+    let encoded = clients.iter().filter(|client| text(&client.received()).contains("Content-Encoding: gzip")).count();
+    assert!((1..8).contains(&encoded), "{encoded} of them");
 }

@@ -95,3 +95,43 @@ fn a_request_is_open_until_its_response_has_been_sent_or_its_client_has_gone() {
     let refused = site.asking(&get("/6"));
     assert!(site.received(&refused).starts_with("HTTP/1.1 429 "), "two are open again");
 }
+
+#[test]
+fn a_client_over_its_own_limit_does_not_count_for_all() {
+    let route =
+        Route { rule: Rule::default(), action: Action::App { app: 0, mount: String::new() }, filters: Filters::default() };
+    let limit = |of, by| Limit { label: "oribi.toml:1".to_owned(), of, by, dry_run: false };
+    let limits = vec![limit(rate(3, 3), LimitBy::All), limit(rate(1, 1), LimitBy::Field("X-Key".to_owned()))];
+    let routes = Routes::compile(vec![route]).expect("the rules are valid");
+    let routes = routes.with_limits(limits, vec![vec![0, 1]], 1).expect("memory");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
+    let mut worker = site.worker();
+    for (key, status) in [("a", "200"), ("a", "429"), ("a", "429"), ("a", "429"), ("b", "200"), ("c", "200"), ("d", "429")] {
+        let client = site.asking(format!("GET / HTTP/1.1\r\nHost: a\r\nX-Key: {key}\r\n\r\n").as_bytes());
+        if status == "200" {
+            worker.echo();
+        }
+        assert!(site.received(&client).starts_with(&format!("HTTP/1.1 {status} ")), "{key}");
+    }
+}
+
+#[test]
+fn a_request_is_open_while_its_client_takes_the_response() {
+    let mut site = site(LimitOf::Open(1), LimitBy::All, false);
+    let mut worker = site.worker();
+    let slow = site.world.connect();
+    slow.set_window(100);
+    slow.send(&get("/slow"));
+    site.run();
+    let taken = worker.take();
+    worker.answer(taken, &"x".repeat(10_000));
+    site.run();
+    let refused = site.asking(&get("/"));
+    assert!(site.received(&refused).starts_with("HTTP/1.1 429 "), "the response is not sent");
+    slow.set_window(100_000);
+    site.run();
+    assert_eq!(text(&slow.received()).matches('x').count(), 10_000);
+    let next = site.asking(&get("/next"));
+    worker.echo();
+    assert_response(&site.received(&next), "200", "GET /next ");
+}

@@ -29,23 +29,26 @@ impl Files {
 
     /// Answers a request for one of the files, and returns any other.
     pub fn answer<S: Source>(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
-        self.answer_as(None, lane, exchange, listeners)
+        self.answer_as(None, true, lane, exchange, listeners)
     }
 
-    /// Answers a request with the file at another path than its own, and returns it if there is none.
+    /// Answers a request with the file at another path than its own, and returns it if there is none. `redirects`: whether the path
+    /// of a directory without its slash at the end is redirected; otherwise its index is sent.
     pub fn answer_at<S: Source>(
         &self,
         path: &[u8],
+        redirects: bool,
         lane: &Lane<'_, S>,
         exchange: S::Exchange,
         listeners: &[Listener],
     ) -> Option<S::Exchange> {
-        self.answer_as(Some(path), lane, exchange, listeners)
+        self.answer_as(Some(path), redirects, lane, exchange, listeners)
     }
 
     fn answer_as<S: Source>(
         &self,
         path: Option<&[u8]>,
+        redirects: bool,
         lane: &Lane<'_, S>,
         exchange: S::Exchange,
         listeners: &[Listener],
@@ -53,7 +56,7 @@ impl Files {
         lane.source().expect_prompt_answers(true);
         let request = exchange.request(listeners);
         let path = path.unwrap_or_else(|| request.head.path());
-        let answered = self.0.borrow_mut().answer_at(path, &request, Reply::new(lane, exchange.id()));
+        let answered = self.0.borrow_mut().answer_at(path, redirects, &request, Reply::new(lane, exchange.id()));
         if let Err(reply) = answered {
             let _for_the_host = reply.detach();
             return Some(exchange);
