@@ -15,8 +15,8 @@ pub(crate) fn read(text: &str) -> Result<Node, Unreadable> {
     })
 }
 
-/// Replaces comments (`//`, `/* */` and `#`) and the commas behind last values, which hand-written files have, by spaces, so that
-/// places stay.
+/// Replaces comments (`//`, `/* */` and `#`) and commas behind last values by spaces, so that places stay. Files that are
+/// written by hand have them.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     // The place of a comma behind which no value has come yet.

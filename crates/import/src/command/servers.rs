@@ -166,6 +166,8 @@ const PUMA: &[Flag] = &[
     one(&["--extra-runtime-dependencies"], To::Lost("start the server with the gems of the app: bundle exec oribi")),
     bare(&["--early-hints"], To::Same("apps can send early hints (rack.early_hints)")),
     bare(&["--log-requests"], To::ServerIs("access-log", "-")),
+    one(&["--restart-cmd"], To::Lost("oribi ctl reload, or oribi ctl upgrade, keeps the addresses open")),
+    one(&["--plugin"], To::Lost("no plugins: restart-file = \"tmp/restart.txt\" of the app is the plugin tmp_restart")),
 ];
 
 const UNICORN: &[Flag] = &[
@@ -210,6 +212,10 @@ const THIN: &[Flag] = &[
     one(&["-w", "--wait", "-o", "--only"], To::Lost("boot-timeout and load-timeout of the app")),
     bare(&["-f", "--force", "--all", "--trace"], To::Lost("it has no meaning here")),
     one(&["--tag"], To::App("app-name")),
+    one(&["--ssl-cipher-list"], To::Server("ssl-ciphers")),
+    one(&["--ssl-version"], To::Lost("tls-min-version in [server]: 1.2 or 1.3")),
+    bare(&["--ssl-disable-verify"], To::Same("clients are asked for no certificates by default")),
+    one(&["--backend", "-b", "--swiftiply", "-y"], To::Lost("Oribi listens by itself: listen")),
 ];
 
 const RAILS: &[Flag] = &[
@@ -307,6 +313,33 @@ pub(super) const PASSENGER: &[Flag] = &[
             "--disable-security-update-check",
             "--disable-anonymous-telemetry",
             "--unlimited-concurrency-paths",
+        ],
+        To::Same("it has no meaning here"),
+    ),
+    one(&["--socket-backlog"], To::Server("backlog")),
+    one(&["--custom-error-page"], To::Lost("errors are those of the app, or short texts of Oribi")),
+    one(
+        &["--admin-panel-url", "--admin-panel-auth-type", "--admin-panel-username", "--admin-panel-password"],
+        To::Lost("dashboard in [server] is a page with the state of the server"),
+    ),
+    one(
+        &[
+            "--anonymous-telemetry-proxy",
+            "--security-update-check-proxy",
+            "--binaries-url-root",
+            "--ctls",
+            "--direct-instance-request-address",
+        ],
+        To::Same("it has no meaning here"),
+    ),
+    bare(
+        &[
+            "--app-support-kuria-protocol",
+            "--debug-nginx-config",
+            "--disable-log-prefix",
+            "--dont-compile-runtime",
+            "--dont-install-runtime",
+            "--runtime-check-only",
         ],
         To::Same("it has no meaning here"),
     ),

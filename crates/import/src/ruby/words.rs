@@ -165,6 +165,9 @@ const PUMA: &[(&[&str], To)] = &[
         Lost(NO_HOOK),
     ),
     (&["on_thread_start", "before_thread_start", "on_thread_exit", "before_thread_exit"], Lost(THREADS)),
+    (&["allow_underscore_headers"], App("underscore-headers")),
+    (&["clear_binds!"], Lost("the addresses above it stay: remove them")),
+    (&["single", "cluster", "get"], Lost("a word about the file itself: write the values that you need")),
 ];
 
 const UNICORN: &[(&[&str], To)] = &[

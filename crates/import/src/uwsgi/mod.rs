@@ -10,7 +10,7 @@ use crate::draft::{Action, App, Draft};
 use crate::note::Key;
 use crate::unreadable::Unreadable;
 use entry::{Entry, Placeholders};
-use lost::LOST;
+use lost::{GROUPS, LOST};
 use options::{OPTIONS, SWITCHES, To};
 
 /// Fills a draft with a file. `name` is its path.
@@ -102,7 +102,7 @@ fn serve(entries: Vec<Entry>, path: &str, environment: &[(String, String)], dire
         if placeholders.used.contains(&entry.name) {
             serving.draft.same(&entry.key(), "a placeholder: its value stands where it was used");
         } else {
-            serving.draft.lost(&entry.key(), "no counterpart, or not known");
+            serving.draft.lost(&entry.key(), reason(&entry.name));
         }
     }
     serving.finish();
@@ -363,11 +363,22 @@ fn language(file: &str) -> Option<&'static str> {
         .map(|(_, language)| language)
 }
 
+/// A name as the tables have it.
+fn plain(name: &str) -> String {
+    if name.len() == 1 { name.to_owned() } else { name.replace('_', "-").to_ascii_lowercase() }
+}
+
 /// The counterpart of an option.
 fn find(name: &str) -> Option<To> {
-    let short = name.len() == 1;
-    let name = if short { name.to_owned() } else { name.replace('_', "-").to_ascii_lowercase() };
+    let name = plain(name);
     OPTIONS.iter().chain(LOST).find(|(names, _)| names.contains(&&*name)).map(|(_, to)| *to)
+}
+
+/// The reason why an option without an entry of its own has no counterpart.
+fn reason(name: &str) -> &'static str {
+    let name = plain(name);
+    let begins = |names: &[&str]| names.iter().any(|beginning| name.starts_with(beginning));
+    GROUPS.iter().find(|(names, _)| begins(names)).map_or("no counterpart, or not known", |(_, reason)| *reason)
 }
 
 #[cfg(test)]

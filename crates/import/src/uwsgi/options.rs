@@ -176,6 +176,31 @@ pub(super) const OPTIONS: &[(&[&str], To)] = &[
     (&["fs-reload", "fs-brutal-reload"], App("reload-path")),
     (&["stats", "stats-server", "stats-http"], Stats),
     (&["set", "set-ph", "set-placeholder", "declare-option"], Placeholder),
+    (&["http11-socket"], Http),
+    (&["socket-write-timeout", "so-write-timeout"], Server("write-timeout")),
+    (&["max-vars"], Server("max-headers")),
+    (&["enable-proxy-protocol"], ServerIs("proxy-protocol", "on")),
+    (&["reload-on-pss", "reload-on-uss"], App("max-memory")),
+    (&["immediate-uid"], App("user")),
+    (&["immediate-gid"], App("group")),
+    (&["ienv"], Variable),
+    (&["force-cwd"], Directory),
+    (&["static-check"], CheckStatic),
+    (&["static-expires-path-info-mtime"], Expires),
+    (
+        &[
+            "notify-socket",
+            "tcp-fastopen",
+            "pcre-jit",
+            "skip-atexit",
+            "dump-options",
+            "fd-safe",
+            "safe-fd",
+            "plugin-list",
+            "plugins-list",
+        ],
+        Same("Oribi does it, or has no need of it"),
+    ),
 ];
 
 /// Options without a value on the command line.
