@@ -40,10 +40,7 @@ pub(crate) fn passengerfile(root: &Node, draft: &mut Draft) -> Result<(), Unread
                 continue;
             }
             Some(true) => None,
-            None if node.is_list() => {
-                let list: Vec<String> = node.values().iter().filter_map(Node::scalar).collect();
-                (!list.is_empty()).then(|| list.join(","))
-            }
+            None if node.is_list() => Some(node.values().iter().filter_map(Node::scalar).collect::<Vec<_>>().join(",")),
             None => node.scalar(),
         };
         if value.is_none() && node.boolean().is_none() {
