@@ -97,10 +97,11 @@ pub fn detect(name: &str, text: &str) -> Option<Format> {
     if file.ends_with(".lua") || luafcgid::is_file(text) {
         return Some(Format::Luafcgid);
     }
-    let nginx = |line: &str| {
-        line.ends_with('{') && ["server", "http", "location", "upstream", "events"].iter().any(|name| line.starts_with(name))
-    };
-    (file.contains("nginx") || text.lines().any(|line| nginx(line.trim()))).then_some(Format::Nginx)
+    let blocks = ["server", "http", "events", "location", "upstream"];
+    let nginx = |word: &str, next: &str| blocks.contains(&word) && next.starts_with(['{', '/', '~', '=', '^', '@']);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let blocks = words.windows(2).any(|pair| nginx(pair[0], pair[1])) || text.contains("server{") || text.contains("http{");
+    (text.contains(';') && blocks || file.contains("nginx")).then_some(Format::Nginx)
 }
 
 /// Whose file of Ruby this is.

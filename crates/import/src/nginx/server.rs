@@ -187,11 +187,9 @@ impl Nginx<'_> {
         };
         let wildcard =
             servers.iter().any(|server| server.hosts.iter().any(|host| host.starts_with('*')) && !is_default(server));
-        let exact = |server: &Server| server.hosts.iter().any(|host| !host.starts_with('*'));
-        let named = |wanted: bool| servers.iter().filter(move |server| !server.hosts.is_empty() && exact(server) == wanted);
         // Without wildcards of others, the names of a default server lead to it in any case.
-        for server in named(true).chain(named(false)).filter(|server| wildcard || !is_default(server)) {
-            self.routes_of(server, &Match { host: server.hosts.clone(), scheme: scheme(server.encrypted), ..Match::default() });
+        for (hosts, server) in by_names(servers).into_iter().filter(|(_, server)| wildcard || !is_default(server)) {
+            self.routes_of(server, &Match { host: hosts, scheme: scheme(server.encrypted), ..Match::default() });
         }
         for (server, _) in defaults.iter().filter(|(server, _)| !server.hosts.is_empty() && !wildcard) {
             self.draft.same(
@@ -223,4 +221,29 @@ impl Nginx<'_> {
             }
         }
     }
+}
+
+/// Servers by their names, in the order in which nginx looks: all exact names, then the longest wildcards. A server whose
+/// wildcards fit no exact name of another one is there once.
+fn by_names(servers: &[Server]) -> Vec<(Vec<String>, &Server)> {
+    let is_wildcard = |host: &String| host.starts_with('*');
+    let covers = |wildcard: &str, host: &str| host.ends_with(wildcard.trim_start_matches('*'));
+    let mut first = Vec::new();
+    let mut last = Vec::new();
+    for (index, server) in servers.iter().enumerate().filter(|(_, server)| !server.hosts.is_empty()) {
+        let (wildcards, exact): (Vec<String>, Vec<String>) = server.hosts.iter().cloned().partition(is_wildcard);
+        let mut others = servers.iter().enumerate().filter(|(other, _)| *other != index).flat_map(|(_, other)| &other.hosts);
+        let shared = others.any(|host| wildcards.iter().any(|wildcard| covers(wildcard, host)));
+        if exact.is_empty() || shared && !wildcards.is_empty() {
+            last.push((wildcards, server));
+        }
+        if shared && !exact.is_empty() {
+            first.push((exact, server));
+        } else if !exact.is_empty() {
+            first.push((server.hosts.clone(), server));
+        }
+    }
+    let length = |hosts: &[String]| hosts.iter().map(String::len).max().unwrap_or(0);
+    last.sort_by_key(|(hosts, _)| std::cmp::Reverse(length(hosts)));
+    first.into_iter().chain(last).collect()
 }
