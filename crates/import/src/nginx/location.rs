@@ -325,12 +325,14 @@ impl Nginx<'_> {
             if last.starts_with('@') {
                 let pass = self.named.iter().rev().find(|(name, _)| name == last).and_then(|(_, pass)| pass.clone());
                 let url = pass.map(|pass| self.upstream_of(&pass, &inner));
-                match url.filter(|_| PROXY).map(|url| self.draft.proxy(&url, &inner)) {
+                match url.clone().filter(|_| PROXY).map(|url| self.draft.proxy(&url, &inner)) {
                     Some(Action::App { name, .. }) => fallback = Some(name),
                     _ => {
+                        let server =
+                            url.filter(|url| !url.contains(['@', '?'])).map_or(String::new(), |url| format!(" ({url})"));
                         let text = format!(
-                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, clients \
-                                 get a 404"
+                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}{server}; until then, \
+                             clients get a 404"
                         );
                         self.draft.lost(&inner, text);
                     }
