@@ -23,8 +23,8 @@ pub(super) struct Server {
 
 const BACKGROUND: &str = "a configuration file does not send the server to the background: start it by a service manager, or \
      with oribi -c oribi.toml -D";
-const PUMA_FILE: &str = "config/puma.rb: Oribi reads it beside the app, too; what neither it nor the command sets has the \
-     default of Oribi: workers one for each CPU (Puma: 1), threads 1 (Puma: 5)";
+const PUMA_FILE: &str = "config/puma.rb: Oribi reads it beside the app, too; an option that neither sets has the default of \
+     Oribi: workers one for each CPU (Puma: 1), threads 1 (Puma: 5)";
 const ALWAYS_LOADED: &str = "the app is always loaded before the workers are forked";
 const RELOAD: To = To::Watch;
 
