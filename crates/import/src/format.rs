@@ -75,6 +75,9 @@ pub fn detect(name: &str, text: &str) -> Option<Format> {
     if file.starts_with("procfile") || commands::is_procfile(text) {
         return Some(Format::Procfile);
     }
+    if start.starts_with("#!") && text.lines().next().is_some_and(|line| line.ends_with("sh")) {
+        return Some(Format::Command);
+    }
     if start.starts_with(['{', '/']) || file.ends_with(".json") {
         if file.starts_with("passengerfile") {
             return Some(Format::Passenger);

@@ -144,6 +144,18 @@ impl Front {
         }
     }
 
+    /// Takes the variables of an `export`. Returns the words that give no value.
+    pub fn export<'w>(&mut self, words: &'w [String]) -> Vec<&'w str> {
+        let mut others = Vec::new();
+        for word in words {
+            match assignment(word) {
+                Some((name, value)) => self.set(name, value),
+                None => others.push(word.as_str()),
+            }
+        }
+        others
+    }
+
     /// Sets a variable; the last value counts.
     pub fn set(&mut self, name: &str, value: &str) {
         self.environment.retain(|(known, _)| known != name);
@@ -211,6 +223,11 @@ pub(super) fn find(name: &str) -> Option<&'static Server> {
 fn known(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or_default();
     find(name).is_some() || ["uwsgi", "bundle", "carton"].contains(&name)
+}
+
+/// Whether all words are `NAME=VALUE`.
+pub(super) fn are_assignments(words: &[String]) -> bool {
+    words.iter().all(|word| assignment(word).is_some())
 }
 
 /// `NAME=VALUE`.

@@ -47,6 +47,13 @@ pub(crate) fn line(text: &str, line: Option<usize>, draft: &mut Draft) -> Result
             continue;
         }
         match words.as_slice() {
+            [export, rest @ ..] if export == "export" => {
+                for word in front.export(rest) {
+                    draft.same(&key, format!("export {word}: apps get the variables of the server"));
+                }
+            }
+            words if front::are_assignments(words) => drop(front.export(words)),
+            [set, ..] if set == "set" => draft.same(&key, "a setting of the shell"),
             [cd, directory] if cd == "cd" => front.directory = Some(directory.clone()),
             _ if found => draft.lost(&key, format!("only one command is read, and not `{}`", words[0])),
             _ => match words_of(words.clone(), front.clone(), line, draft) {
