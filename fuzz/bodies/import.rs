@@ -1,4 +1,5 @@
-//! Properties of all configurations of other servers: the file that is made of one is accepted by its reader, and has each note.
+//! Properties of all configurations of other servers: the reader of oribi.toml accepts the file that is made of one, and the
+//! file has each note.
 
 use oribi_config_file::parse;
 use oribi_import::{Format, detect, import};
