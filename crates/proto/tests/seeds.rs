@@ -14,6 +14,8 @@ mod frames;
 mod h1_request;
 #[path = "../../../fuzz/bodies/h1_response.rs"]
 mod h1_response;
+#[path = "../../../fuzz/bodies/h1_upstream.rs"]
+mod h1_upstream;
 #[path = "../../../fuzz/bodies/h2_fields.rs"]
 mod h2_fields;
 #[path = "../../../fuzz/bodies/h2_frames.rs"]
@@ -25,6 +27,7 @@ mod http2_transcript;
 mod proxy_protocol;
 mod records;
 mod transcript;
+mod upstream_transcript;
 
 /// Every seed of a target, with its name.
 fn seeds(target: &str) -> impl Iterator<Item = (String, Vec<u8>)> {
@@ -56,6 +59,11 @@ fn content_of_apps() {
 #[test]
 fn responses() {
     replay("h1_response", h1_response::check);
+}
+
+#[test]
+fn responses_of_upstreams() {
+    replay("h1_upstream", h1_upstream::check);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Reads the syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
+//! Reads the syntax of a head, of a request or a response (RFC 9112, sections 2 to 5), in one pass from the left.
 //!
 //! The pass stops at the first byte that breaks a rule, so the result depends on no byte after that one. If the bytes end
 //! first, the [`Cursor`] keeps the position and the next call continues there, so the work does not grow with the number of
@@ -17,6 +17,8 @@ enum HeadPart {
     Method,
     Target,
     Version,
+    /// The first line of a response.
+    Status,
     /// The start of a field line, its name, or the empty line.
     Name,
     Value,
@@ -35,7 +37,11 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// The start of a request.
     pub(super) const START: Self = Self { part: HeadPart::Method, start: 0, pos: 0, fields: 0 };
+
+    /// The start of a response.
+    pub(super) const RESPONSE: Self = Self { part: HeadPart::Status, ..Self::START };
 
     /// Whether a part of this head was read in an earlier call, so that the layout lacks that part.
     #[inline]
@@ -134,17 +140,20 @@ pub(super) fn read(
                 start = pos;
                 part = HeadPart::Value;
             }
+            HeadPart::Status => {
+                pos = grammar::value_end(input, pos);
+                if !is_line_end(input, pos, Refusal::STATUS_LINE)? {
+                    break;
+                }
+                layout.version = read_status_line(&input[..pos])?;
+                pos += 2;
+                start = pos;
+                part = HeadPart::Name;
+            }
             HeadPart::Value => {
                 pos = grammar::value_end(input, pos);
-                match input.get(pos) {
-                    None => break,
-                    Some(b'\r') => match input.get(pos + 1) {
-                        None => break,
-                        Some(b'\n') => {}
-                        Some(_) => return Err(Refusal::BARE_CR),
-                    },
-                    Some(b'\n') => return Err(Refusal::BARE_LF),
-                    Some(_) => return Err(Refusal::FIELD_VALUE),
+                if !is_line_end(input, pos, Refusal::FIELD_VALUE)? {
+                    break;
                 }
                 let value = grammar::trimmed(input, start, pos);
                 layout.fields.push(FieldLayout { name, value, known });
@@ -157,6 +166,38 @@ pub(super) fn read(
     let fields = fields + layout.fields.len() as u32;
     *cursor = Cursor { part, start: start as u32, pos: pos as u32, fields };
     Ok(None)
+}
+
+/// Whether a line ends at `pos`, where its text ends; `false` while its end is missing. `other` is the fault of any other byte.
+#[inline]
+fn is_line_end(input: &[u8], pos: usize, other: Refusal) -> Result<bool, Refusal> {
+    match input.get(pos) {
+        None => Ok(false),
+        Some(b'\r') => match input.get(pos + 1) {
+            None => Ok(false),
+            Some(b'\n') => Ok(true),
+            Some(_) => Err(Refusal::BARE_CR),
+        },
+        Some(b'\n') => Err(Refusal::BARE_LF),
+        Some(_) => Err(other),
+    }
+}
+
+/// The version in the first line of a response. The space before an empty reason may be missing, as many servers leave it out;
+/// the end of the response does not depend on it.
+fn read_status_line(line: &[u8]) -> Result<Version, Refusal> {
+    let [b'H', b'T', b'T', b'P', b'/', major, b'.', minor, b' ', rest @ ..] = line else { return Err(Refusal::STATUS_LINE) };
+    let (status, reason) = rest.split_at_checked(3).ok_or(Refusal::STATUS_LINE)?;
+    let is_status = matches!(status, [b'1'..=b'5', ..]) && status.iter().all(u8::is_ascii_digit);
+    if !is_status || !matches!(reason, [] | [b' ', ..]) {
+        return Err(Refusal::STATUS_LINE);
+    }
+    match (major, minor) {
+        (b'1', b'0') => Ok(Version::Http10),
+        (b'1', b'1'..=b'9') => Ok(Version::Http11),
+        (b'0'..=b'9', b'0'..=b'9') => Err(Refusal::VERSION_UNSUPPORTED),
+        _ => Err(Refusal::STATUS_LINE),
+    }
 }
 
 /// Lays out field lines in the most common form and returns the place after them. That form is: a name, a colon, one space, a

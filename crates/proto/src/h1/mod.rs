@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/1.0, the server's side (RFC 9110 for the meaning, RFC 9112 for the bytes).
+//! HTTP/1.1 and HTTP/1.0, the server's side (RFC 9110 for the meaning, RFC 9112 for the bytes). The other side is [`client`].
 //!
 //! One [`Machine`] belongs to one connection and answers one request at a time; pipelined requests wait in the caller's buffer
 //! until [`Machine::finish`] has returned [`Finish::Reuse`].
@@ -22,6 +22,7 @@
 //! refusal never depends on how much has arrived.
 
 mod chunked;
+pub mod client;
 pub(crate) mod grammar;
 pub(crate) mod head;
 mod limits;

@@ -64,6 +64,8 @@ refusals! {
     pub(crate) TARGET_FORM = 400 "this form of request target does not go with the method";
     pub(super) TARGET_AUTHORITY = 400 "invalid authority in the request target";
     pub(super) VERSION = 400 "invalid protocol version";
+    /// The fault of a response, which no client gets to see: see [`Fault`](super::client::Fault).
+    pub(super) STATUS_LINE = 502 "invalid status line";
     pub(super) VERSION_UNSUPPORTED = 505 "only HTTP/1.1 and HTTP/1.0";
     pub(super) FIELD_FOLDED = 400 "white space before a field name";
     pub(super) FIELD_SPACE = 400 "white space between a field name and its colon";

@@ -251,6 +251,15 @@ pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&line[place..]);
 }
 
+/// Writes the line before the data of a chunk (RFC 9112, section 7.1).
+pub(super) fn write_chunk_size(size: u64, out: &mut Vec<u8>) {
+    let count = size.max(1).ilog2() / 4 + 1;
+    for place in (0..count).rev() {
+        out.push(b"0123456789abcdef"[(size >> (4 * place)) as usize % 16]);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Writes the fields that describe the content of the answer to a refused request.
 pub(crate) fn write_refusal_fields(refusal: Refusal, out: &mut Vec<u8>) {
     let (phrase, detail) = (reason(refusal.status()), refusal.reason());

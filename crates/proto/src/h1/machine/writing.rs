@@ -2,7 +2,8 @@
 
 use super::{Machine, Reading};
 use crate::h1::response::{
-    InvalidResponse, Preset, write_fields, write_length, write_pair, write_refusal_content, write_refusal_fields,
+    InvalidResponse, Preset, write_chunk_size, write_fields, write_length, write_pair, write_refusal_content,
+    write_refusal_fields,
 };
 use crate::h1::response::{NO_CONTENT_BEFORE, NOT_FINAL, NOT_INFORMATIONAL, write_start, write_status_line};
 use crate::h1::{Refusal, check_trailers};
@@ -183,8 +184,7 @@ impl Machine {
             }
             // A chunk of no bytes would end the content.
             Writing::Chunked if size > 0 => {
-                write_hexadecimal(size, out);
-                out.extend_from_slice(b"\r\n");
+                write_chunk_size(size, out);
                 size
             }
             Writing::UntilClose => size,
@@ -289,12 +289,5 @@ impl Machine {
             return Err(InvalidResponse("no request to answer"));
         }
         Ok(())
-    }
-}
-
-fn write_hexadecimal(number: u64, out: &mut Vec<u8>) {
-    let count = number.max(1).ilog2() / 4 + 1;
-    for place in (0..count).rev() {
-        out.push(b"0123456789abcdef"[(number >> (4 * place)) as usize % 16]);
     }
 }
