@@ -286,7 +286,7 @@ impl Host for CHost {
         }
     }
 
-    fn attend(&mut self) -> After {
+    fn attend(&mut self, _outlet: &dyn Outlet) -> After {
         // SAFETY: as in `call`.
         self.table.attend.map_or_else(After::default, |attend| after(unsafe { attend(self.context) }))
     }

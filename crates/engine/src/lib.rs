@@ -161,6 +161,10 @@ pub struct Engine<'a, B: Backend> {
     tally: Tally,
     /// Whether a byte was written to the watched pipe.
     woken: bool,
+    /// See [`oribi_source::Source::report_client_changes`].
+    reports_client_changes: bool,
+    /// See [`oribi_source::Source::take_client_change`].
+    client_changed: bool,
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
@@ -230,6 +234,8 @@ impl<'a, B: Backend> Engine<'a, B> {
             observing: Observing::new(settings, access_log),
             tally: Tally::default(),
             woken: false,
+            reports_client_changes: false,
+            client_changed: false,
             backend,
         })
     }
@@ -278,7 +284,7 @@ impl<'a, B: Backend> Engine<'a, B> {
                 if let Some(exchange) = self.lend(place) {
                     return Ok(Next::Exchange(exchange));
                 }
-            } else if self.woken || self.finished() {
+            } else if self.woken || self.client_changed || self.finished() {
                 return Ok(Next::Command);
             } else if self.handle_event() {
             } else if patient {

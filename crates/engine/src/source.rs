@@ -56,6 +56,15 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.give_back(exchange);
     }
 
+    fn report_client_changes(&mut self) {
+        self.reports_client_changes = true;
+    }
+
+    #[inline]
+    fn take_client_change(&mut self) -> bool {
+        std::mem::take(&mut self.client_changed)
+    }
+
     #[inline]
     fn now(&self) -> Duration {
         self.backend.now()

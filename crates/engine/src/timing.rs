@@ -148,6 +148,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Handles a client that disconnected before its request was answered.
     pub(super) fn lose(&mut self, lost: Lost) {
+        self.client_changed |= self.reports_client_changes;
         match &mut self.observing.lost {
             Some(list) => list.push(lost),
             None => self.conclude_lost(lost, None),

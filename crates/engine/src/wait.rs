@@ -37,6 +37,10 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     fn handle_socket(&mut self, index: u32, readable: bool, writable: bool, ended: bool, broken: bool) {
         let connection = &mut self.connections[index];
+        // Other events than these may also change streams of a connection that carries several.
+        if self.reports_client_changes && (writable || matches!(connection.state, State::Carrying(_))) {
+            self.client_changed = true;
+        }
         let line = &mut connection.line;
         line.ended |= ended;
         line.readable |= readable;

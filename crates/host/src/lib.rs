@@ -103,9 +103,18 @@ pub trait Host: Send {
     }
 
     /// Called on the lane's thread, between two exchanges, after [`Outlet::waker`], [`Outlet::watch`] or [`Outlet::wake_after`]
-    /// has woken the lane. The app may run its signal handlers and timers, and answer exchanges that it has kept.
-    fn attend(&mut self) -> After {
+    /// has woken the lane. The app may run its signal handlers and timers, and answer exchanges that it has kept. `outlet` is the
+    /// one of [`Host::begin`].
+    fn attend(&mut self, outlet: &dyn Outlet) -> After {
+        let _ = outlet;
         After::default()
+    }
+
+    /// Whether the host answers many exchanges at the same time, and so must never wait for a client: it writes by
+    /// [`Outlet::offer`]. [`Host::attend`] is then also called when clients have taken content that waited for them, and when
+    /// clients no longer wait for their answers ([`Outlet::has_room`]).
+    fn is_concurrent(&self) -> bool {
+        false
     }
 
     /// Answers one exchange, now or later. A reply that is dropped unfinished is answered with 500 or cut off.

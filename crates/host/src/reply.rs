@@ -107,6 +107,19 @@ pub trait Outlet {
     /// response without content (HEAD, 204, 205, 304).
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
+    /// Like [`Outlet::write`], but never waits: the piece is kept as a whole, and the result says whether there is room for
+    /// more. If there is none, the host must stop until [`Outlet::has_room`] says otherwise. For hosts that are
+    /// [concurrent](crate::Host::is_concurrent). An empty piece sends the head alone.
+    fn offer(&self, exchange: ExchangeId, piece: &[u8]) -> Result<bool, ReplyError> {
+        self.write(exchange, piece).map(|()| true)
+    }
+
+    /// Whether there is room for content. [`ReplyError::Gone`]: no client waits for this answer any more. Unlike
+    /// [`Outlet::has_gone`], this makes no system call.
+    fn has_room(&self, exchange: ExchangeId) -> Result<bool, ReplyError> {
+        if self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(true) }
+    }
+
     /// Ends the content. If the content is shorter than its Content-Length, the connection is cut, so that the response does
     /// not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;

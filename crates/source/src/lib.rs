@@ -82,6 +82,13 @@ pub trait Source {
     /// The time that the request of an exchange had waited when the lane took it; `None` if unknown.
     fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration>;
 
+    /// From now on, returns `None` from [`Source::next_exchange`] also when [`Source::take_client_change`] would be true.
+    fn report_client_changes(&mut self);
+
+    /// Whether a client has taken content that waited for it, or no longer waits for its answer, since the last call. There may
+    /// be false alarms. `false` without [`Source::report_client_changes`].
+    fn take_client_change(&mut self) -> bool;
+
     /// The number of exchanges that were lent and whose responses are not finished.
     fn answering(&self) -> usize;
 

@@ -116,7 +116,7 @@ impl<'a> Boot<'a> {
                 return Err("was not answered before the worker was told to stop".to_owned());
             }
             if self.event_sources.take() {
-                after = host.attend();
+                after = host.attend(self);
                 retire |= after.retire;
             }
         }

@@ -178,6 +178,9 @@ impl BackendVisitor for LaneVisitor<'_> {
 fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.source().serve_alone(host.is_prompt());
+    if host.is_concurrent() {
+        lane.source().report_client_changes();
+    }
     host.enter();
     host.begin(lane);
     lane.source().expect_prompt_answers(host.is_prompt());
@@ -419,11 +422,12 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Calls `host` if the lane was woken for it; returns whether the host asks for its replacement.
     pub fn call_woken_host(&self, host: &mut dyn Host) -> bool {
-        if !self.event_sources.as_ref().is_some_and(EventSources::take) {
+        let woken = self.event_sources.as_ref().is_some_and(EventSources::take);
+        if !(woken | self.source().take_client_change()) {
             return false;
         }
         self.count_busy(1);
-        let after = host.attend();
+        let after = host.attend(self);
         self.count_busy(-1);
         if after.deferred { self.run_deferred(host, after) } else { after.retire }
     }

@@ -47,6 +47,19 @@ enum IntakeState {
     Stopping,
 }
 
+/// Changes of clients that a concurrent host must see: see [`oribi_source::Source::take_client_change`].
+#[derive(Clone, Copy, Debug, Default)]
+struct ClientChanges {
+    reported: bool,
+    seen: bool,
+}
+
+impl ClientChanges {
+    const fn note(&mut self, changed: bool) {
+        self.seen |= changed && self.reported;
+    }
+}
+
 /// The requests of a worker behind edges.
 pub struct Intake<'a> {
     settings: &'a Settings,
@@ -69,6 +82,7 @@ pub struct Intake<'a> {
     now: MonotonicTime,
     /// The time before which the log does not report again that too many answers are postponed.
     full_said_until: MonotonicTime,
+    client_changes: ClientChanges,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// The buffer in which heads are encoded.
@@ -100,6 +114,7 @@ impl<'a> Intake<'a> {
             news_due: MonotonicTime::default(),
             now: MonotonicTime::default(),
             full_said_until: MonotonicTime::default(),
+            client_changes: ClientChanges::default(),
             spare: Vec::new(),
             head: Vec::new(),
             running: None,

@@ -69,9 +69,12 @@ impl Intake<'_> {
             let now = MonotonicTime::now();
             if now >= self.news_due {
                 self.look(Some(Duration::ZERO))?;
+                if self.client_changes.reported {
+                    self.forget_gone();
+                }
             }
             self.now = now;
-            if self.woken || self.finished() {
+            if self.woken || self.client_changes.seen || self.finished() {
                 return Ok(Next::Command);
             }
             if let Some(lent) = self.take() {
@@ -79,7 +82,7 @@ impl Intake<'_> {
             }
             self.forget_gone();
             self.announce();
-            if self.flow() || self.finished() {
+            if self.flow() || self.client_changes.seen || self.finished() {
                 continue;
             }
             if let Some(lent) = self.take() {
@@ -204,6 +207,7 @@ impl Intake<'_> {
             pools[open.pool].finish(open.taken);
             flowed = true;
         }
+        self.client_changes.note(flowed);
         flowed
     }
 
@@ -220,9 +224,10 @@ impl Intake<'_> {
         if self.opened.is_empty() {
             return;
         }
-        let Self { opened, pools, .. } = self;
+        let Self { opened, pools, client_changes, .. } = self;
         for open in opened.take_all(|open| !open.lent && open.is_over(pools)) {
             pools[open.pool].abandon(open.taken);
+            client_changes.note(true);
         }
     }
 }

@@ -35,6 +35,15 @@ impl Source for Intake<'_> {
         self.give_back(exchange);
     }
 
+    fn report_client_changes(&mut self) {
+        self.client_changes.reported = true;
+    }
+
+    #[inline]
+    fn take_client_change(&mut self) -> bool {
+        std::mem::take(&mut self.client_changes.seen)
+    }
+
     fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
         self.opened.get(exchange)?.waited
     }

@@ -88,6 +88,26 @@ impl<S: Source> Outlet for Lane<'_, S> {
         written
     }
 
+    fn offer(&self, exchange: ExchangeId, piece: &[u8]) -> Result<bool, ReplyError> {
+        if self.content_is_dropped(exchange, piece)? {
+            return Ok(true);
+        }
+        let (waiting, most) = {
+            let mut source = self.source.borrow_mut();
+            (source.write(exchange, piece)?, source.output_limit())
+        };
+        self.send_pending(exchange);
+        if !piece.is_empty() {
+            self.note_progress(exchange);
+        }
+        Ok(waiting <= most)
+    }
+
+    fn has_room(&self, exchange: ExchangeId) -> Result<bool, ReplyError> {
+        let source = self.source.borrow();
+        Ok(source.waiting(exchange)? <= source.output_limit())
+    }
+
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         self.end_content(exchange, |source| source.finish(exchange))
     }
@@ -226,16 +246,21 @@ impl<S: Source> Lane<'_, S> {
         held.with(|head| self.source_after_app(exchange).start(exchange, head))
     }
 
+    /// Whether a file was sent in place of the content. Then the app need not produce any, so a piece is an error.
+    fn content_is_dropped(&self, exchange: ExchangeId, piece: &[u8]) -> Result<bool, ReplyError> {
+        let Some(file_responses) = self.file_responses.as_ref().filter(|responses| responses.drops_content(exchange)) else {
+            return Ok(false);
+        };
+        if piece.is_empty() {
+            return Ok(true);
+        }
+        file_responses.end(exchange);
+        Err(ReplyError::Gone)
+    }
+
     fn write_piece(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        if let Some(file_responses) =
-            self.file_responses.as_ref().filter(|file_responses| file_responses.drops_content(exchange))
-        {
-            if piece.is_empty() {
-                return Ok(());
-            }
-            // A file was sent in place of the content, so the app need not produce any.
-            file_responses.end(exchange);
-            return Err(ReplyError::Gone);
+        if self.content_is_dropped(exchange, piece)? {
+            return Ok(());
         }
         match self.app_chunks.read(exchange, piece) {
             None => self.write_content(exchange, piece),

@@ -100,3 +100,32 @@ fn a_head_larger_than_an_area_is_passed_on() {
         assert!(site.intake.opened.is_empty());
     }
 }
+
+#[test]
+fn a_concurrent_host_learns_that_clients_have_room_or_have_gone() {
+    for reports in [false, true] {
+        let mut site = site();
+        if reports {
+            site.intake.report_client_changes();
+        }
+        let (ticket, exchange) = (site.ask("/large"), site.take());
+        site.intake.start(exchange, OK).expect("its client waits");
+        let waiting = site.intake.write(exchange, &[7; 4 * 2048]).expect("its client waits");
+        assert!(waiting > site.intake.output_limit() && site.rests() && !site.intake.take_client_change());
+        site.receive();
+        // The edge has made room.
+        let is_command = matches!(site.intake.next_exchange_now().expect("epoll works"), Next::Command);
+        assert_eq!((is_command, site.intake.take_client_change()), (reports, reports));
+        while site.intake.waiting(exchange).is_ok_and(|waiting| waiting > 0) {
+            site.receive();
+            let _ = site.intake.next_exchange_now().expect("epoll works");
+        }
+        let _ = site.intake.take_client_change();
+        assert!(site.rests());
+        site.edge.withdraw(ticket);
+        site.edge.wake_workers();
+        let is_command = matches!(site.intake.next_exchange_now().expect("epoll works"), Next::Command);
+        assert_eq!((is_command, site.intake.take_client_change()), (reports, reports));
+        assert!(site.intake.waiting(exchange).is_err() && site.rests());
+    }
+}
