@@ -21,7 +21,9 @@ use Test::Oribi;
 my $root   = Test::Oribi::root();
 my $folder = File::Temp->newdir;
 my $site   = "$folder/several";
-my $port   = empty_port();
+my ($port, $upstream) = (empty_port(), empty_port());
+$upstream = empty_port() while $upstream == $port;
+my @beside;
 my ($server, $files, $commands) = (undef, 0, 0);
 
 # The commands of the page find `oribi`, and its server, by these.
@@ -38,7 +40,7 @@ local $ENV{PATH} = "$folder/bin:$ENV{PATH}";
 delete local @ENV{qw(ORIBI_CONTROL PORT HOST WEB_CONCURRENCY SHOP_NAME DATABASE_URL)};
 run('cp', '-r', "$root/examples/several", $site);
 # Commands on ports of this machine, which others use too, have another one.
-sub moved ($text) { return $text =~ s/\b5000\b/$port/gr }
+sub moved ($text) { return $text =~ s/\b5000\b/$port/gr =~ s/\b3000\b/$upstream/gr }
 write_file("$site/oribi.toml", moved(content_of("$site/oribi.toml")));
 
 # The page's blocks of code, each with its language.
@@ -85,9 +87,15 @@ sub session ($text) {
         my ($command, $expected) = split /\n/, $part, 2;
         $commands++;
         if    ($command =~ /\Acd /)     { next }
-        elsif ($command =~ s/\s*&\z//) { begin($command) }
+        elsif ($command =~ s/\s*&\z//) { $command =~ /\Aoribi\b/ ? begin($command) : beside($command) }
         else                            { prints($command, $expected) }
     }
+    return;
+}
+
+# Starts another server, until the test ends.
+sub beside ($command) {
+    push @beside, Test::Oribi->run_on_port($upstream, 'bash', '-c', "cd '$site' && exec $command");
     return;
 }
 

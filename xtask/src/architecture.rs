@@ -29,7 +29,7 @@ enum Unsafe {
 }
 
 /// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode,
-/// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp` and `protobuf <-
+/// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
 /// otlp`. `io`, `pool`, `limit` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
 /// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
 /// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
@@ -62,6 +62,12 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-proxy",
+        sees: &["oribi-message", "oribi-host", "oribi-proto"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-tls", sees: &["oribi-io"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -94,7 +100,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-config-file",
-        sees: &["oribi-route", "oribi-filter", "oribi-limit", "oribi-config"],
+        sees: &["oribi-route", "oribi-filter", "oribi-limit", "oribi-config", "oribi-proxy"],
         uses: Uses::Only(&["serde_json", "toml"]),
         unsafe_code: Unsafe::Forbidden,
     },
@@ -305,6 +311,7 @@ const RULES: &[Rule] = &[
             "oribi-import",
             "oribi-server",
             "oribi-lua",
+            "oribi-proxy",
             "oribi-files",
             "oribi-protobuf",
             "oribi-control-api",

@@ -6,7 +6,7 @@ use crate::languages;
 use crate::options::{Mode, Options};
 use crate::plan::PlanForm;
 use crate::trouble::Trouble;
-use crate::{begin, exit_status, place, print, resolve, routes};
+use crate::{begin, exit_status, place, print, proxy, resolve, routes};
 use oribi_config_file::{AppSection, ConfigFile, Item, Reading};
 use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, join_label, setting_of};
 use oribi_server::directory::{Directory, absolute};
@@ -147,7 +147,8 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
         if !form.json {
             text.push_str(&format!("\nApp {}:\n", section.name));
         }
-        text.push_str(&form.text(&plan, &[]));
+        let upstreams = proxy::planned(&section.proxy, &section.place.origin().to_string());
+        text.push_str(&form.text(&plan, &upstreams));
     }
     let status = print(&text)?;
     if failed.is_empty() {
@@ -218,8 +219,11 @@ fn ready<'f>(
     config.set("app-name", &section.name, Origin::Default).map_err(|error| at(error.to_string()))?;
     let path = absolute(&section.file).unwrap_or_else(|_| section.file.clone());
     let language = section.language.as_ref().map(|language| language.value.as_str());
+    let is_proxy = !section.proxy.is_empty();
+    let path = if is_proxy { PathBuf::from(section.proxy.join(",")) } else { path };
     let app = languages::find(Some(&path), language).map_err(at)?;
-    let own = section.directory.clone().or_else(|| app.path.parent().map(Path::to_owned)).unwrap_or_default();
+    let usual = if is_proxy { folder } else { app.path.parent() };
+    let own = section.directory.clone().or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
     let directory = Directory::at(&absolute(&own).unwrap_or(own));
     let options = Options::default();
     let checks = matches!(mode, Mode::Check(_));
@@ -228,9 +232,12 @@ fn ready<'f>(
         None,
         match &app.language.home {
             Home::Mold { .. } => String::new(),
-            Home::BuiltIn { describe } => describe(),
+            Home::BuiltIn { describe, .. } => describe(),
         },
     );
+    if is_proxy {
+        proxy::set_defaults(&mut config).map_err(|error| at(error.to_string()))?;
+    }
     let mut runner = None;
     if let Home::Mold { find_runner, .. } = &app.language.home {
         let found = find_runner(&options).map_err(|why| Trouble::failure(format!("app {}: {why}", section.name)))?;
@@ -241,7 +248,9 @@ fn ready<'f>(
         runner = Some(found);
     }
     let mut resolved = resolve_at(folder, &config).map_err(|trouble| at(trouble.message))?;
-    place::watch(&mut resolved.settings, &app.path);
+    if !is_proxy {
+        place::watch(&mut resolved.settings, &app.path);
+    }
     let arguments = resolved.arguments();
     let mold = match mold {
         Some(mut mold) => {

@@ -193,7 +193,8 @@ pub fn command() -> Command {
         .after_help(help::after())
         .help_template("{about}\n\nUsage: {usage}\n\n{all-args}{after-help}")
         .arg(Arg::new("APP").value_parser(OsStringValueParser::new()).help(
-            "The file of the app, or a directory with an app.psgi, a config.ru or an app.lua\n[default: the current directory]",
+            "The file of the app, or a directory with an app.psgi, a config.ru or an app.lua; or the URLs of other servers, with commas \
+             between them\n[default: the current directory]",
         ));
     for arg in app_flags() {
         command = command.arg(arg.help_heading(APP));

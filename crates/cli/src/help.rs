@@ -13,6 +13,7 @@ pub const ABOUT: &str =
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi [serve] -c FILE [options]     serve the apps of FILE, an oribi.toml, by its routes
        oribi [serve] DIR --document-root   run Lua scripts below DIR, chosen by the path of the request
+       oribi [serve] URL [options]         pass requests on to another server: http://HOST:PORT or http+unix:/PATH
        oribi serve DIR [options]           serve the files of DIR (`oribi DIR` runs the app in DIR)
        oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI with a configuration file of luafcgid
        oribi ahttpd PORT [--io NAME]       answer as ahttpd does: see `oribi ahttpd --help`

@@ -2,7 +2,9 @@
 
 use crate::configuration::Configuration;
 use crate::host_files::HostFiles;
-use crate::options::Options;
+use crate::options::{Mode, Options};
+use crate::trouble::Trouble;
+use oribi_server::config::Config;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -37,6 +39,8 @@ pub enum Home {
     BuiltIn {
         /// Describes the built-in version.
         describe: fn() -> String,
+        /// Serves an app, or checks it.
+        serve: fn(Mode, &App, &Options, Config) -> Result<u8, Trouble>,
     },
 }
 
@@ -45,7 +49,7 @@ impl Language {
     pub fn describe(&self) -> String {
         match &self.home {
             Home::Mold { files, .. } => files.describe(),
-            Home::BuiltIn { describe } => describe(),
+            Home::BuiltIn { describe, .. } => describe(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! All languages, and the recognition of an app's language.
 
 use crate::language::{App, Language};
-use crate::{lua, perl, ruby};
+use crate::{lua, perl, proxy, ruby};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -18,6 +18,9 @@ const FIRST_LINE_BYTES: u64 = 256;
 /// # Errors
 /// There is no file at the path or no app in the directory, or the language is unknown.
 pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
+    if let Some(app) = path.and_then(Path::to_str).and_then(proxy::app) {
+        return app;
+    }
     let language = language.map(by_name).transpose()?;
     let path = path.unwrap_or(Path::new("."));
     let metadata = path.metadata().map_err(|error| format!("cannot find the app {}: {error}", path.display()))?;

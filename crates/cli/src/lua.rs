@@ -29,7 +29,7 @@ pub static LANGUAGE: Language = Language {
     programs: &["lua", "luajit"],
     files: &["app.lua"],
     shares_requests: false,
-    home: Home::BuiltIn { describe: version::describe },
+    home: Home::BuiltIn { describe: version::describe, serve: one_script },
 };
 
 /// Serves one script that answers all requests, or checks it.

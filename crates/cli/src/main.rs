@@ -28,6 +28,7 @@ mod plan;
 mod planned_setting;
 mod print_config;
 mod routes;
+mod proxy;
 mod ruby;
 mod schema;
 mod shipped;
@@ -133,7 +134,7 @@ fn run() -> Result<u8, Trouble> {
                     let runner = find_runner(&options).map_err(Trouble::failure)?;
                     molded(command_line.mode, &app, &*runner, config)
                 }
-                Home::BuiltIn { .. } => lua::one_script(command_line.mode, &app, &options, config),
+                Home::BuiltIn { serve, .. } => serve(command_line.mode, &app, &options, config),
             }
         }
         Subject::Luafcgid { file, options } => {

@@ -2,8 +2,11 @@
 
 use crate::content::{AppSection, Item};
 use crate::options::{Options, Table};
-use crate::table::{Entry, Reader, kind};
+use crate::table::{Entry, Reader, Value, kind};
 use oribi_config::quoted;
+use oribi_proxy::Upstream;
+use std::path::PathBuf;
+use toml::de::DeValue;
 
 /// The longest name of an app, in bytes.
 const NAME_BYTES: usize = 64;
@@ -20,12 +23,13 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
     }
     let entries = reader.table(entry)?;
     let place = reader.source.place(entry.at);
-    let (mut file, mut language, mut directory) = (None, None, None);
+    let (mut file, mut language, mut directory, mut proxy) = (None, None, None, None);
     let (mut variables, mut options) = (Vec::new(), Vec::new());
     let mut reading = Options::of(Table::App(entry.key));
     for inside in &entries {
         complete &= match inside.key {
             "file" => set(&mut file, reader.path(*inside)),
+            "proxy" => set(&mut proxy, upstreams(reader, *inside)),
             "directory" => set(&mut directory, reader.path(*inside)),
             "language" => {
                 let text = reader.text(*inside, inside.value);
@@ -45,12 +49,55 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
             },
         };
     }
-    if !entries.iter().any(|entry| entry.key == "file") {
-        reader.mistake(entry.at, format!("app `{}` has no file: add file = \"PATH\"", quoted(entry.key)));
+    let given = |key: &str| entries.iter().find(|entry| entry.key == key);
+    match (given("file"), given("proxy"), given("language")) {
+        (None, None, _) => {
+            let missing = "has no file: add file = \"PATH\", or proxy = \"URL\" for another server";
+            reader.mistake(entry.at, format!("app `{}` {missing}", quoted(entry.key)));
+        }
+        (Some(_), Some(second), _) => {
+            complete = false;
+            reader.mistake(second.at, "an app has a file or a proxy, not both".to_owned());
+        }
+        (None, Some(_), Some(language)) => {
+            complete = false;
+            reader.mistake(language.at, "a proxy has no language".to_owned());
+        }
+        _ => {}
     }
     let name = entry.key.to_owned();
-    let file = file.filter(|_| complete)?;
-    Some(AppSection { name, place, file, language, directory, environment: variables, options })
+    let (file, proxy): (Option<PathBuf>, Option<Vec<String>>) = (file, proxy);
+    if !complete || file.is_none() && proxy.is_none() {
+        return None;
+    }
+    let (file, proxy) = (file.unwrap_or_default(), proxy.unwrap_or_default());
+    Some(AppSection { name, place, proxy, file, language, directory, environment: variables, options })
+}
+
+/// Reads the URLs of upstreams: one, or an array.
+fn upstreams(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Vec<String>> {
+    let values: Vec<Value<'_>> = match entry.value.data {
+        DeValue::Array(array) => array.iter().map(Value::of).collect(),
+        _ => vec![entry.value],
+    };
+    if values.is_empty() {
+        reader.mistake(entry.value.at, "`proxy` needs at least one URL".to_owned());
+        return None;
+    }
+    let mut complete = true;
+    let mut urls = Vec::new();
+    for value in values {
+        let Some(text) = reader.text(entry, value) else {
+            complete = false;
+            continue;
+        };
+        if let Err(why) = Upstream::parse(&text.value) {
+            reader.mistake(value.at, format!("bad value `{}` for proxy: {why}", text.quoted()));
+            complete = false;
+        }
+        urls.push(text.value);
+    }
+    complete.then_some(urls)
 }
 
 /// Stores a value that was read. Returns whether there is one.

@@ -110,7 +110,9 @@ pub struct AppSection {
     pub name: String,
     /// The place of the section.
     pub place: Place,
-    /// The file of the app. A relative path is already joined to the folder of the configuration file.
+    /// The URLs of the upstreams that answer in place of an app; empty for an app.
+    pub proxy: Vec<String>,
+    /// The file of the app; empty for a proxy. A relative path is already joined to the folder of the configuration file.
     pub file: PathBuf,
     /// The language, if the file gives one.
     pub language: Option<Text>,

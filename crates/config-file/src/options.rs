@@ -33,7 +33,7 @@ impl Table<'_> {
         match self {
             Self::Server => &[],
             Self::Listen => &["address"],
-            Self::App(_) => &["file", "language", "directory", "environment"],
+            Self::App(_) => &["file", "proxy", "language", "directory", "environment"],
         }
     }
 }

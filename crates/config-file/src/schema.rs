@@ -90,7 +90,13 @@ fn app() -> Value {
     }
     let variables = json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/text" } });
     properties.insert("environment".to_owned(), variables);
-    object(&properties, &["file"], "An app, with its options")
+    let url = json!({ "type": "string", "pattern": "^http(://|\\+unix:)" });
+    let upstreams = "Other servers that answer in place of an app: http://HOST:PORT or http+unix:/PATH";
+    let several = json!({ "type": "array", "items": url, "minItems": 1 });
+    properties.insert("proxy".to_owned(), json!({ "description": upstreams, "anyOf": [url, several] }));
+    let mut app = object(&properties, &[], "An app, with its options");
+    app["oneOf"] = json!([{ "required": ["file"] }, { "required": ["proxy"] }]);
+    app
 }
 
 fn route() -> Value {

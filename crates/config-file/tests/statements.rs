@@ -390,7 +390,7 @@ fn an_app_has_a_name_and_a_file() {
         assert!(mistake(&format!("[app.\"{name}\"]\nfile = 'a'\n")).contains("for an app: expected letters"), "{name}");
     }
     for (lines, expected) in [
-        ("", "1:6 app `a` has no file"),
+        ("", "1:6 app `a` has no file: add file = \"PATH\", or proxy = \"URL\""),
         ("file = ''", "2:8 `file` is the path of a file or folder"),
         ("file = \"a\\u0000\"", "2:8 `file` is the path of a file or folder"),
         ("file = 'a'\nlanguage = 'a b'", "3:12 bad value `a b` for language"),

@@ -1,0 +1,155 @@
+//! Step 1, write down: the request for the upstream, from that of the client.
+
+use crate::fields::{connection_options, is_named, is_of_connection, members};
+use crate::forwarded::{self, Described};
+use oribi_host::{Content, Request};
+use oribi_message::{FieldPair, KnownField, TargetForm, Version};
+use oribi_proto::h1::Framing;
+use oribi_proto::h1::client::{InvalidRequest, Machine, RequestLine};
+use std::borrow::Cow;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// The most bytes of a method and a path in messages.
+const LABEL_BYTES: usize = 80;
+
+/// A request in the form for an upstream. It can be sent again from its start.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// The head, and all content that is in memory, framed.
+    pub(crate) first: Vec<u8>,
+    /// The machine after these bytes.
+    pub(crate) machine: Machine,
+    /// Content that follows from a file.
+    pub(crate) file: Option<ContentFile>,
+    /// Whether a second arrival does no harm (RFC 9110, section 9.2.2).
+    pub(crate) is_idempotent: bool,
+    /// Method and path, for messages.
+    pub(crate) label: String,
+}
+
+/// Content in a file.
+#[derive(Debug)]
+pub(crate) struct ContentFile {
+    pub(crate) file: OwnedFd,
+    pub(crate) size: u64,
+    /// Trailers that follow, if the content is in chunks.
+    pub(crate) trailers: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The reason why a request cannot be passed on.
+#[derive(Debug)]
+pub(crate) enum Unsendable {
+    /// It breaks a rule of HTTP/1.
+    Invalid(InvalidRequest),
+    /// Its content cannot be read.
+    Content(io::Error),
+}
+
+impl Outgoing {
+    /// Makes the request for an upstream. `authority` is the Host for clients that have sent none.
+    pub(crate) fn of(request: &Request<'_>, authority: &str) -> Result<Self, Unsendable> {
+        let head = &request.head;
+        let options = connection_options(head.fields());
+        let is_absolute = head.form() == TargetForm::Absolute;
+        let host = head.authority().filter(|_| is_absolute).or_else(|| head.field(KnownField::Host)).unwrap_or_default();
+        let host = if host.is_empty() { authority.as_bytes() } else { host };
+        let upgrade = upgrade(request);
+        let described = forwarded::describe(request, host);
+        let takes_trailers = head
+            .fields()
+            .filter(|(known, ..)| *known == Some(KnownField::Te))
+            .any(|(_, _, value)| members(value).any(|coding| coding.eq_ignore_ascii_case(b"trailers")));
+        let via: &[u8] = match head.version() {
+            Version::Http10 => b"1.0 oribi",
+            Version::Http11 => b"1.1 oribi",
+            Version::Http2 => b"2 oribi",
+        };
+        let has_real_ip = head.field(KnownField::XRealIp).is_some();
+        let passed =
+            head.fields().filter(|(known, name, _)| !is_left_out(request, *known, name) && !is_named(&options, *known, name));
+        let Described { x_forwarded_for, forwarded, scheme, port } = &described;
+        let written: [(&[u8], Option<&[u8]>); 8] = [
+            (b"X-Forwarded-For", Some(x_forwarded_for)),
+            (b"X-Forwarded-Proto", Some(scheme)),
+            (b"X-Forwarded-Host", Some(host)),
+            (b"X-Forwarded-Port", Some(port)),
+            (b"X-Real-IP", has_real_ip.then(|| request.remote_address())),
+            (b"Forwarded", Some(forwarded)),
+            (b"Via", Some(via)),
+            (b"Upgrade", upgrade),
+        ];
+        let fields = [(&b"Host"[..], host)]
+            .into_iter()
+            .chain(passed.map(|(_, name, value)| (name, value)))
+            .chain(written.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        let trailers: Vec<FieldPair<'_>> = request.trailers.map(|trailers| trailers.fields().collect()).unwrap_or_default();
+        let content = match request.content.size() {
+            None => Framing::None,
+            Some(_) if !trailers.is_empty() => Framing::Chunked,
+            Some(0) => Framing::Empty,
+            Some(size) => Framing::Length(size),
+        };
+        let target = if is_absolute { origin_form(head.path_and_query()) } else { Cow::Borrowed(head.target()) };
+        let line = RequestLine {
+            method: head.method(),
+            target: &target,
+            content,
+            upgrades: upgrade.is_some(),
+            trailers: takes_trailers,
+        };
+        let (mut machine, mut first) = (Machine::new(), Vec::new());
+        machine.write_head(&line, fields, &mut first).map_err(Unsendable::Invalid)?;
+        let mut file = None;
+        match request.content {
+            Content::None => {}
+            Content::Memory(bytes) => {
+                machine
+                    .write_content(bytes, &mut first)
+                    .and_then(|()| machine.finish_request(&trailers, &mut first))
+                    .map_err(Unsendable::Invalid)?;
+            }
+            Content::File { file: descriptor, size } => {
+                let descriptor = descriptor.try_clone_to_owned().map_err(Unsendable::Content)?;
+                let trailers = trailers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+                file = Some(ContentFile { file: descriptor, size, trailers });
+            }
+        }
+        let is_idempotent = matches!(head.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE");
+        let label = format!("{} {}", head.method().escape_ascii(), head.path().escape_ascii());
+        let label = if label.len() > LABEL_BYTES { format!("{}…", &label[..LABEL_BYTES]) } else { label };
+        Ok(Self { first, machine, file, is_idempotent, label })
+    }
+}
+
+/// The target of an absolute URL without a path is that of its root (RFC 9112, section 3.2.1).
+fn origin_form(path_and_query: &[u8]) -> Cow<'_, [u8]> {
+    if path_and_query.starts_with(b"/") { path_and_query.into() } else { [b"/", path_and_query].concat().into() }
+}
+
+/// The protocol that the client asks for, if its connection can change to another one.
+fn upgrade<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+    let head = &request.head;
+    let fits = head.version() == Version::Http11 && request.web_server().is_none() && request.content.size().is_none();
+    let asked = |(known, _, value): (Option<KnownField>, &[u8], &[u8])| {
+        known == Some(KnownField::Connection) && members(value).any(|option| option.eq_ignore_ascii_case(b"upgrade"))
+    };
+    head.field(KnownField::Upgrade).filter(|_| fits && head.fields().any(asked))
+}
+
+/// Whether a field of the client is not passed on: it is about the connection, or the proxy writes its own.
+fn is_left_out(request: &Request<'_>, known: Option<KnownField>, name: &[u8]) -> bool {
+    if is_of_connection(known, name) || forwarded::writes(known) {
+        return true;
+    }
+    // All content is here, so no upstream needs to agree to get it.
+    matches!(known, Some(KnownField::Host | KnownField::ContentLength | KnownField::Expect))
+        || known.is_none() && name.contains(&b'_') && !(request.underscores && is_own_name(name))
+}
+
+/// Whether a name with underscores is no other spelling of a name that upstreams trust, in the eyes of one that does not
+/// distinguish the two.
+fn is_own_name(name: &[u8]) -> bool {
+    let spelled: Vec<u8> = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
+    KnownField::lookup(&spelled).is_none() && !spelled.starts_with(b"x-forwarded-") && !spelled.starts_with(b"proxy-")
+}
