@@ -65,6 +65,8 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.run_queue.turns_due -= 1;
         let Some(token) = self.run_queue.turns.pop_front() else { return false };
+        // A turn sends what an event could not.
+        self.client_changed |= self.reports_client_changes;
         if let Some(index) = self.connections.find(token) {
             self.go_on_in_turn(index);
             self.check(index);
