@@ -4,7 +4,7 @@ use crate::address::Target;
 use crate::balance::Balance;
 use crate::connection::{CLIENT, Connection, Connections};
 use crate::exchange::Exchange;
-use crate::poller::Poller;
+use crate::poller::{Change, Poller};
 use crate::request::{Outgoing, Unsendable};
 use crate::response::{Reader, Verdict};
 use crate::socket::{Transfer, receive, transmit};
@@ -43,6 +43,8 @@ pub(crate) struct ProxyHost {
     response_timeout: Option<Duration>,
     reader: Reader,
     buffer: Vec<u8>,
+    /// Empty; it keeps its room.
+    changes: Vec<Change>,
     /// The connections that have had their turn and have more to do.
     busy: Vec<u64>,
     /// The time for which the lane's timer is set.
@@ -75,6 +77,7 @@ impl ProxyHost {
             response_timeout,
             reader: Reader::new(),
             buffer: vec![0; RECEIVED],
+            changes: Vec::new(),
             busy: Vec::new(),
             armed: None,
             waker: Waker::noop().clone(),
@@ -122,7 +125,7 @@ impl ProxyHost {
             self.balance.note_failure(upstream, true, now);
             let why = format!("cannot connect: {error}");
             if exchange.may_repeat(false) && self.balance.has_other(upstream) {
-                log::warn!("upstream {}: {why}; {} goes elsewhere", self.balance.name(upstream), exchange.request.label);
+                log::warn!("upstream {}: {why}; {} goes elsewhere", self.balance.name(upstream), exchange.request.label());
                 *exchange = exchange.rewind();
                 failed = Some(upstream);
             } else {
@@ -133,7 +136,7 @@ impl ProxyHost {
 
     /// Answers for an upstream that has failed.
     fn refuse(&self, outlet: &dyn Outlet, exchange: &Exchange, upstream: usize, failure: &Failure<'_>) {
-        let (name, label, Failure { status, why }) = (self.balance.name(upstream), &exchange.request.label, failure);
+        let (name, label, Failure { status, why }) = (self.balance.name(upstream), exchange.request.label(), failure);
         if exchange.begun {
             log::error!("upstream {name}: {why}: the response to {label} is cut off");
             outlet.abandon(exchange.id);
@@ -168,7 +171,7 @@ impl ProxyHost {
             Outcome::Repeat(exchange) => {
                 let upstream = connection.upstream;
                 self.close(token, connection);
-                log::info!("upstream {}: {} is sent again", self.balance.name(upstream), exchange.request.label);
+                log::info!("upstream {}: {} is sent again", self.balance.name(upstream), exchange.request.label());
                 self.dispatch(outlet, Box::new(exchange.rewind()), Some(upstream));
             }
         }
@@ -245,7 +248,7 @@ impl ProxyHost {
                 Ok([]) => break,
                 Ok(pending) => pending,
                 Err(error) => {
-                    log::error!("{}: cannot read its content: {error}", exchange.request.label);
+                    log::error!("{}: cannot read its content: {error}", exchange.request.label());
                     if exchange.begun {
                         outlet.abandon(exchange.id);
                     } else {
@@ -334,7 +337,7 @@ impl ProxyHost {
                 self.fail(outlet, connection, &Failure { status: 502, why: &format!("invalid response: {fault}") })
             }
             Verdict::Refused(why) => {
-                log::error!("upstream {}: {}: {why}", self.balance.name(*upstream), exchange.request.label);
+                log::error!("upstream {}: {}: {why}", self.balance.name(*upstream), exchange.request.label());
                 Outcome::Close
             }
             Verdict::Gone => Outcome::Close,
@@ -442,7 +445,7 @@ impl ProxyHost {
 
     /// Handles changes of sockets.
     fn see_to_sockets(&mut self, outlet: &dyn Outlet) {
-        let mut changes = Vec::new();
+        let mut changes = std::mem::take(&mut self.changes);
         loop {
             let more = self.poller.take(&mut changes).unwrap_or_else(|error| {
                 log::error!("cannot look at the sockets of upstreams: {error}");
@@ -452,7 +455,7 @@ impl ProxyHost {
                 break;
             }
         }
-        for change in changes {
+        for change in changes.drain(..) {
             let token = change.token & !CLIENT;
             let Some(connection) = self.connections.get(token) else { continue };
             if change.token & CLIENT == 0 {
@@ -462,6 +465,7 @@ impl ProxyHost {
             }
             self.advance(outlet, token);
         }
+        self.changes = changes;
         for token in std::mem::take(&mut self.busy) {
             self.advance(outlet, token);
         }

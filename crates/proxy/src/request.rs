@@ -10,6 +10,9 @@ use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 
+/// The bytes for which a head has room beside those of the client: more than the written fields mostly need.
+const WRITTEN: usize = 512;
+
 /// The most bytes of a method and a path in messages.
 const LABEL_BYTES: usize = 80;
 
@@ -24,8 +27,6 @@ pub(crate) struct Outgoing {
     pub(crate) file: Option<ContentFile>,
     /// Whether a second arrival does no harm (RFC 9110, section 9.2.2).
     pub(crate) is_idempotent: bool,
-    /// Method and path, for messages.
-    pub(crate) label: String,
 }
 
 /// Content in a file.
@@ -98,7 +99,7 @@ impl Outgoing {
             upgrades: upgrade.is_some(),
             trailers: takes_trailers,
         };
-        let (mut machine, mut first) = (Machine::new(), Vec::new());
+        let (mut machine, mut first) = (Machine::new(), Vec::with_capacity(head.bytes().len() + WRITTEN));
         machine.write_head(&line, fields, &mut first).map_err(Unsendable::Invalid)?;
         let mut file = None;
         match request.content {
@@ -116,9 +117,20 @@ impl Outgoing {
             }
         }
         let is_idempotent = matches!(head.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE");
-        let label = format!("{} {}", head.method().escape_ascii(), head.path().escape_ascii());
-        let label = if label.len() > LABEL_BYTES { format!("{}…", &label[..LABEL_BYTES]) } else { label };
-        Ok(Self { first, machine, file, is_idempotent, label })
+        Ok(Self { first, machine, file, is_idempotent })
+    }
+
+    /// Method and path, for messages.
+    pub(crate) fn label(&self) -> String {
+        let mut words = self.first.split(|byte| *byte == b' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let mut label = format!("{} {}", method.escape_ascii(), path.escape_ascii());
+        if label.len() > LABEL_BYTES {
+            label.truncate(LABEL_BYTES);
+            label.push('…');
+        }
+        label
     }
 }
 

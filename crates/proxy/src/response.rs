@@ -107,7 +107,7 @@ impl Reader {
                 Event::Interim { status } => match outlet.inform(exchange.id, status, &of_response(self.fields(bytes))) {
                     // The final response may be valid.
                     Err(ReplyError::Invalid(why)) => {
-                        log::warn!("{}: a response with status {status}: {why}", exchange.request.label);
+                        log::warn!("{}: a response with status {status}: {why}", exchange.request.label());
                     }
                     outcome => outcome?,
                 },
