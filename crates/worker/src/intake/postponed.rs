@@ -1,6 +1,6 @@
 //! Limits postponed answers: their host has returned, and other code completes them. Each occupies an area until it ends or
 //! its client disconnects. Some areas are reserved for requests that are answered at once, so that event streams in any
-//! number never stop a worker.
+//! number never stop a worker. A concurrent host postpones all of its answers, so none of its areas are reserved.
 
 use super::Intake;
 use super::open::Step;

@@ -107,7 +107,10 @@ impl Intake<'_> {
         let Lent { id, mut received } = lent;
         if let Some(open) = self.opened.get_mut(id) {
             open.lent = false;
-            self.note_postponed(id);
+            // A concurrent host has passed the request on by now, so it must not be refused: a worker without an area takes none.
+            if !self.client_changes.reported {
+                self.note_postponed(id);
+            }
         }
         if let Some(running) = &self.running {
             running.end(id);

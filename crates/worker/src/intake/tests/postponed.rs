@@ -129,3 +129,17 @@ fn a_concurrent_host_learns_that_clients_have_room_or_have_gone() {
         assert!(site.intake.waiting(exchange).is_err() && site.rests());
     }
 }
+
+#[test]
+fn requests_wait_for_a_concurrent_host_whose_areas_are_all_in_use() {
+    let mut site = site();
+    site.intake.report_client_changes();
+    let open: Vec<(Ticket, ExchangeId)> = (0..8).map(|_| (site.ask("/"), site.take())).collect();
+    let last = site.ask("/last");
+    assert!(site.rests() && site.receive().is_empty(), "it is neither taken nor refused");
+    site.intake.respond(open[3].1, OK, &[b"done"]).expect("its client waits");
+    assert!(matches!(&site.hear_of(open[3].0)[..], [Said::Whole(200, ..)]));
+    let exchange = site.take();
+    site.intake.respond(exchange, OK, &[b"last"]).expect("its client waits");
+    assert!(matches!(&site.hear_of(last)[..], [Said::Whole(200, ..)]));
+}
