@@ -1,18 +1,18 @@
 //! The proxy host: passes requests on to other servers of HTTP/1, the *upstreams*, and their responses to the clients.
 //!
 //! A lane has one context, which keeps many exchanges open at once and never waits. All sockets of upstreams are in one epoll
-//! instance ([`poller`]), which the lane watches as a single descriptor.
+//! instance (`poller`), which the lane watches as a single descriptor.
 //!
 //! # The life of an exchange
-//! 1. **Write down** ([`request`]): the head for the upstream is made from the request, with the fields that describe the client
-//!    ([`forwarded`]); fields about the client's connection are left out ([`fields`]);
-//! 2. **Choose** ([`balance`]): the upstream with the fewest open exchanges, and one of its kept connections or a new one;
-//! 3. **Send** ([`exchange`]): the head, and content piece by piece from memory or a file;
-//! 4. **Pass on** ([`response`]): each piece of the response as it arrives. While a client has no room, nothing more is read from
+//! 1. **Write down** (`request`): the head for the upstream is made from the request, with the fields that describe the client
+//!    (`forwarded`); fields about the client's connection are left out (`fields`);
+//! 2. **Choose** (`balance`): the upstream with the fewest open exchanges, and one of its kept connections or a new one;
+//! 3. **Send** (`exchange`): the head, and content piece by piece from memory or a file;
+//! 4. **Pass on** (`response`): each piece of the response as it arrives. While a client has no room, nothing more is read from
 //!    its upstream;
-//! 5. **Keep** ([`connection`]): a connection that may be used again waits for another exchange.
+//! 5. **Keep** (`connection`): a connection that may be used again waits for another exchange.
 //!
-//! After a 101, both ends exchange bytes until both have ended ([`tunnel`]).
+//! After a 101, both ends exchange bytes until both have ended (`tunnel`).
 #![forbid(unsafe_code)]
 
 mod address;
