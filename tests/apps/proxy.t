@@ -15,6 +15,7 @@ use Test::Files    qw(write_file);
 use Test::More;
 use Test::Oribi;
 use Test::Upstream;
+use Test::WebServer::Nginx;
 
 my $folder = File::Temp->newdir;
 $SIG{PIPE} = 'IGNORE';    ## no critic (RequireLocalizedPunctuationVars)
@@ -358,6 +359,46 @@ for my $edge (qw(on off)) {
         $one->again;
         my $before = $one->notes(qr/^request/);
         ok $oribi->wait_until(sub { curl($oribi->url . '/head'); $one->notes(qr/^request/) > $before }), 'it is asked again when it is back';
+    };
+
+    subtest $named->('nginx and an app of Lua') => sub {
+        my $nginx = Test::WebServer::Nginx->configured(Test::WebServer::Nginx->wrapped(<<~'NGINX'));
+            server {
+                listen 127.0.0.1:%port%;
+                client_max_body_size 0;
+                location /files/ {
+                    alias %folder%/;
+                    gzip on;
+                    gzip_min_length 1;
+                    gzip_types *;
+                }
+                location / { return 200 "$request_method $host $http_x_forwarded_for $content_length\n"; }
+            }
+            NGINX
+        write_file("$nginx->{folder}/text", 'some text ' x 10_000);
+        my $oribi = Test::Oribi->start('http://127.0.0.1:' . $nginx->port, @edge);
+        my $url   = $oribi->url . '/files/text';
+        my $whole = curl($url);
+        is $whole->{body}, 'some text ' x 10_000, 'a file';
+        is curl('-r', '5-8', $url)->{body}, 'text', 'a part of it';
+        is curl('--compressed', $url)->{body}, $whole->{body}, 'compressed on the way';
+        my $etag = header_of($whole, 'ETag');
+        is_deeply [@{ curl('-H', "If-None-Match: $etag", $url) }{qw(status body)}], [304, q()], 'a file that has not changed';
+        is header_of(curl('-I', $url), 'Content-Length'), 100_000, 'HEAD';
+        is curl($oribi->url . '/files/nowhere')->{status}, 404, 'no file';
+        my $file = random_file(3 << 20);
+        like body_of('-X', 'PUT', '-T', $file->filename, $oribi->url . '/x'), qr/\APUT 127[.]0[.]0[.]1 127[.]0[.]0[.]1 3145728$/, 'content';
+        write_file("$folder/app.lua", <<~'LUA');
+            return function(request)
+                return 200, { ["Content-Type"] = "text/plain" }, request.scheme .. " " .. request.remote_address .. " " .. request.headers.host
+            end
+            LUA
+        my $socket = "$folder/app.sock";
+        my $app    = Test::Oribi->run_on_socket($socket, Test::Oribi::command(), "$folder/app.lua", '--listen', $socket,
+            '--trusted-proxies', 'unix');
+        my $front = Test::Oribi->start("http+unix:$socket", @edge);
+        is body_of('-H', 'Host: shop.example', '--interface', '127.0.0.9', $front->url),
+            join(q( ), Test::Oribi::scheme($front->{encrypted}), '127.0.0.9', 'shop.example'), 'an app that trusts the proxy';
     };
 
     subtest $named->('hostile upstreams') => sub {

@@ -165,3 +165,87 @@ fn is_own_name(name: &[u8]) -> bool {
     let spelled: Vec<u8> = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
     KnownField::lookup(&spelled).is_none() && !spelled.starts_with(b"x-forwarded-") && !spelled.starts_with(b"proxy-")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Outgoing;
+    use oribi_host::{Content, Endpoint, Request};
+    use oribi_message::{HeadLayout, RequestHead};
+    use oribi_proto::h1::{Limits, Machine};
+
+    /// The head for an upstream. `change` may change the request.
+    fn outgoing(head: &str, change: impl FnOnce(&mut Request<'_>)) -> String {
+        let mut layout = HeadLayout::default();
+        Machine::new().handle_input(head.as_bytes(), &mut layout, &Limits::default());
+        let mut request = Request {
+            head: RequestHead::new(head.as_bytes(), &layout),
+            content: Content::None,
+            trailers: None,
+            remote: Endpoint { address: b"192.0.2.1", port: b"1" },
+            server: Endpoint { address: b"localhost", port: b"80" },
+            forwarded_port: false,
+            chosen_name: false,
+            https: false,
+            underscores: false,
+            gateway: None,
+        };
+        change(&mut request);
+        let outgoing = Outgoing::of(&request, "upstream:3000").expect("it can be sent");
+        String::from_utf8(outgoing.first).expect("text")
+    }
+
+    #[test]
+    fn a_head_is_written_anew() {
+        assert_eq!(
+            outgoing("GET /a?b HTTP/1.1\r\nX-A: b\r\nhost: a:81\r\nConnection: x-a, close\r\nX-C: d\r\n\r\n", |_| ()),
+            "GET /a?b HTTP/1.1\r\nHost: a:81\r\nX-C: d\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n\
+             X-Forwarded-Host: a:81\r\nX-Forwarded-Port: 81\r\nForwarded: for=192.0.2.1;proto=http;host=\"a:81\"\r\n\
+             Via: 1.1 oribi\r\n\r\n"
+        );
+        assert_eq!(
+            outgoing("GET / HTTP/1.0\r\n\r\n", |request| {
+                request.https = true;
+                request.remote.address = b"2001:db8::1";
+            }),
+            "GET / HTTP/1.1\r\nHost: upstream:3000\r\nX-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: https\r\n\
+             X-Forwarded-Host: upstream:3000\r\nX-Forwarded-Port: 80\r\n\
+             Forwarded: for=\"[2001:db8::1]\";proto=https;host=\"upstream:3000\"\r\nVia: 1.0 oribi\r\n\r\n"
+        );
+    }
+
+    /// The value of a field in the head for an upstream.
+    fn field(head: &str, name: &str) -> String {
+        let prefix = format!("{name}: ");
+        head.split("\r\n").filter_map(|line| line.strip_prefix(&prefix)).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn lists_of_proxies_are_continued_once() {
+        for (sent, x_forwarded_for, forwarded) in [
+            ("X-Forwarded-For: 10.0.0.1", "10.0.0.1, 192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
+            ("X-Forwarded-For: 10.0.0.1, 192.0.2.1", "10.0.0.1, 192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
+            ("X-Forwarded-For: a\r\nX-Forwarded-For: b", "a, b, 192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
+            ("Forwarded: for=10.0.0.1", "192.0.2.1", "for=10.0.0.1, for=192.0.2.1;proto=http;host=\"a\""),
+            ("Forwarded: for=192.0.2.1;proto=https", "192.0.2.1", "for=192.0.2.1;proto=https"),
+            ("Forwarded: for=\"", "192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
+            ("Forwarded: for=\\\"", "192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
+        ] {
+            let head = outgoing(&format!("GET / HTTP/1.1\r\nHost: a\r\n{sent}\r\n\r\n"), |_| ());
+            assert_eq!(field(&head, "X-Forwarded-For"), x_forwarded_for, "{sent}");
+            assert_eq!(field(&head, "Forwarded"), forwarded, "{sent}");
+        }
+    }
+
+    #[test]
+    fn other_protocols_and_names_with_underscores_are_passed_on_only_where_they_can_be() {
+        let asks = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+        assert!(outgoing(asks, |_| ()).ends_with("Upgrade: websocket\r\nConnection: upgrade\r\n\r\n"));
+        assert!(!outgoing(asks, |request| request.content = Content::Memory(b"x")).contains("pgrade"));
+        assert!(!outgoing("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", |_| ()).contains("pgrade"));
+        assert!(!outgoing("GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", |_| ()).contains("pgrade"));
+        let names = "GET / HTTP/1.1\r\nHost: a\r\nMy_Name: a\r\nX_Forwarded_For: b\r\nContent_Length: 5\r\n\r\n";
+        assert!(!outgoing(names, |_| ()).contains('_'));
+        let head = outgoing(names, |request| request.underscores = true);
+        assert_eq!((field(&head, "My_Name"), head.matches('_').count()), ("a".to_owned(), 1));
+    }
+}
