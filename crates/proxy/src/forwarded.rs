@@ -45,15 +45,14 @@ pub(crate) fn describe(request: &Request<'_>, host: &[u8]) -> Described {
         // Text after an unbalanced quote would not be read as it is meant.
         value.clear();
     }
-    let last = forwarded::elements(&value).next().flatten().and_then(|element| element.client.map(<[u8]>::to_vec));
-    let is_ipv6 = client.contains(&b':');
-    let node = if is_ipv6 { [b"[", client, b"]"].concat() } else { client.to_vec() };
-    if last.is_none_or(|last| last != node && last != client) {
-        let quote: &[u8] = if is_ipv6 { b"\"" } else { b"" };
-        append(&mut value, &[b"for=", quote, &node, quote, b";proto=", scheme]);
-        if !host.is_empty() {
-            [b";host=\"", host, b"\""].into_iter().for_each(|part| value.extend_from_slice(part));
-        }
+    // Even if the last element names this client: the client may have sent it, with a scheme and a host of its own.
+    if client.contains(&b':') {
+        append(&mut value, &[b"for=\"[", client, b"]\";proto=", scheme]);
+    } else {
+        append(&mut value, &[b"for=", client, b";proto=", scheme]);
+    }
+    if !host.is_empty() {
+        [b";host=\"", host, b"\""].into_iter().for_each(|part| value.extend_from_slice(part));
     }
     Described { x_forwarded_for, forwarded: value, scheme, port: request.server_port().to_vec() }
 }

@@ -226,7 +226,11 @@ mod tests {
             ("X-Forwarded-For: 10.0.0.1, 192.0.2.1", "10.0.0.1, 192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
             ("X-Forwarded-For: a\r\nX-Forwarded-For: b", "a, b, 192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
             ("Forwarded: for=10.0.0.1", "192.0.2.1", "for=10.0.0.1, for=192.0.2.1;proto=http;host=\"a\""),
-            ("Forwarded: for=192.0.2.1;proto=https", "192.0.2.1", "for=192.0.2.1;proto=https"),
+            (
+                "Forwarded: for=192.0.2.1;proto=https",
+                "192.0.2.1",
+                "for=192.0.2.1;proto=https, for=192.0.2.1;proto=http;host=\"a\"",
+            ),
             ("Forwarded: for=\"", "192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
             ("Forwarded: for=\\\"", "192.0.2.1", "for=192.0.2.1;proto=http;host=\"a\""),
         ] {
