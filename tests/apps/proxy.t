@@ -43,7 +43,7 @@ sub send_all ($socket, $bytes) {
     return $sent;
 }
 
-# What an upstream answers, by the path.
+# The answers of an upstream, by the first part of the path.
 my %answers = (
     head => sub ($connection, $head, $content, $upstream) { send_all($connection, response($head)) },
     upload => sub ($connection, $head, $content, $upstream) {
@@ -348,8 +348,8 @@ for my $edge (qw(on off)) {
 
     subtest $named->('several upstreams') => sub {
         my ($one, $two) = map { Test::Upstream->start($handler) } 1 .. 2;
-        my $nobody = empty_port();
-        my $oribi  = Test::Oribi->start(join(',', $one->url, "http://127.0.0.1:$nobody", $two->url), @edge);
+        my $dead = empty_port();
+        my $oribi  = Test::Oribi->start(join(',', $one->url, "http://127.0.0.1:$dead", $two->url), @edge);
         my %seen;
         $seen{ curl($oribi->url . '/head')->{status} }++ for 1 .. 30;
         is_deeply \%seen, { 200 => 30 }, 'one that is dead costs no request';
@@ -422,7 +422,7 @@ for my $edge (qw(on off)) {
             ["HTTP/1.1 200 OK\r\nX: a\rContent-Length: 0\r\n\r\n$evil", 502, 'a bare carriage return'],
             ["HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n$evil", 502, 'a negative length'],
             ["HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n$evil", 502, 'another version'],
-            ["HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n$evil", 502, 'an upgrade that nobody has asked for'],
+            ["HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n$evil", 502, 'an upgrade without a request for it'],
             ["HTTP/1.1 103 Early Hints\r\n\r\n" x 40 . $evil, 502, 'early hints without end'],
             ["SSH-2.0-x\r\n\r\n", 502, 'another protocol'],
             ["HTTP/1.1 200 OK\r\nX: " . 'x' x 100_000 . "\r\n\r\n", 502, 'a long head'],

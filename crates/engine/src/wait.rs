@@ -65,7 +65,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.run_queue.turns_due -= 1;
         let Some(token) = self.run_queue.turns.pop_front() else { return false };
-        // A turn sends what an event could not.
+        // A turn may send output without an event of the socket.
         self.client_changed |= self.reports_client_changes;
         if let Some(index) = self.connections.find(token) {
             self.go_on_in_turn(index);

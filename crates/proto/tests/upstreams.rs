@@ -4,7 +4,7 @@
 //! The files in `corpus/upstream` hold cases like this one; escapes are those of `requests`:
 //!
 //! ```text
-//! == a case, by what it shows
+//! == the name of a case
 //! ! method HEAD
 //! > HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n
 //! < 200 with 0

@@ -31,7 +31,7 @@ struct State {
     left_out_until: Option<Instant>,
 }
 
-/// The upstreams with what is known about them.
+/// The upstreams, with their load and their failures.
 #[derive(Debug)]
 pub(crate) struct Balance {
     upstreams: Vec<State>,

@@ -32,7 +32,7 @@ pub(crate) fn is_of_connection(known: Option<KnownField>, name: &[u8]) -> bool {
 }
 
 /// Whether one of the `connection` fields names this field. Fields without which a message means something else are no option
-/// of a connection, so they stay: a client could otherwise remove what proxies in front have said.
+/// of a connection, so they stay: a client could otherwise remove fields of proxies in front.
 pub(crate) fn is_named(connection: &[&[u8]], known: Option<KnownField>, name: &[u8]) -> bool {
     if connection.is_empty() {
         return false;

@@ -302,7 +302,7 @@ impl ProxyHost {
         Outcome::Busy
     }
 
-    /// Passes on what has been kept and the first `count` bytes of the buffer. `None`: continue.
+    /// Passes on the kept input and the first `count` bytes of the buffer. `None`: continue.
     fn pass_on(&mut self, outlet: &dyn Outlet, token: u64, connection: &mut Connection, count: usize) -> Option<Outcome> {
         let mut kept = std::mem::take(&mut connection.input);
         let input = if kept.is_empty() {

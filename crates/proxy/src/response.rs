@@ -153,7 +153,7 @@ impl Reader {
         self.layout.fields.iter().map(move |field| (field.known, field.name.of(bytes), field.value.of(bytes)))
     }
 
-    /// Passes on the head, if the client has not got it, and what has been gathered; returns whether there is room for more.
+    /// Passes on the head, if the client has not got it, and the gathered pieces; returns whether there is room for more.
     fn flush(&mut self, outlet: &dyn Outlet, exchange: &mut Exchange, head: &mut Option<Head<'_>>) -> Result<bool, ReplyError> {
         let head = head.take();
         if let Some(head) = &head {

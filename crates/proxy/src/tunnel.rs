@@ -21,7 +21,7 @@ struct Direction {
     shut: bool,
 }
 
-/// A client's socket, and what is on the way between it and the upstream.
+/// A client's socket, and the bytes on their way between it and the upstream.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     pub(crate) exchange: ExchangeId,

@@ -46,7 +46,7 @@ sub stop ($self) {
     return;
 }
 
-# What it has noted so far, line by line: `connected`, `request METHOD TARGET`, `ended`, and what handlers note.
+# The lines noted so far that match: `connected`, `request METHOD TARGET`, `ended`, and notes of handlers.
 sub notes ($self, $wanted = qr/./) { return grep { /$wanted/ } split /\n/, content_of($self->{log}->filename) }
 
 # For handlers.

@@ -117,7 +117,7 @@ pub fn read<'a>(asked: Asked<'_>, pieces: impl IntoIterator<Item = &'a [u8]>, li
         event => panic!("{event:?} at the end"),
     }
     assert!(!machine.is_ready(), "the connection has ended");
-    // Of trailers without an end, the pieces depend on packets, and nobody may use them.
+    // Of trailers without an end, the pieces depend on packets. They must not be used.
     if matches!(items.last(), Some(Item::Fault(_))) && matches!(items.iter().rev().nth(1), Some(Item::Trailers(_))) {
         items.remove(items.len() - 2);
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The longest wait of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client has got.
+/// A client, with the text of the response so far.
 #[derive(Debug, Default)]
 struct Client {
     text: RefCell<String>,

@@ -21,7 +21,7 @@ pub(super) struct Meaning {
     pub(super) persist: bool,
 }
 
-/// Reads the fields about the framing. `bodiless`: the response has no content, whatever its fields say.
+/// Reads the fields about the framing. `bodiless`: the response has no content, even if its fields announce some.
 pub(super) fn read(head: &[u8], layout: &HeadLayout, status: u16, bodiless: bool, limits: &Limits) -> Result<Meaning, Fault> {
     let (mut lengths, mut codings) = (0, 0);
     let (mut length, mut coding) = (&[][..], &[][..]);

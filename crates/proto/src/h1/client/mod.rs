@@ -9,7 +9,7 @@
 //! * lines end in CR LF; a folded field line is a fault, for which RFC 9112, section 5.2, lets a proxy answer 502;
 //! * one Content-Length of plain digits, or one `Transfer-Encoding: chunked`, never both and never twice, even if equal. Any
 //!   other transfer coding is a fault, and so is one from a server of HTTP/1.0 (section 6.1);
-//! * content of neither kind ends with the connection; a 204, a 304 and the answer to HEAD have none, whatever they say;
+//! * content of neither kind ends with the connection; a 204, a 304 and the answer to HEAD have none, even if they announce some;
 //! * a status is from 100 to 599, and a 101 is a fault unless the request has asked for another protocol;
 //! * at most [`INTERIM`] interim responses come before the final one;
 //! * bytes that come before a request, or after the end of a response, make the connection unusable.
