@@ -2,7 +2,7 @@
 
 use crate::language::{App, Home, Language};
 use crate::options::{Mode, Options};
-use crate::plan::PlannedSetting;
+use crate::planned_setting::PlannedSetting;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, print, resolve};
 use oribi_proxy::{Proxy, Upstream, is_upstream};
