@@ -1,6 +1,6 @@
 //! Reads the configuration of other servers, and writes `oribi.toml` with notes about all that it does not have.
 //!
-//! [`detect`] finds the format of a file, [`import`] reads it, and [`command`] reads the words of a command line. A file of
+//! [`detect`] finds the format of a file, [`import`] reads it, and [`command()`] reads the words of a command line. A file of
 //! Puma or Unicorn is Ruby: [`import`] reads the calls that the script [`RECORDER`] prints.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! References to environment variables inside of texts of the draft.
 //!
 //! A text of the source is literal: a `${` in it must not become a variable of `oribi.toml`. A reader that knows a variable in
-//! the source writes it with [`reference`], and only these become `${NAME}`.
+//! the source writes it with [`reference()`], and only these become `${NAME}`.
 
 /// The letters, of a private area of Unicode, around a reference.
 const OPEN: char = '\u{F8F0}';
