@@ -3,7 +3,7 @@
 use oribi_message::{FieldPair, KnownField, RequestHead};
 
 /// The methods that pages of other origins may use, if no others are given.
-pub const METHODS: &[&str] = &["GET", "HEAD", "POST"];
+const METHODS: &[&str] = &["GET", "HEAD", "POST"];
 
 /// The origins that may read responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Cors {
 /// The parts of a rule that are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsOptions {
-    /// The methods; empty: [`METHODS`].
+    /// The methods; empty: GET, HEAD and POST.
     pub methods: Vec<String>,
     /// The request fields that pages may set; `*`: all that they ask for.
     pub fields: Vec<String>,
