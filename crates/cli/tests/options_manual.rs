@@ -17,6 +17,7 @@ All options work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s 
 `oribi` refuses an unknown option and suggests one; `plackup` and `rackup` log a warning and continue, because these may be options of
 other servers. An invalid value is an error.
 A flag overrides the environment, the environment overrides a configuration file, and that overrides the default.
+Each option has a variable of the environment: `ORIBI_MAX_REQUESTS` for `max-requests`, but not for `host` and `port`.
 `oribi check APP` shows the value and the source of each setting.
 
 Times are in seconds unless they have a unit: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.

@@ -112,7 +112,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A config with the values of the environment only (`PORT`, `HOST`, `WEB_CONCURRENCY`, `TMPDIR`).
+    /// A config with the values of the environment only: `PORT`, `HOST`, `WEB_CONCURRENCY`, `TMPDIR` and others that many programs
+    /// know, and for each setting a variable such as `ORIBI_MAX_REQUESTS`, which overrides them.
     #[must_use]
     pub fn new() -> Self {
         let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
@@ -124,11 +125,12 @@ impl Config {
     pub fn with(environment: impl Fn(&str) -> Option<String>, processors: usize) -> Self {
         let mut given = Vec::new();
         for (row, setting) in table().iter().enumerate() {
-            let Some(variable) = setting.environment else { continue };
-            // Many tools set an empty variable to mean none.
-            if let Some(text) = environment(variable).filter(|text| !text.trim().is_empty()) {
-                let origin = Origin::Environment(variable);
-                given.push(Given { row, name: variable.to_owned(), text, inverted: false, origin });
+            for variable in setting.environment.map(str::to_owned).into_iter().chain(setting.own_variable()) {
+                // Many tools set an empty variable to mean none.
+                if let Some(text) = environment(&variable).filter(|text| !text.trim().is_empty()) {
+                    let origin = Origin::Environment(variable.clone().into());
+                    given.push(Given { row, name: variable, text, inverted: false, origin });
+                }
             }
         }
         Self { given, processors }

@@ -21,7 +21,7 @@ pub enum Origin {
         column: usize,
     },
     /// An environment variable, by its name.
-    Environment(&'static str),
+    Environment(Arc<str>),
     /// A flag of the `oribi` command.
     CommandLine,
     /// A program that called Oribi, probably with its own command line: `plackup`, `rackup`.

@@ -255,12 +255,25 @@ mod tests {
             (&["HOST=::1", "PORT=3000"], &[], "[::1]:3000"),
             (&["PORT=3000"], &["listen=:80"], "*:80"),
             (&["PORT=3000", "HOST=::1"], &["socket=/x"], "unix:/x"),
+            (&["ORIBI_LISTEN=:90", "PORT=3000"], &[], "*:90"),
+            (&["ORIBI_LISTEN=:90", "ORIBI_PORT=91"], &["listen=:80"], "*:80"),
             (&[], &["listen=:80", "listen=/x?mode=660", "listen=:80"], "*:80 unix:/x?mode=660"),
             (&[], &["listen=/x", "socket=/x"], "unix:/x"),
             (&[], &["listen=:0", "listen=:0"], "*:0 *:0"),
         ] {
             assert_eq!(listeners(environment, command_line), expected, "{environment:?} {command_line:?}");
         }
+    }
+
+    #[test]
+    fn each_setting_has_a_variable() {
+        let environment =
+            ["WEB_CONCURRENCY=2", "ORIBI_WORKERS=5", "ORIBI_MAX_REQUESTS=7", "ORIBI_KEEPALIVE=", "ORIBI_NO_SUCH=1"];
+        let resolved = config(&environment, &["max-requests=8"]).resolve().expect("fits");
+        assert_eq!((resolved.settings.workers, resolved.settings.max_requests), (5, Some(8)));
+        assert_eq!(resolved.origin("workers").to_string(), "environment (ORIBI_WORKERS)");
+        let error = config(&["ORIBI_MAX_BODY_SIZE=much"], &[]).finish().expect_err("does not fit").to_string();
+        assert!(error.starts_with("bad value `much` for ORIBI_MAX_BODY_SIZE: "), "{error}");
     }
 
     #[test]
@@ -500,7 +513,13 @@ mod tests {
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");
-            let mut copy = Config::with(|name| Some(if name == "TMPDIR" { "/" } else { "5" }.to_owned()), 64);
+            // The other process has the same variables of single settings.
+            let variable = |name: &str| match name {
+                "TMPDIR" => Some("/".to_owned()),
+                _ if table().iter().any(|setting| setting.own_variable().is_some_and(|own| own == name)) => None,
+                _ => Some("5".to_owned()),
+            };
+            let mut copy = Config::with(variable, 64);
             for argument in original.arguments() {
                 let (name, value) = argument.split_once('=').expect("name=value");
                 copy.set(name, value, Origin::CommandLine).expect(name);

@@ -206,6 +206,15 @@ impl Setting {
         self.show_each.is_some()
     }
 
+    /// The environment variable of this setting alone, beside the one that other programs know. `None` for host and port, which are
+    /// only a part of an address: `ORIBI_LISTEN` is for all of it.
+    #[must_use]
+    pub fn own_variable(&self) -> Option<String> {
+        let variable = format!("ORIBI_{}", self.name.to_uppercase().replace('-', "_"));
+        let is_known = self.environment == Some(variable.as_str()) || matches!(self.name, "host" | "port");
+        (!is_known).then_some(variable)
+    }
+
     /// The values as texts that can be set again: several only for a setting that collects them; none for a shorthand.
     #[must_use]
     pub fn values_in(&self, settings: &Settings) -> Vec<String> {
