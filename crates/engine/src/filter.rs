@@ -6,6 +6,9 @@ use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_message::FieldMemory;
 use std::fmt;
 
+/// The most memory that is kept for encoded content.
+const KEPT_BYTES: usize = 256 << 10;
+
 /// The plans of all routes, and memory for the responses that are changed.
 #[derive(Debug, Default)]
 pub(super) struct Filtering<'a> {
@@ -13,10 +16,25 @@ pub(super) struct Filtering<'a> {
     pub(super) fields: FieldMemory,
     pub(super) heads: HeadWriter,
     pub(super) encoders: Encoders,
-    /// The encoded content that is being sent.
-    pub(super) encoded: Vec<u8>,
+    /// Memory for the encoded content that is being sent.
+    encoded: Vec<u8>,
     #[expect(clippy::vec_box, reason = "a box goes out with a response and comes back")]
     pub(super) spare: Vec<Box<Changes>>,
+}
+
+impl Filtering<'_> {
+    /// Takes the memory for encoded content.
+    pub(super) fn take_encoded(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.encoded)
+    }
+
+    /// Empties the memory for encoded content, and keeps it unless it is large.
+    pub(super) fn keep_encoded(&mut self, mut encoded: Vec<u8>) {
+        if encoded.capacity() <= KEPT_BYTES {
+            encoded.clear();
+            self.encoded = encoded;
+        }
+    }
 }
 
 /// The changes of one response.

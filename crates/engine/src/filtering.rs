@@ -5,7 +5,7 @@ use super::body::Body;
 use super::filter::ResponseFilter;
 use super::request_timings::Wait;
 use super::respond::{Progress, Target};
-use oribi_encode::Outcome;
+use oribi_encode::{Coding, Outcome};
 use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
@@ -43,44 +43,42 @@ impl<'a, B: Backend> Engine<'a, B> {
         body: Body<'_>,
     ) -> Result<(), ReplyError> {
         let filter = self.take_filter(exchange)?;
-        let plan = self.filtering.plans.get(filter.plan);
         // Only the responses of workers report a wait, and only files come in pieces or with prepared fields.
         let is_own = wait.is_none() && prepared.is_none() && matches!(body, Body::Parts(_));
-        let page = plan.filter(|_| is_own).and_then(|plan| plan.page(&filter.facts, head.status));
-        let (mut replaced, parts);
-        let (head, body) = match page {
+        let plan = self.filtering.plans.get(filter.plan).filter(|_| is_own);
+        match plan.and_then(|plan| plan.page(&filter.facts, head.status)) {
             Some(page) => {
-                replaced = head.fields.to_vec();
-                replaced.retain(|(name, _)| {
-                    !name.eq_ignore_ascii_case(b"Content-Type") && !name.eq_ignore_ascii_case(b"Content-Length")
-                });
-                replaced.push((b"Content-Type", page.media_type.as_bytes()));
-                parts = [&*page.content];
-                (ResponseHead { status: head.status, fields: &replaced }, Body::Parts(&parts))
+                let of_content =
+                    |name: &[u8]| name.eq_ignore_ascii_case(b"Content-Type") || name.eq_ignore_ascii_case(b"Content-Length");
+                let mut fields: Vec<FieldPair<'_>> =
+                    head.fields.iter().copied().filter(|(name, _)| !of_content(name)).collect();
+                fields.push((b"Content-Type", page.media_type.as_bytes()));
+                let head = ResponseHead { status: head.status, fields: &fields };
+                self.respond_changed(exchange, wait, &filter, head, None, Body::Parts(&[&page.content]))
             }
-            None => (head, body),
-        };
-        let size = body.size();
-        let mut encoded = std::mem::take(&mut self.filtering.encoded);
-        encoded.clear();
-        let sent = self.change_head(&filter, head, prepared, Some(size), |engine, outcome, fields| {
+            None => self.respond_changed(exchange, wait, &filter, head, prepared, body),
+        }
+    }
+
+    fn respond_changed(
+        &mut self,
+        exchange: ExchangeId,
+        wait: Option<Wait>,
+        filter: &ResponseFilter,
+        head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
+        body: Body<'_>,
+    ) -> Result<(), ReplyError> {
+        let (size, is_head) = (body.size(), filter.facts.is_head());
+        let mut encoded = self.filtering.take_encoded();
+        let sent = self.change_head(filter, head, prepared, Some(size), |engine, outcome, fields| {
             let outcome = match outcome {
-                Outcome::Encode(_) if !filter.facts.is_head() && !engine.may_encode(size) => Outcome::Vary,
-                Outcome::Encode(coding) if !filter.facts.is_head() => {
-                    match engine.filtering.encoders.encode(coding, body, &mut encoded) {
-                        Ok(()) if (encoded.len() as u64) < size => outcome,
-                        Ok(()) => Outcome::Vary,
-                        Err(error) => {
-                            log::error!("a response was not compressed: {error}");
-                            Outcome::Vary
-                        }
-                    }
-                }
+                Outcome::Encode(coding) if !is_head && !engine.encode_whole(coding, body, size, &mut encoded) => Outcome::Vary,
                 other => other,
             };
             let is_encoded = matches!(outcome, Outcome::Encode(_));
             engine.write_head_for(outcome, head.status, fields, |engine, head| {
-                if is_encoded && filter.facts.is_head() {
+                if is_encoded && is_head {
                     // The size of the encoded content is unknown.
                     wait.into_iter().for_each(|wait| engine.report_wait(exchange, wait));
                     engine.start_with_size(exchange, head, None)?;
@@ -91,8 +89,23 @@ impl<'a, B: Backend> Engine<'a, B> {
                 engine.respond_whole(exchange, wait, head, None, body)
             })
         });
-        self.filtering.encoded = encoded;
+        self.filtering.keep_encoded(encoded);
         sent
+    }
+
+    /// Encodes a whole response. Returns `false` if its content should rather be sent as it is.
+    fn encode_whole(&mut self, coding: Coding, body: Body<'_>, size: u64, encoded: &mut Vec<u8>) -> bool {
+        let encoders = &mut self.filtering.encoders;
+        if !encoders.may_encode(self.backend.now(), size) {
+            return false;
+        }
+        match encoders.encode(coding, body, encoded) {
+            Ok(()) => (encoded.len() as u64) < size,
+            Err(error) => {
+                log::error!("a response was not compressed: {error}");
+                false
+            }
+        }
     }
 
     /// Changes the head of a response, and begins it.
@@ -125,10 +138,6 @@ impl<'a, B: Backend> Engine<'a, B> {
         })
     }
 
-    fn may_encode(&mut self, bytes: u64) -> bool {
-        self.filtering.encoders.may_encode(self.backend.now(), bytes)
-    }
-
     /// Whether the content of a response is encoded piece by piece.
     #[inline]
     pub(super) fn encodes(&mut self, exchange: ExchangeId) -> bool {
@@ -144,8 +153,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
         let Some(stream) = target.response.answer.encoded_stream() else { return Err(ReplyError::Gone) };
         let excess = stream.left.is_some_and(|left| left < body.size());
-        let mut encoded = std::mem::take(&mut self.filtering.encoded);
-        encoded.clear();
+        let mut encoded = self.filtering.take_encoded();
         let written = stream.write(body, &mut encoded);
         let is_complete = stream.left == Some(0);
         let sent = match written {
@@ -156,7 +164,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
             Ok(()) => self.write_framed(exchange, Body::Parts(&[&encoded]), false),
         };
-        self.filtering.encoded = encoded;
+        self.filtering.keep_encoded(encoded);
         let sent = sent?;
         if excess || (ends && is_complete) {
             self.finish(exchange)?;
@@ -180,8 +188,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             self.abandon(exchange);
             return Ok(false);
         }
-        let mut encoded = std::mem::take(&mut self.filtering.encoded);
-        encoded.clear();
+        let mut encoded = self.filtering.take_encoded();
         let ended = self.filtering.encoders.end(stream, &mut encoded);
         let sent = match ended {
             Ok(()) => self.write_framed(exchange, Body::Parts(&[&encoded]), false).map(|_| true),
@@ -191,7 +198,7 @@ impl<'a, B: Backend> Engine<'a, B> {
                 Ok(false)
             }
         };
-        self.filtering.encoded = encoded;
+        self.filtering.keep_encoded(encoded);
         sent
     }
 
