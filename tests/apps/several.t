@@ -47,6 +47,7 @@ file('hang/app.psgi',   qq{sub { sleep 600 };\n});
 file('killed/app.psgi', qq{sub { kill 'KILL', \$\$ };\n});
 file('added/app.psgi',  qq{sub { [200, [], ['added']] };\n});
 file('public/note.txt', "a note\n");
+make_path("$folder/hello/tmp");
 
 # Addresses, and how the first file of the site is.
 my ($port, $encrypted, $third) = (empty_port()) x 3;
@@ -168,6 +169,12 @@ subtest 'each route has its app' => sub {
     my $head = curl('--head', "$url/teapot");
     is header_of($head, 'Content-Length'), 16,            'HEAD gets the size of the content';
     is $head->{body},                      $head->{head}, 'and nothing of it';
+};
+
+subtest 'a file that is touched' => sub {
+    file('hello/tmp/restart.txt', q());
+    ok $server->wait_until(sub { $server->log_text =~ /reloading hello, as generation 2/ }), 'reloads its app, as with Passenger';
+    unlike $server->log_text, qr/reloading (?!hello)/, 'and no other';
 };
 
 subtest 'streams of one connection go to different apps' => sub {

@@ -222,6 +222,9 @@ fn ready<'f>(
     let is_proxy = !section.proxy.is_empty();
     let path = if is_proxy { PathBuf::from(section.proxy.join(",")) } else { path };
     let app = languages::find(Some(&path), language).map_err(at)?;
+    if !is_proxy {
+        place::set_restart_file(&mut config, &app.path);
+    }
     let usual = if is_proxy { folder } else { app.path.parent() };
     let own = section.directory.clone().or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
     let directory = Directory::at(&absolute(&own).unwrap_or(own));
