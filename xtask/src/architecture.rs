@@ -106,7 +106,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-import",
-        sees: &["oribi-config", "oribi-config-file"],
+        sees: &["oribi-config", "oribi-config-file", "oribi-filter"],
         uses: Uses::Only(&["serde", "serde_json", "toml_writer"]),
         unsafe_code: Unsafe::Forbidden,
     },

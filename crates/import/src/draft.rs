@@ -1,8 +1,10 @@
 //! The draft of an `oribi.toml`, which each reader of a format fills.
 
 use crate::conditions::Match;
+use crate::filters::{Filters, NAMES};
 use crate::note::{Key, Kind, Note};
 use oribi_config::setting_of;
+use std::collections::BTreeMap;
 
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +107,8 @@ pub(crate) struct Listen {
 pub(crate) struct App {
     pub name: String,
     pub file: String,
-    /// The address of the server that answers, in place of a file.
-    pub proxy: Option<String>,
+    /// The URLs of the servers that answer, in place of a file.
+    pub proxy: Vec<String>,
     pub language: Option<&'static str>,
     pub directory: Option<String>,
     pub environment: Vec<(String, String)>,
@@ -118,7 +120,7 @@ pub(crate) struct App {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     App { name: String, mount: Option<String> },
-    Files { root: String, index: Option<String>, fallback: Option<String> },
+    Files { root: String, tried: Vec<String>, index: Option<String>, fallback: Option<String> },
     Redirect { to: String, status: u16 },
     Respond { status: u16, content: Option<String>, content_type: Option<String> },
 }
@@ -140,7 +142,15 @@ impl Action {
 pub(crate) struct Route {
     pub conditions: Match,
     pub action: Action,
+    pub filters: Filters,
     pub key: Key,
+}
+
+impl Route {
+    /// A route without filters.
+    pub fn new(conditions: Match, action: Action, key: Key) -> Self {
+        Self { conditions, action, filters: Filters::default(), key }
+    }
 }
 
 /// The whole draft.
@@ -151,12 +161,11 @@ pub(crate) struct Draft {
     pub server: Settings,
     pub listens: Vec<Listen>,
     pub apps: Vec<App>,
+    /// Filters of the routes that have none of the same name.
+    pub defaults: Filters,
     pub routes: Vec<Route>,
     pub notes: Vec<Note>,
 }
-
-/// Whether the reader of `oribi.toml` knows apps that are other servers: `[app.NAME]` with `proxy`.
-pub(crate) const PROXY: bool = false;
 
 impl Draft {
     /// Notes a thing that was not carried over.
@@ -187,7 +196,7 @@ impl Draft {
     }
 
     pub fn route(&mut self, conditions: Match, action: Action, key: &Key) {
-        self.routes.push(Route { conditions, action, key: key.clone() });
+        self.routes.push(Route::new(conditions, action, key.clone()));
     }
 
     /// A name for an app that no other app has: letters of the name that are not allowed become `-`.
@@ -202,26 +211,59 @@ impl Draft {
         (2..).map(|number| format!("{plain}-{number}")).find(|name| !taken(name)).unwrap_or(plain)
     }
 
-    /// The action that passes requests on to another server.
-    pub fn proxy(&mut self, url: &str, key: &Key) -> Action {
-        if PROXY && url.starts_with("http://") {
-            let known = self.apps.iter().find(|app| app.proxy.as_deref() == Some(url)).map(|app| app.name.clone());
-            let name = known.unwrap_or_else(|| {
-                let name = self.free_name(url.trim_start_matches("http://"));
-                let app = App { name: name.clone(), proxy: Some(url.to_owned()), key: key.clone(), ..App::default() };
-                self.apps.push(app);
-                name
-            });
-            return Action::app(name);
+    /// The action that passes requests on to other servers, as an app with the first free name like `name`. Servers with the
+    /// same URLs are one app.
+    pub fn proxy(&mut self, name: &str, urls: &[String], key: &Key) -> Action {
+        let reason = match urls {
+            [] => Some("there is no server"),
+            urls => urls.iter().find_map(|url| unsuitable(url)),
+        };
+        if let Some(reason) = reason {
+            self.lost(key, format!("{reason}: until there is an app for them, these requests get a 502"));
+            return Action::status(502);
         }
-        let place = if url.contains(['@', '?']) { "another server" } else { url };
-        self.lost(
-            key,
-            format!(
-                "Oribi passes no requests on to {place}: run that app in Oribi, as [app.NAME] with its file, \
-             or keep a proxy in front; until then these requests get a 502"
-            ),
-        );
-        Action::status(502)
+        let known = self.apps.iter().find(|app| app.proxy == urls).map(|app| app.name.clone());
+        let name = known.unwrap_or_else(|| {
+            let name = name.strip_suffix(".sock").or_else(|| name.strip_suffix(".socket")).unwrap_or(name);
+            let name = self.free_name(&name.replace('.', "-"));
+            self.apps.push(App { name: name.clone(), proxy: urls.to_vec(), key: key.clone(), ..App::default() });
+            name
+        });
+        Action::app(name)
+    }
+
+    /// Moves the most common filter of a kind that all routes have to `[defaults]`, and notes limits that several routes have.
+    pub fn gather(&mut self) {
+        for &name in NAMES {
+            let all: Option<Vec<String>> = self.routes.iter().map(|route| route.filters.text(name)).collect();
+            let Some(all) = all else { continue };
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            all.iter().for_each(|text| *counts.entry(text).or_default() += 1);
+            let most = counts.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > 1);
+            let Some((most, _)) = most else { continue };
+            for (route, _) in self.routes.iter_mut().zip(&all).filter(|(_, text)| text == most) {
+                self.defaults.put(name, route.filters.take(name));
+            }
+        }
+        let limits: Vec<String> = self.routes.iter().filter_map(|route| route.filters.text("limit")).collect();
+        let shared = limits.iter().enumerate().any(|(index, limit)| limits[..index].contains(limit));
+        if shared {
+            self.lost(&Key::new("limit"), "each route counts for itself: only those of [defaults] count together");
+        }
+    }
+}
+
+/// The reason why an app cannot pass requests on to a URL.
+fn unsuitable(url: &str) -> Option<&'static str> {
+    let known = url.starts_with("http://") || url.starts_with("http+unix:");
+    let path = url.strip_prefix("http://").is_some_and(|rest| rest.trim_end_matches('/').contains('/'));
+    if url.contains(['@', '?', '$']) {
+        Some("proxy of an app takes http://HOST:PORT, without a user, a query and variables")
+    } else if url.starts_with("https://") {
+        Some("an app passes requests on without TLS, to http://HOST:PORT")
+    } else if !known || path {
+        Some("proxy of an app takes http://HOST:PORT or http+unix:/PATH")
+    } else {
+        None
     }
 }

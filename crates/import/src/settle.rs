@@ -11,6 +11,7 @@ const EXPRESSIONS: usize = 128;
 /// The text of the file, with the notes as comments.
 pub(crate) fn settle(mut draft: Draft) -> (String, Draft) {
     limit_expressions(&mut draft);
+    draft.gather();
     replaced(&mut draft);
     loop {
         let written = write(&draft);
@@ -69,6 +70,8 @@ fn order(element: Element) -> (usize, usize, usize) {
         Element::AppEnvironment(index) => (2, index, 1),
         Element::AppOption(index, option) => (2, index, option + 2),
         Element::Route(index) => (3, index, 0),
+        Element::Filter(index, _) => (3, index, 1),
+        Element::Default(_) => (4, 0, 0),
     }
 }
 
@@ -95,6 +98,14 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
             app.key
         }
         Element::Route(index) => draft.routes.remove(index).key,
+        Element::Filter(index, name) => {
+            draft.routes[index].filters.take(name);
+            draft.routes[index].key.inside(name)
+        }
+        Element::Default(name) => {
+            draft.defaults.take(name);
+            Key::new(name)
+        }
     };
     draft.lost(&key, reason);
 }
@@ -104,7 +115,7 @@ fn warnings(draft: &mut Draft, findings: &Findings, lines: &[Option<Element>]) {
     for finding in &findings.list {
         let element = finding.place.line.checked_sub(1).and_then(|line| lines.get(line)).copied().flatten();
         let key = match element {
-            Some(Element::Route(index)) => draft.routes[index].key.clone(),
+            Some(Element::Route(index) | Element::Filter(index, _)) => draft.routes[index].key.clone(),
             Some(Element::App(index)) => draft.apps[index].key.clone(),
             _ => Key::new("oribi.toml"),
         };

@@ -43,6 +43,15 @@ impl Node {
         }
     }
 
+    /// Whether the value is null, which is read then.
+    pub fn is_null(&self) -> bool {
+        let is_null = matches!(self.data, Data::Null);
+        if is_null {
+            self.read.set(true);
+        }
+        is_null
+    }
+
     pub const fn is_map(&self) -> bool {
         matches!(self.data, Data::Map(_))
     }

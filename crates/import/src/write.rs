@@ -2,9 +2,9 @@
 
 use crate::conditions::{Match, Named};
 use crate::draft::{Action, App, Draft, Route, Setting, Settings, Value};
+use crate::filters::{Filters, NAMES};
 use crate::note::{Kind, one_line};
-use crate::variable::written;
-use toml_writer::{TomlKeyBuilder, TomlStringBuilder, TomlWrite as _};
+use crate::toml::{array, key, one_or_array, string, table};
 
 /// A part of a draft that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,10 @@ pub(crate) enum Element {
     AppEnvironment(usize),
     AppOption(usize, usize),
     Route(usize),
+    /// A filter of a route, by its name.
+    Filter(usize, &'static str),
+    /// A filter of all routes, by its name.
+    Default(&'static str),
 }
 
 /// The text of a draft.
@@ -47,9 +51,10 @@ impl Text {
         let element = Some(Element::App(index));
         self.line(None, "");
         self.line(element, &format!("[app.{}]", key(&app.name)));
-        match &app.proxy {
-            Some(url) => self.line(element, &format!("proxy = {}", string(url))),
-            None => self.line(element, &format!("file = {}", string(&app.file))),
+        if app.proxy.is_empty() {
+            self.line(element, &format!("file = {}", string(&app.file)));
+        } else {
+            self.line(element, &format!("proxy = {}", one_or_array(&app.proxy)));
         }
         if let Some(language) = app.language {
             self.line(element, &format!("language = {}", string(language)));
@@ -79,8 +84,11 @@ impl Text {
                     self.line(element, &format!("mount = {}", string(mount)));
                 }
             }
-            Action::Files { root, index, fallback } => {
+            Action::Files { root, tried, index, fallback } => {
                 let mut parts = vec![format!("root = {}", string(root))];
+                if !tried.is_empty() {
+                    parts.push(format!("try = {}", array(tried)));
+                }
                 parts.extend(index.as_ref().map(|names| format!("index = {}", string(names))));
                 parts.extend(fallback.as_ref().map(|app| format!("fallback = {}", string(app))));
                 self.line(element, &format!("files = {}", table(&parts)));
@@ -94,6 +102,15 @@ impl Text {
                 parts.extend(content.as_ref().map(|content| format!("content = {}", string(content))));
                 parts.extend(content_type.as_ref().map(|media| format!("type = {}", string(media))));
                 self.line(element, &format!("respond = {}", table(&parts)));
+            }
+        }
+        self.filters(&route.filters, |name| Element::Filter(index, name));
+    }
+
+    fn filters(&mut self, filters: &Filters, element: impl Fn(&'static str) -> Element) {
+        for &name in NAMES {
+            if let Some(value) = filters.text(name) {
+                self.line(Some(element(name)), &format!("{name} = {value}"));
             }
         }
     }
@@ -116,6 +133,11 @@ pub(crate) fn write(draft: &Draft) -> Text {
     }
     for (index, app) in draft.apps.iter().enumerate() {
         text.app(index, app);
+    }
+    if draft.defaults != Filters::default() {
+        text.line(None, "");
+        text.line(None, "[defaults]");
+        text.filters(&draft.defaults, Element::Default);
     }
     for (index, route) in draft.routes.iter().enumerate() {
         text.route(index, route);
@@ -176,33 +198,4 @@ fn conditions(conditions: &Match) -> String {
 
 fn of_named(named: &Named) -> String {
     table(&named.iter().map(|(name, patterns)| format!("{} = {}", key(name), one_or_array(patterns))).collect::<Vec<_>>())
-}
-
-fn one_or_array(list: &[String]) -> String {
-    match list {
-        [one] => string(one),
-        list => array(list),
-    }
-}
-
-fn array(list: &[String]) -> String {
-    format!("[{}]", list.iter().map(|text| string(text)).collect::<Vec<_>>().join(", "))
-}
-
-fn table(parts: &[String]) -> String {
-    if parts.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", parts.join(", ")) }
-}
-
-fn key(name: &str) -> String {
-    let mut text = String::new();
-    // A String takes every text.
-    let _ = text.key(TomlKeyBuilder::new(name).as_default());
-    text
-}
-
-fn string(value: &str) -> String {
-    let value = written(value);
-    let mut text = String::new();
-    let _ = text.value(TomlStringBuilder::new(&value).as_basic());
-    text
 }

@@ -1,10 +1,10 @@
 //! `location`: conditions about paths, in the order in which nginx chooses, and their actions.
 
-use super::server::Context;
+use super::context::Context;
 use super::syntax::Directive;
 use super::{Nginx, access, key};
 use crate::conditions::Match;
-use crate::draft::{Action, PROXY};
+use crate::draft::{Action, Route};
 use crate::note::Key;
 use crate::redirect::{REDIRECTS, target};
 
@@ -30,7 +30,10 @@ struct Location<'n> {
     context: Context,
 }
 
-type Routes = Vec<(Match, Action, Key)>;
+type Routes = Vec<Route>;
+
+/// Directives that pass requests on to an app.
+const PASSES: &[&str] = &["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "passenger_enabled", "memcached_pass"];
 
 impl Nginx<'_> {
     /// The routes of a server, without its host.
@@ -104,9 +107,8 @@ impl Nginx<'_> {
             if path.starts_with('@') {
                 self.draft.same(&key, "its name stands where try_files used it");
                 directive.inside().iter().for_each(|directive| self.note(directive));
-                let pass =
-                    directive.inside().iter().find(|inside| inside.name == "proxy_pass").map(|pass| pass.word(0).to_owned());
-                self.named.push((path, pass));
+                let pass = directive.inside().iter().find(|inside| inside.name == "proxy_pass").cloned();
+                self.named.push((path, pass, context));
                 continue;
             }
             locations.push(Location { kind, path, directive, context });
@@ -119,7 +121,7 @@ impl Nginx<'_> {
         if inside.iter().any(|directive| directive.name == "internal") {
             self.draft
                 .lost(&key, "a location for the app only: accel of the app sends files that it names by X-Accel-Redirect");
-            routes.push((conditions.clone(), Action::status(404), key));
+            self.push(routes, conditions.clone(), Action::status(404), key, &location.context, true);
             inside.iter().for_each(|directive| self.note(directive));
             return;
         }
@@ -127,9 +129,16 @@ impl Nginx<'_> {
             inside.iter().for_each(|directive| self.note(directive));
             return;
         }
-        let action = self.action(location, &key);
+        let (action, passed) = self.action(location, &key);
         inside.iter().for_each(|directive| self.note(directive));
-        routes.push((conditions.clone(), action, key));
+        let filters = self.filters(&location.context, passed.as_ref(), true);
+        routes.push(Route { filters, ..Route::new(conditions.clone(), action, key) });
+    }
+
+    /// Writes a route for requests that are not passed on.
+    fn push(&mut self, routes: &mut Routes, conditions: Match, action: Action, key: Key, context: &Context, limited: bool) {
+        let filters = self.filters(context, None, limited);
+        routes.push(Route { filters, ..Route::new(conditions, action, key) });
     }
 
     /// Writes the routes for `return`, `rewrite` and `if` of a block, and for clients that are refused. Returns whether they
@@ -142,14 +151,14 @@ impl Nginx<'_> {
             match directive.name.as_str() {
                 "return" if !done => {
                     let action = self.answer(directive, &key);
-                    routes.push((conditions.clone(), action, key));
+                    self.push(routes, conditions.clone(), action, key, context, false);
                     done = true;
                 }
                 "rewrite" => match redirect_of(directive) {
                     Some((path, action)) => match conditions.and(&Match { path, ..Match::default() }) {
                         Ok(Some(both)) => {
                             done |= both == *conditions;
-                            routes.push((both, action, key));
+                            self.push(routes, both, action, key, context, false);
                         }
                         _ => self.draft.lost(&key, "left out: a route cannot say its conditions"),
                     },
@@ -159,7 +168,7 @@ impl Nginx<'_> {
                          moves a beginning into SCRIPT_NAME",
                     ),
                 },
-                "if" => self.condition(directive, conditions, routes),
+                "if" => self.condition(directive, conditions, context, routes),
                 _ => {}
             }
         }
@@ -170,7 +179,7 @@ impl Nginx<'_> {
         if let Some(login) = &context.login {
             let key = Key::at(login.line, &login.name);
             self.draft.lost(&key, "Oribi asks clients for no passwords: the app does; until then, these requests get a 403");
-            routes.push((conditions.clone(), Action::status(403), key));
+            self.push(routes, conditions.clone(), Action::status(403), key, context, true);
             return true;
         }
         let Some(first) = context.access.first() else { return false };
@@ -179,7 +188,8 @@ impl Nginx<'_> {
             Ok(None) => {}
             Ok(Some(source)) => {
                 let all = source.is_empty();
-                routes.push((Match { source, ..conditions.clone() }, Action::status(403), key));
+                let conditions = Match { source, ..conditions.clone() };
+                self.push(routes, conditions, Action::status(403), key, context, true);
                 return all;
             }
             Err(()) => {
@@ -188,7 +198,7 @@ impl Nginx<'_> {
                     "source of a route takes patterns and their exceptions, not a longer list of allow and \
                      deny: until you write it, these requests get a 403",
                 );
-                routes.push((conditions.clone(), Action::status(403), key));
+                self.push(routes, conditions.clone(), Action::status(403), key, context, true);
                 return true;
             }
         }
@@ -196,7 +206,7 @@ impl Nginx<'_> {
     }
 
     /// `if` with an answer: of hosts, schemes and methods.
-    fn condition(&mut self, directive: &Directive, conditions: &Match, routes: &mut Routes) {
+    fn condition(&mut self, directive: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) {
         let key = key(directive);
         let words: Vec<String> = directive
             .words
@@ -240,7 +250,7 @@ impl Nginx<'_> {
         match (both, answer) {
             (Some(both), Some(answer)) => {
                 let action = self.answer(answer, &key);
-                routes.push((both, action, key));
+                self.push(routes, both, action, key, context, false);
             }
             _ => self
                 .draft
@@ -276,20 +286,20 @@ impl Nginx<'_> {
         Action::Respond { status, content, content_type }
     }
 
-    /// The action of a location, or of a server, for requests that no rule answers.
-    fn action(&mut self, location: &Location<'_>, key: &Key) -> Action {
+    /// The action of a location for requests that no rule answers, and the context of those that are passed on.
+    fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>) {
         let inside = location.directive.inside();
         let find = |name: &str| inside.iter().find(|directive| directive.name == name);
         if let Some(pass) = find("proxy_pass") {
-            let url = self.upstream_of(pass.word(0), key);
-            return self.draft.proxy(&url, &Key::at(pass.line, "proxy_pass"));
+            let path = (location.kind != Kind::Expression).then_some(&*location.path);
+            return (self.passed(pass, path, &location.context), Some(location.context.clone()));
         }
-        for name in ["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "passenger_enabled", "memcached_pass"] {
+        for name in PASSES {
             if let Some(pass) = find(name) {
                 let text = "run the app in Oribi, as [app.NAME] with its file, if it is Perl, Ruby or Lua; until then, these \
                      requests get a 502";
-                self.draft.lost(&Key::at(pass.line, name), text);
-                return Action::status(502);
+                self.draft.lost(&Key::at(pass.line, *name), text);
+                return (Action::status(502), Some(location.context.clone()));
             }
         }
         let root = match find("alias") {
@@ -316,43 +326,72 @@ impl Nginx<'_> {
         self.files(root, find("try_files"), &location.context, key)
     }
 
-    /// Files of a directory.
-    fn files(&mut self, root: Option<String>, tried: Option<&Directive>, context: &Context, key: &Key) -> Action {
-        let mut fallback = None;
+    /// Files of a directory, and the context of requests that are passed on for lack of a file.
+    fn files(
+        &mut self,
+        root: Option<String>,
+        tried: Option<&Directive>,
+        context: &Context,
+        key: &Key,
+    ) -> (Action, Option<Context>) {
+        let (mut fallback, mut passed, mut names) = (None, None, Vec::new());
         if let Some(tried) = tried {
-            let last = tried.words.last().map_or("", String::as_str);
             let inner = Key::at(tried.line, "try_files");
+            let (last, first) = tried.words.split_last().map_or(("", &[][..]), |(last, first)| (last.as_str(), first));
+            names.extend(first.iter().filter_map(|word| self.tried(word, &inner)));
             if last.starts_with('@') {
-                let pass = self.named.iter().rev().find(|(name, _)| name == last).and_then(|(_, pass)| pass.clone());
-                let url = pass.map(|pass| self.upstream_of(&pass, &inner));
-                match url.clone().filter(|_| PROXY).map(|url| self.draft.proxy(&url, &inner)) {
+                let named = self.named.iter().rev().find(|(name, _, _)| name == last).cloned();
+                let action = named.and_then(|(_, pass, context)| {
+                    let action = self.passed(&pass?, None, &context);
+                    passed = Some(context);
+                    Some(action)
+                });
+                match action {
                     Some(Action::App { name, .. }) => fallback = Some(name),
                     _ => {
-                        let server =
-                            url.filter(|url| !url.contains(['@', '?'])).map_or(String::new(), |url| format!(" ({url})"));
                         let text = format!(
-                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}{server}; until then, \
-                             clients get a 404"
+                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, clients get a 404"
                         );
                         self.draft.lost(&inner, text);
                     }
                 }
-            } else if last != "=404" && !last.starts_with("$uri") {
-                let text = format!("the fallback of files is an app, not {last}: clients get a 404");
-                self.draft.lost(&inner, text);
-            }
-            if tried.words.iter().any(|word| word.ends_with(".html") && word.starts_with("$uri")) {
-                self.draft.lost(&inner, "a file is found by its whole name only");
+            } else if last.starts_with('=') {
+                if last != "=404" {
+                    self.draft.lost(&inner, format!("clients get a 404, not {last}, without a file"));
+                }
+            } else if !last.is_empty() {
+                names.extend(self.tried(last, &inner));
             }
         }
-        match root {
+        names.dedup();
+        let unfiled = names.is_empty() && tried.is_some_and(|tried| tried.words.iter().all(|word| !word.contains("$uri")));
+        if names == ["$uri"] {
+            names.clear();
+        }
+        let action = match root.filter(|_| !unfiled) {
             Some(root) if root.contains('$') => {
                 self.draft.lost(key, "root has no variables: write a route for each value");
                 Action::status(404)
             }
-            Some(root) => Action::Files { root, index: context.index.clone(), fallback },
+            Some(root) => Action::Files { root, tried: names, index: context.index.clone(), fallback },
             None => fallback.map_or(Action::status(404), Action::app),
+        };
+        (action, passed)
+    }
+
+    /// A word of `try_files` as one of `try`.
+    fn tried(&mut self, word: &str, key: &Key) -> Option<String> {
+        // A directory is found by its own path, too.
+        let path = word.strip_suffix('/').filter(|path| *path == "$uri").unwrap_or(word);
+        let rest = path.strip_prefix("$uri").unwrap_or(path);
+        let name = rest.rsplit('/').next().unwrap_or_default();
+        // A path without an ending is that of a location.
+        let file = path == "$uri" || path.starts_with("$uri") && !rest.is_empty() || name.contains('.');
+        if file && !name.ends_with(".php") && !rest.contains(['$', '?']) && path.starts_with(['/', '$']) {
+            return Some(path.to_owned());
         }
+        self.draft.lost(key, format!("try of files takes $uri and paths of files below root, and fallback an app, not {word}"));
+        None
     }
 
     /// The answer to requests of a server that fit none of its locations.
@@ -368,8 +407,9 @@ impl Nginx<'_> {
         if self.rules(&block, &Match::default(), context, routes) {
             return;
         }
-        let action = self.files(context.root.clone(), tried, context, &key);
-        routes.push((Match::default(), action, key));
+        let (action, passed) = self.files(context.root.clone(), tried, context, &key);
+        let filters = self.filters(context, passed.as_ref(), true);
+        routes.push(Route { filters, ..Route::new(Match::default(), action, key) });
     }
 
     /// Reads the other directives of a location.

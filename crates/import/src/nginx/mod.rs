@@ -1,7 +1,11 @@
 //! nginx.conf: the parts that stand in front of apps.
 
 mod access;
+mod context;
+mod filters;
+mod limits;
 mod location;
+mod passing;
 mod server;
 mod syntax;
 mod table;
@@ -9,17 +13,21 @@ mod table;
 use crate::draft::Draft;
 use crate::note::Key;
 use crate::unreadable::Unreadable;
+use context::Context;
 use server::Server;
+use std::collections::BTreeSet;
 use syntax::Directive;
 
 /// The parts of a file that others refer to.
 struct Nginx<'d> {
-    /// Names of upstreams with their servers.
-    upstreams: Vec<(String, Vec<String>)>,
-    /// Upstreams to which no `proxy_pass` leads.
-    unused: Vec<(String, Key)>,
-    /// Locations with a name, with the servers to which they pass requests.
-    named: Vec<(String, Option<String>)>,
+    upstreams: Vec<passing::Upstream>,
+    zones: Vec<limits::Zone>,
+    /// Locations with a name, with their `proxy_pass`.
+    named: Vec<(String, Option<Directive>, Context)>,
+    /// The filters that a route has, or that a note is about: their lines, names and words.
+    used: BTreeSet<(usize, String, Vec<String>)>,
+    /// Whether a note says that errors have fields, too.
+    told_of_errors: bool,
     draft: &'d mut Draft,
 }
 
@@ -32,12 +40,20 @@ pub(crate) fn read(text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
     if directives.is_empty() {
         return Err(Unreadable::new("there is no directive"));
     }
-    let mut nginx = Nginx { upstreams: Vec::new(), unused: Vec::new(), named: Vec::new(), draft };
+    let mut nginx = Nginx {
+        upstreams: Vec::new(),
+        zones: Vec::new(),
+        named: Vec::new(),
+        used: BTreeSet::new(),
+        told_of_errors: false,
+        draft,
+    };
     let mut servers = Vec::new();
     nginx.level(&directives, &mut servers, true);
     nginx.servers(&servers);
-    for (name, key) in std::mem::take(&mut nginx.unused) {
-        nginx.draft.lost(&key, format!("no location that was carried over leads to {name}"));
+    nginx.unused_filters(&directives);
+    for upstream in nginx.upstreams.iter().filter(|upstream| !upstream.used) {
+        nginx.draft.lost(&upstream.key, format!("no location that was carried over leads to {}", upstream.name));
     }
     Ok(())
 }
@@ -46,7 +62,7 @@ impl Nginx<'_> {
     /// Reads the directives outside of servers.
     fn level(&mut self, directives: &[Directive], servers: &mut Vec<Server>, top: bool) {
         // A server inherits the directives of the level above it, in whatever order they are written.
-        let mut inherited = server::Context::default();
+        let mut inherited = Context::default();
         for directive in directives {
             let key = key(directive);
             match directive.name.as_str() {
@@ -56,6 +72,7 @@ impl Nginx<'_> {
                     name => self.draft.lost(&key, format!("{name}: Oribi speaks HTTP and FastCGI only")),
                 },
                 "upstream" => self.upstream(directive),
+                "limit_req_zone" | "limit_conn_zone" => self.zone(directive),
                 "server" | "location" => {}
                 _ if inherited.set(directive) => {}
                 _ => self.general(directive),
@@ -73,36 +90,9 @@ impl Nginx<'_> {
         }
     }
 
-    fn upstream(&mut self, directive: &Directive) {
-        let mut addresses = Vec::new();
-        for inside in directive.inside() {
-            match inside.name.as_str() {
-                "server" => addresses.push(inside.word(0).to_owned()),
-                "keepalive" | "keepalive_requests" | "keepalive_timeout" | "zone" => {
-                    self.draft.same(&key(inside), "an app in Oribi has no connections between it and the server");
-                }
-                _ => self.draft.lost(&key(inside), "Oribi does not balance load: each app has workers and a queue"),
-            }
-        }
-        self.upstreams.push((directive.word(0).to_owned(), addresses));
-        self.unused.push((directive.word(0).to_owned(), key(directive)));
-    }
-
     /// Reads a directive that is no condition and no action: an option, or a note.
     fn general(&mut self, directive: &Directive) {
         table::read(directive, &key(directive), self.draft);
-    }
-
-    /// The address to which a `proxy_pass` leads.
-    fn upstream_of(&mut self, url: &str, key: &Key) -> String {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-        let (host, path) = rest.split_at(rest.find(['/', '$']).unwrap_or(rest.len()));
-        let Some((_, servers)) = self.upstreams.iter().find(|(name, _)| name == host) else { return url.to_owned() };
-        self.unused.retain(|(name, _)| name != host);
-        if servers.len() > 1 {
-            self.draft.lost(key, "Oribi does not balance load: an app has workers and a queue");
-        }
-        format!("{scheme}://{}{path}", servers.first().map_or(host, String::as_str))
     }
 }
 

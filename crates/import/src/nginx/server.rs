@@ -1,49 +1,11 @@
 //! `server`: addresses, names, and the routes of all servers in the order in which nginx chooses.
 
+use super::context::{Context, pages};
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::conditions::Match;
-use crate::draft::Action;
+use crate::draft::Route;
 use crate::note::Key;
-
-/// Directives that inner blocks inherit.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Context {
-    pub root: Option<String>,
-    pub index: Option<String>,
-    pub access: Vec<Directive>,
-    /// The directive by which clients prove who they are.
-    pub login: Option<Directive>,
-}
-
-impl Context {
-    /// Takes a directive, if it is one of these.
-    pub fn set(&mut self, directive: &Directive) -> bool {
-        match directive.name.as_str() {
-            "root" => self.root = Some(directive.word(0).to_owned()),
-            "index" => self.index = Some(directive.words.join(",")),
-            "allow" | "deny" => self.access.push(directive.clone()),
-            "auth_basic" | "auth_request" | "auth_jwt" | "auth_digest" => {
-                self.login = Some(directive.clone()).filter(|directive| directive.word(0) != "off");
-            }
-            "auth_basic_user_file" | "auth_request_set" | "auth_jwt_key_file" | "auth_basic_file" => {}
-            _ => return false,
-        }
-        true
-    }
-
-    /// The context of an inner block: its own access rules replace those of outer ones.
-    pub fn inner(&self, directives: &[Directive]) -> Self {
-        let mut inner = self.clone();
-        if directives.iter().any(|directive| ["allow", "deny"].contains(&&*directive.name)) {
-            inner.access.clear();
-        }
-        for directive in directives {
-            inner.set(directive);
-        }
-        inner
-    }
-}
 
 /// A server.
 pub(super) struct Server {
@@ -53,13 +15,14 @@ pub(super) struct Server {
     default: bool,
     /// Whether its connections are encrypted, if all are alike.
     encrypted: Option<bool>,
-    routes: Vec<(Match, Action, Key)>,
+    routes: Vec<Route>,
     key: Key,
 }
 
 impl Nginx<'_> {
     pub(super) fn server(&mut self, directive: &Directive, inherited: &Context) -> Server {
-        let context = inherited.inner(directive.inside());
+        let mut context = inherited.inner(directive.inside());
+        context.pages = pages(directive, &context);
         let mut server = Server { hosts: Vec::new(), default: false, encrypted: None, routes: Vec::new(), key: key(directive) };
         let all = directive.inside().iter().any(|inside| inside.name == "ssl" && inside.word(0) == "on");
         let (mut plain, mut encrypted) = (false, false);
@@ -211,9 +174,10 @@ impl Nginx<'_> {
     }
 
     fn routes_of(&mut self, server: &Server, conditions: &Match) {
-        for (own, action, key) in &server.routes {
-            match conditions.and(own) {
-                Ok(Some(both)) => self.draft.route(both, action.clone(), key),
+        for route in &server.routes {
+            let key = &route.key;
+            match conditions.and(&route.conditions) {
+                Ok(Some(both)) => self.draft.routes.push(Route { conditions: both, ..route.clone() }),
                 Ok(None) => {}
                 Err(()) => {
                     self.draft.lost(key, "left out: a route cannot say its conditions together with those of the server");

@@ -13,14 +13,17 @@ enum To {
 use To::{Lost, Same, Server};
 
 const ALWAYS: &str = "Oribi does it, or has no need of it";
-const PROXY: &str = "an app in Oribi sees the client, its scheme and its host without these fields";
+const PROXY: &str = "an app in Oribi sees the client, its scheme and its host without it";
+const PASSED: &str =
+    "an app that is another server gets requests as clients send them, and its responses are passed on as they are";
+const TLS: &str = "an app passes requests on without TLS, to http://HOST:PORT";
 const DEADLINES: &str = "request-timeout of the app bounds its time";
 const BUFFERS: &str =
     "edges take requests and responses of slow clients into memory and files (body-buffer-size, output-spool-size)";
-const COMPRESSION: &str = "Oribi compresses no responses: the app does, or a proxy in front; for files precompressed sends \
-     FILE.br, FILE.zst or FILE.gz";
-const RATES: &str =
-    "Oribi limits no rates: queue-limit and max-connections bound the load; a proxy or a firewall limits clients";
+const COMPRESSION: &str = "compress of a route has codings, types, min-size, max-size and private";
+const LEVELS: &str = "compress chooses the effort, and sends Vary";
+const RATES: &str = "Oribi limits no bytes for each second";
+const STATUS: &str = "a request over a limit gets a 429, and the log a line";
 const CACHE: &str = "Oribi caches no responses";
 const VARIABLES: &str = "there are no variables: write a route for each value";
 const MODULE: &str = "Oribi has no such module";
@@ -134,42 +137,23 @@ const TABLE: &[(&[&str], To)] = &[
     ),
     (
         &[
-            "proxy_set_header",
             "proxy_http_version",
-            "proxy_redirect",
             "proxy_pass_header",
-            "proxy_hide_header",
-            "proxy_pass_request_headers",
-            "proxy_pass_request_body",
-            "proxy_method",
-            "proxy_ssl_server_name",
-            "proxy_ssl_name",
-            "proxy_ssl_verify",
-            "proxy_cookie_path",
-            "proxy_cookie_domain",
-            "proxy_cookie_flags",
             "proxy_ignore_headers",
             "proxy_headers_hash_max_size",
             "proxy_headers_hash_bucket_size",
-            "proxy_set_body",
             "proxy_socket_keepalive",
-            "proxy_bind",
-            "fastcgi_param",
             "fastcgi_index",
             "fastcgi_split_path_info",
             "fastcgi_keep_conn",
-            "fastcgi_hide_header",
             "fastcgi_pass_header",
-            "uwsgi_param",
             "uwsgi_modifier1",
-            "scgi_param",
         ],
         Same(PROXY),
     ),
     (
         &[
             "proxy_connect_timeout",
-            "proxy_read_timeout",
             "proxy_send_timeout",
             "proxy_next_upstream",
             "proxy_next_upstream_tries",
@@ -214,40 +198,35 @@ const TABLE: &[(&[&str], To)] = &[
     ),
     (
         &[
-            "gzip",
-            "gzip_types",
             "gzip_vary",
-            "gzip_proxied",
             "gzip_comp_level",
-            "gzip_min_length",
             "gzip_buffers",
             "gzip_http_version",
-            "gzip_disable",
-            "gunzip",
-            "brotli",
-            "brotli_types",
             "brotli_comp_level",
-            "brotli_min_length",
-            "zstd",
+            "brotli_buffers",
+            "brotli_window",
+            "zstd_comp_level",
         ],
-        Lost(COMPRESSION),
+        Same(LEVELS),
     ),
+    (&["gzip_proxied", "gzip_disable", "gunzip"], Lost(COMPRESSION)),
+    (&["limit_req_status", "limit_conn_status", "limit_req_log_level", "limit_conn_log_level"], Lost(STATUS)),
+    (&["limit_rate", "limit_rate_after"], Lost(RATES)),
     (
         &[
-            "limit_req",
-            "limit_req_zone",
-            "limit_req_status",
-            "limit_req_log_level",
-            "limit_req_dry_run",
-            "limit_conn",
-            "limit_conn_zone",
-            "limit_conn_status",
-            "limit_conn_log_level",
-            "limit_rate",
-            "limit_rate_after",
+            "proxy_redirect",
+            "proxy_method",
+            "proxy_pass_request_headers",
+            "proxy_pass_request_body",
+            "proxy_cookie_path",
+            "proxy_cookie_domain",
+            "proxy_cookie_flags",
+            "proxy_set_body",
+            "proxy_bind",
         ],
-        Lost(RATES),
+        Lost(PASSED),
     ),
+    (&["proxy_ssl_server_name", "proxy_ssl_name", "proxy_ssl_verify", "proxy_ssl_trusted_certificate"], Lost(TLS)),
     (
         &[
             "proxy_cache",
@@ -274,13 +253,10 @@ const TABLE: &[(&[&str], To)] = &[
     ),
     (&["map", "geo", "split_clients", "set", "set_by_lua_block", "geoip_country", "geoip_city", "geoip2"], Lost(VARIABLES)),
     (
-        &["error_page", "proxy_intercept_errors", "fastcgi_intercept_errors"],
-        Lost("errors are those of the app, or short texts of Oribi; respond in a route has a content"),
+        &["proxy_intercept_errors", "fastcgi_intercept_errors"],
+        Lost("error-pages of a route are for errors of Oribi itself, not for those of apps"),
     ),
-    (
-        &["add_trailer", "more_set_headers", "more_clear_headers", "headers_more", "expires"],
-        Lost("routes add no fields: the app does; max-age and cache-control in [server] are for all files"),
-    ),
+    (&["add_trailer"], Lost("routes add no trailers: the app does")),
     (&["resolver", "resolver_timeout"], Lost("Oribi asks for no names while it serves")),
     (
         &[
@@ -395,10 +371,6 @@ pub(super) fn read(directive: &Directive, key: &Key, draft: &mut Draft) {
             let option = if directive.name == "ssl_certificate" { "ssl-cert" } else { "ssl-key" };
             draft.server.set(option, word, key);
         }
-        "add_header" if word.eq_ignore_ascii_case("Strict-Transport-Security") => {
-            draft.server.set("hsts", directive.word(1), key);
-        }
-        "add_header" => draft.lost(key, format!("routes add no fields: the app, or a middleware in it, sends {word}")),
         "include" if word.ends_with("mime.types") || word.ends_with("_params") || word.ends_with("fastcgi.conf") => {
             draft.same(key, "media types and variables of apps are built in");
         }

@@ -3,31 +3,65 @@
 use super::Unit;
 use crate::conditions::Match;
 use crate::draft::Action;
+use crate::filters::Changes;
 use crate::note::Key;
 use crate::redirect::{REDIRECTS, target};
 use crate::tree::Node;
 
 impl Unit<'_> {
     pub(super) fn action(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
-        for (name, text) in [
-            (
-                "rewrite",
-                "routes do not change paths: mount of a route with app moves a beginning into SCRIPT_NAME; otherwise the app \
-                     does it",
-            ),
-            ("response_headers", "routes add no fields to responses: the app, or a middleware in it, does it"),
-        ] {
-            if let Some(node) = node.get(name) {
-                node.skip();
-                self.draft.lost(&key.inside(name), text);
+        if let Some(node) = node.get("rewrite") {
+            node.skip();
+            let text = "routes do not change paths: mount of a route with app moves a beginning into SCRIPT_NAME; otherwise the \
+                 app does it";
+            self.draft.lost(&key.inside("rewrite"), text);
+        }
+        let first = self.draft.routes.len();
+        self.answer(node, conditions, key, above);
+        if let Some(node) = node.get("response_headers") {
+            let changes = self.response_headers(node, &key.inside("response_headers"));
+            let (free, taken): (Vec<_>, Vec<_>) =
+                self.draft.routes[first..].iter_mut().partition(|route| route.filters.response_fields == Changes::default());
+            free.into_iter().for_each(|route| route.filters.response_fields.clone_from(&changes));
+            if !taken.is_empty() {
+                self.draft.lost(&key.inside("response_headers"), "routes that change fields of their own do not get these");
             }
         }
+    }
+
+    /// The fields that a response gets, or loses.
+    fn response_headers(&mut self, node: &Node, key: &Key) -> Changes {
+        let mut changes = Changes::default();
+        for (name, node) in node.entries() {
+            let key = key.inside(name);
+            let changed = if node.is_null() {
+                changes.remove(name)
+            } else {
+                match node.text() {
+                    Some(value) if value.contains(['$', '`']) => Err("response-fields have no variables: the app sends it"),
+                    Some(value) => changes.set(name, value),
+                    None => {
+                        node.skip();
+                        Err("expected a text or null")
+                    }
+                }
+            };
+            if let Err(reason) = changed {
+                self.draft.lost(&key, reason);
+            }
+        }
+        changes
+    }
+
+    fn answer(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
         if let Some(pass) = node.get("pass").and_then(Node::text) {
             let pass = pass.to_owned();
             return self.passed(&pass, conditions, key, above);
         }
         if let Some(url) = node.get("proxy").and_then(Node::text) {
-            let action = self.draft.proxy(url, &key.inside("proxy"));
+            let url = url.strip_prefix("http://unix:").map_or_else(|| url.to_owned(), |path| format!("http+unix:{path}"));
+            let name = url.split("//").last().unwrap_or_default().rsplit(['/', '@']).next().unwrap_or_default().to_owned();
+            let action = self.draft.proxy(&name, &[url], &key.inside("proxy"));
             return self.draft.route(conditions.clone(), action, key);
         }
         if node.get("share").is_some() {
@@ -73,23 +107,15 @@ impl Unit<'_> {
         let index = node.get("index").and_then(Node::text).map(str::to_owned);
         let fallback = node.get("fallback").and_then(|fallback| self.fallback(fallback, &key.inside("fallback")));
         let inside = key.inside("share");
-        let mut roots = Vec::new();
-        for share in shares {
-            let root = share.strip_suffix("$uri").unwrap_or(share);
-            if root.contains('$') {
-                self.draft.lost(&inside, "a share with variables: write a route for each value");
-            } else if share.ends_with("$uri") || share.ends_with('/') {
-                roots.push(if root.is_empty() { "/".to_owned() } else { root.to_owned() });
-            } else {
-                let text = "a share of one file: files of a route are those below root, by the whole path";
-                self.draft.lost(&inside, text);
+        let files = match shared(&shares) {
+            Ok(files) => Some(files),
+            Err(reason) => {
+                self.draft.lost(&inside, reason);
+                shares.iter().find_map(|share| shared(&[share]).ok())
             }
-        }
-        if roots.len() > 1 {
-            self.draft.lost(&inside, format!("a route has one directory, the first of {}", roots.len()));
-        }
-        let action = match (roots.into_iter().next(), fallback) {
-            (Some(root), fallback) => Action::Files { root, index, fallback },
+        };
+        let action = match (files, fallback) {
+            (Some((root, tried)), fallback) => Action::Files { root, tried, index, fallback },
             (None, Some(app)) => Action::app(app),
             (None, None) => Action::status(404),
         };
@@ -115,5 +141,63 @@ impl Unit<'_> {
                 None
             }
         }
+    }
+}
+
+/// The directory of shares, and the files to try below it; none of these for the path of the request itself.
+///
+/// # Errors
+/// The reason why a route cannot have them.
+fn shared(shares: &[&str]) -> Result<(String, Vec<String>), &'static str> {
+    let mut parts: Vec<(&str, &str)> = Vec::new();
+    for share in shares {
+        let (before, rest) = match share.find("$uri") {
+            Some(at) => share.split_at(at),
+            None if share.ends_with('/') => (share.trim_end_matches('/'), "$uri"),
+            None => share.split_at(share.rfind('/').unwrap_or(0)),
+        };
+        if before.contains('$') || rest.trim_start_matches("$uri").contains('$') {
+            return Err("a share with variables: write a route for each value");
+        }
+        parts.push((before.trim_end_matches('/'), rest));
+    }
+    let Some((first, rest)) = parts.split_first() else { return Err("no share") };
+    let mut root: Vec<&str> = first.0.split('/').collect();
+    for (before, _) in rest {
+        let same = before.split('/').zip(&root).take_while(|(one, other)| one == *other).count();
+        root.truncate(same);
+    }
+    let root = root.join("/");
+    if root.is_empty() {
+        let alone = rest.is_empty() && first.0.is_empty() && first.1 == "$uri";
+        return if alone {
+            Ok(("/".to_owned(), Vec::new()))
+        } else {
+            Err("the shares have no directory in common: the first one counts")
+        };
+    }
+    let tried: Vec<String> = parts.iter().map(|(before, rest)| format!("{}{rest}", &before[root.len()..])).collect();
+    Ok((root, if tried == ["$uri"] { Vec::new() } else { tried }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_below_one_directory() {
+        for (shares, root, tried) in [
+            (&["/srv/www$uri"][..], "/srv/www", ""),
+            (&["/srv/www/$uri"], "/srv/www", ""),
+            (&["/srv/a$uri", "/srv/b$uri"], "/srv", "/a$uri /b$uri"),
+            (&["public$uri", "public/index.html"], "public", "$uri /index.html"),
+            (&["/srv/a$uri", "/srv/a/b$uri.html"], "/srv/a", "$uri /b$uri.html"),
+            (&["$uri"], "/", ""),
+        ] {
+            let tried = tried.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(shared(shares), Ok((root.to_owned(), tried)), "{shares:?}");
+        }
+        assert!(shared(&["/a$uri", "/b$uri"]).is_err());
+        assert!(shared(&["/srv/$host$uri"]).is_err());
     }
 }

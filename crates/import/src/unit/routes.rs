@@ -51,20 +51,22 @@ impl Unit<'_> {
 
     fn upstream(&mut self, name: &str, key: &Key) -> Action {
         let node = self.config.get("upstreams").and_then(|upstreams| upstreams.get(name)).and_then(|node| node.get("servers"));
+        let mut weighted = false;
         let servers: Vec<&str> = node.map_or(Vec::new(), |node| {
             node.entries()
                 .iter()
                 .map(|(address, server)| {
+                    weighted |= !server.entries().is_empty();
                     server.skip();
                     address.as_str()
                 })
                 .collect()
         });
-        if servers.len() > 1 {
-            self.draft.lost(key, "Oribi does not balance load among servers");
+        let urls: Vec<String> = servers.iter().map(|address| format!("http://{address}")).collect();
+        if weighted {
+            self.draft.lost(key, "upstreams have no weight: the one with the fewest open exchanges is next");
         }
-        let address = servers.first().copied().unwrap_or("no server").to_owned();
-        self.draft.proxy(&format!("http://{address}"), key)
+        self.draft.proxy(name, &urls, key)
     }
 
     /// Writes the steps of a list. Requests that meet none of them get a 404, as in Unit.

@@ -13,7 +13,8 @@ const LOADED: &str =
     "the app is loaded before the workers are forked: connect to databases after the fork, in a hook or at the first request";
 const CACHE: &str = "there is no cache: the app has one, or a server for it";
 const CGROUP: &str = "a systemd unit or a container limits processes (MemoryMax=, CPUQuota=, RootDirectory=)";
-const BALANCE: &str = "Oribi passes no requests on to other servers: a proxy in front does it";
+const BALANCE: &str =
+    "Oribi passes requests on over HTTP only: [app.NAME] with proxy = \"http://HOST:PORT\", or that app in Oribi";
 const LOGS: &str = "error-log and access-log in [server] name files, syslog: or journal";
 const LOGIC: &str = "conditions and loops of the file are not evaluated: write the values that you need";
 
@@ -259,10 +260,7 @@ pub(super) const LOST: &[(&[&str], To)] = &[
         ],
         Lost("see docs/static.md: files below a directory, accel and sendfile-root for files that an app names"),
     ),
-    (
-        &["collect-header", "response-header-collect", "add-header", "rem-header", "del-header", "delete-header"],
-        Lost("the app, or a middleware in it, changes fields of responses"),
-    ),
+    (&["collect-header", "response-header-collect"], Lost("the app, or a middleware in it, reads fields of responses")),
     (
         &[
             "route",

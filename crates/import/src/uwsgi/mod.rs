@@ -195,7 +195,22 @@ impl Serving<'_> {
                 let time = if ["true", "1"].contains(&value) { "65" } else { value };
                 self.draft.server.set("keepalive-timeout", time, &key);
             }
+            To::AddField => {
+                let (name, value) = value.split_once(':').unwrap_or((value, ""));
+                let added = self.draft.defaults.response_fields.add(name.trim(), value.trim());
+                self.check(added, name, &key);
+            }
+            To::RemoveField => {
+                let removed = self.draft.defaults.response_fields.remove(value);
+                self.check(removed, value, &key);
+            }
             To::Placeholder => {}
+        }
+    }
+
+    fn check(&mut self, changed: Result<(), &'static str>, name: &str, key: &Key) {
+        if let Err(reason) = changed {
+            self.draft.lost(key, format!("the field {name}: {reason}"));
         }
     }
 
@@ -332,7 +347,11 @@ impl Serving<'_> {
         let name = self.app.name.clone();
         self.draft.apps.push(self.app);
         if let Some((root, key)) = self.check_static {
-            self.draft.route(Match::default(), Action::Files { root, index: None, fallback: Some(name) }, &key);
+            self.draft.route(
+                Match::default(),
+                Action::Files { root, tried: Vec::new(), index: None, fallback: Some(name) },
+                &key,
+            );
         } else if several {
             self.draft.route(Match::default(), Action::app(name), &key);
         }
@@ -350,7 +369,7 @@ impl Serving<'_> {
             self.draft.lost(&Key::new("chdir"), format!("directory = \"{directory}\" of the app, once there is one"));
         }
         if let Some((root, key)) = self.check_static.take() {
-            self.draft.route(Match::default(), Action::Files { root, index: None, fallback: None }, &key);
+            self.draft.route(Match::default(), Action::Files { root, tried: Vec::new(), index: None, fallback: None }, &key);
         }
     }
 }

@@ -38,12 +38,16 @@ pub(super) enum To {
     Expires,
     Stats,
     Keepalive,
+    /// A field that responses get.
+    AddField,
+    /// A field that responses lose.
+    RemoveField,
 }
 
 use To::{
-    App, CheckStatic, Daemonize, Directory, Expires, Fastcgi, File, Http, Https, Keepalive, Mount, PerlLibrary, Placeholder,
-    Plugin, RequestLog, RubyLibrary, RubyRequire, Same, Server, ServerIs, SocketMode, Static, StaticWhole, Stats, Uwsgi,
-    Variable,
+    AddField, App, CheckStatic, Daemonize, Directory, Expires, Fastcgi, File, Http, Https, Keepalive, Mount, PerlLibrary,
+    Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Same, Server, ServerIs, SocketMode, Static,
+    StaticWhole, Stats, Uwsgi, Variable,
 };
 
 /// Names and counterparts. `-` and `_` are the same.
@@ -123,6 +127,8 @@ pub(super) const OPTIONS: &[(&[&str], To)] = &[
     (&["static-map2"], StaticWhole),
     (&["check-static", "check-static-docroot"], CheckStatic),
     (&["static-index"], Server("index")),
+    (&["add-header"], AddField),
+    (&["rem-header", "del-header", "delete-header"], RemoveField),
     (
         &[
             "static-expires",

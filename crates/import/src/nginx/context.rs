@@ -1,0 +1,107 @@
+//! Directives that inner blocks inherit, and those of them that are filters.
+
+use super::syntax::Directive;
+
+/// Directives about responses.
+pub(super) const RESPONSES: &[&str] = &["add_header", "more_set_headers", "more_clear_headers", "expires", "error_page"];
+
+/// Directives about requests that an app passes on, and about its responses.
+pub(super) const PASSED: &[&str] = &[
+    "proxy_set_header",
+    "fastcgi_param",
+    "uwsgi_param",
+    "scgi_param",
+    "more_set_input_headers",
+    "more_clear_input_headers",
+    "proxy_hide_header",
+    "fastcgi_hide_header",
+    "uwsgi_hide_header",
+    "proxy_read_timeout",
+];
+
+/// Switches of compression, with their codings.
+pub(super) const CODINGS: &[(&str, &str)] = &[("zstd", "zstd"), ("brotli", "br"), ("gzip", "gzip")];
+
+const COMPRESSION: &[&str] =
+    &["gzip_types", "gzip_min_length", "brotli_types", "brotli_min_length", "zstd_types", "zstd_min_length"];
+
+/// Directives that limit requests.
+pub(super) const LIMITS: &[&str] = &["limit_req", "limit_conn", "limit_req_dry_run", "limit_conn_dry_run"];
+
+/// Whether a directive is a filter. Inner blocks inherit it, unless they have one with its name.
+pub(super) fn is_filter(name: &str) -> bool {
+    let switch = CODINGS.iter().any(|(switch, _)| *switch == name);
+    switch || [RESPONSES, PASSED, COMPRESSION, LIMITS].iter().any(|names| names.contains(&name))
+}
+
+/// Directives that inner blocks inherit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Context {
+    pub root: Option<String>,
+    pub index: Option<String>,
+    pub access: Vec<Directive>,
+    /// The directive by which clients prove who they are.
+    pub login: Option<Directive>,
+    /// Directives that are filters.
+    pub filters: Vec<Directive>,
+    /// The places of error pages: locations of the server, the one that fits best first.
+    pub pages: Vec<Page>,
+}
+
+impl Context {
+    /// Takes a directive, if it is one of these.
+    pub fn set(&mut self, directive: &Directive) -> bool {
+        match directive.name.as_str() {
+            "root" => self.root = Some(directive.word(0).to_owned()),
+            "index" => self.index = Some(directive.words.join(",")),
+            "allow" | "deny" => self.access.push(directive.clone()),
+            "auth_basic" | "auth_request" | "auth_jwt" | "auth_digest" => {
+                self.login = Some(directive.clone()).filter(|directive| directive.word(0) != "off");
+            }
+            "auth_basic_user_file" | "auth_request_set" | "auth_jwt_key_file" | "auth_basic_file" => {}
+            name if is_filter(name) => self.filters.push(directive.clone()),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The context of an inner block: its own access rules replace those of outer ones.
+    pub fn inner(&self, directives: &[Directive]) -> Self {
+        let mut inner = self.clone();
+        if directives.iter().any(|directive| ["allow", "deny"].contains(&&*directive.name)) {
+            inner.access.clear();
+        }
+        inner.filters.retain(|filter| directives.iter().all(|directive| directive.name != filter.name));
+        for directive in directives {
+            inner.set(directive);
+        }
+        inner
+    }
+}
+
+/// A location in which an error page may be.
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    pub path: String,
+    pub exact: bool,
+    /// The directory; none if the location has no files.
+    pub root: Option<String>,
+}
+
+/// The locations in which error pages of a server may be.
+pub(super) fn pages(server: &Directive, context: &Context) -> Vec<Page> {
+    let mut pages = vec![Page { path: String::new(), exact: false, root: context.root.clone() }];
+    for location in server.inside().iter().filter(|inside| inside.name == "location") {
+        let (path, exact) = match (location.word(0), location.word(1)) {
+            ("=", path) => (path, true),
+            ("^~", path) | (path, "") => (path, false),
+            _ => continue,
+        };
+        let other = |name: &str| name.ends_with("_pass") || ["return", "rewrite", "alias"].contains(&name);
+        let has_files = !location.inside().iter().any(|inside| other(&inside.name));
+        let root = context.inner(location.inside()).root.filter(|_| has_files);
+        pages.push(Page { path: path.to_owned(), exact, root });
+    }
+    pages.sort_by_key(|page| (!page.exact, std::cmp::Reverse(page.path.len())));
+    pages
+}

@@ -1,0 +1,268 @@
+//! Directives that are filters of routes: fields, compression, error pages.
+
+use super::context::{CODINGS, Context, PASSED, RESPONSES, is_filter};
+use super::syntax::Directive;
+use super::{Nginx, key};
+use crate::filters::{Changes, Compress, Filters};
+use crate::note::Key;
+
+/// Fields that the proxy of Oribi writes or passes on itself.
+const OWN: &[&str] = &[
+    "host",
+    "x-real-ip",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "forwarded",
+    "via",
+    "upgrade",
+    "connection",
+];
+
+impl Nginx<'_> {
+    /// The filters of a route. `passed` is the context of the requests that are passed on, and `limited` false for routes that
+    /// nginx takes before it looks at limits.
+    pub(super) fn filters(&mut self, context: &Context, passed: Option<&Context>, limited: bool) -> Filters {
+        let mut filters = Filters { compress: self.compression(context), ..Filters::default() };
+        if limited {
+            filters.limits = self.limits(context);
+        }
+        for directive in context.filters.iter().filter(|directive| RESPONSES.contains(&&*directive.name)) {
+            self.used(directive);
+            match directive.name.as_str() {
+                "add_header" => self.add_header(directive, &mut filters.response_fields),
+                "expires" => self.expires(directive, &mut filters.response_fields),
+                "error_page" => self.error_page(directive, context, &mut filters),
+                name => self.headers(directive, name == "more_set_headers", &mut filters.response_fields),
+            }
+        }
+        let passed = passed.map_or(&[][..], |context| &context.filters);
+        for directive in passed.iter().filter(|directive| PASSED.contains(&&*directive.name)) {
+            match directive.name.as_str() {
+                "more_set_input_headers" | "more_clear_input_headers" => {
+                    self.headers(directive, directive.name == "more_set_input_headers", &mut filters.request_fields);
+                }
+                "proxy_hide_header" | "fastcgi_hide_header" | "uwsgi_hide_header" => {
+                    let removed = filters.response_fields.remove(directive.word(0));
+                    self.check(directive, directive.word(0), removed);
+                }
+                "proxy_read_timeout" => continue,
+                _ => self.request_field(directive, &mut filters.request_fields),
+            }
+            self.used(directive);
+        }
+        filters
+    }
+
+    /// Notes that a directive was read.
+    pub(super) fn used(&mut self, directive: &Directive) {
+        self.used.insert((directive.line, directive.name.clone(), directive.words.clone()));
+    }
+
+    /// Notes the filters that no route has.
+    pub(super) fn unused_filters(&mut self, directives: &[Directive]) {
+        for directive in directives {
+            let id = (directive.line, directive.name.clone(), directive.words.clone());
+            if is_filter(&directive.name) && !self.used.contains(&id) {
+                let key = key(directive);
+                if directive.word(0) == "off" {
+                    self.draft.same(&key, "it is off");
+                } else if PASSED.contains(&&*directive.name) {
+                    self.draft.lost(&key, "no app gets requests here");
+                } else {
+                    self.draft.lost(&key, "no route has it: write it as a filter of a route");
+                }
+            }
+            self.unused_filters(directive.inside());
+        }
+    }
+
+    fn check(&mut self, directive: &Directive, name: &str, changed: Result<(), &'static str>) {
+        if let Err(reason) = changed {
+            self.draft.lost(&key(directive), format!("the field {name}: {reason}"));
+        }
+    }
+
+    fn add_header(&mut self, directive: &Directive, changes: &mut Changes) {
+        let key = key(directive);
+        let (name, value) = (directive.word(0), directive.word(1));
+        if value.is_empty() {
+            return self.draft.same(&key, "a field without a value is not sent");
+        }
+        if name.eq_ignore_ascii_case("Strict-Transport-Security") {
+            return self.draft.server.set("hsts", value, &key);
+        }
+        if value.contains('$') {
+            return self.draft.lost(&key, format!("response-fields have no variables: the app sends {name}"));
+        }
+        let added = changes.add(name, value);
+        self.check(directive, name, added);
+        if directive.word(2) != "always" {
+            self.not_always(&key);
+        }
+    }
+
+    /// A field that nginx adds to responses without errors only.
+    fn not_always(&mut self, key: &Key) {
+        if !std::mem::replace(&mut self.told_of_errors, true) {
+            self.draft.lost(key, "errors get the fields of response-fields, too, here and for all that follow");
+        }
+    }
+
+    fn expires(&mut self, directive: &Directive, changes: &mut Changes) {
+        let key = key(directive);
+        let word = directive.word(0);
+        let value = match word {
+            "off" => return,
+            "max" => Some("max-age=315360000".to_owned()),
+            "epoch" => Some("no-cache".to_owned()),
+            word if word.starts_with('-') => Some("no-cache".to_owned()),
+            word => seconds(word).map(|seconds| format!("max-age={seconds}")),
+        };
+        let Some(value) = value.filter(|_| directive.words.len() == 1) else {
+            let text = "Cache-Control in response-fields has a fixed time, such as max-age=3600";
+            return self.draft.lost(&key, text);
+        };
+        let set = changes.set("Cache-Control", &value);
+        self.check(directive, "Cache-Control", set);
+        self.draft.same(&key, "Cache-Control says it; Expires is for HTTP/1.0");
+        self.not_always(&key);
+    }
+
+    fn error_page(&mut self, directive: &Directive, context: &Context, filters: &mut Filters) {
+        let key = key(directive);
+        let Some((target, statuses)) = directive.words.split_last() else { return };
+        let fits = |path: &str, exact| if exact { path == target } else { target.starts_with(path) };
+        let root = context.pages.iter().find(|page| fits(&page.path, page.exact)).and_then(|page| page.root.as_ref());
+        let Some(root) = root.filter(|root| target.starts_with('/') && !target.contains(['?', '$']) && !root.contains('$'))
+        else {
+            let text = "error-pages name a file, whose path is not known here: other URLs, apps and locations are none";
+            return self.draft.lost(&key, text);
+        };
+        for word in statuses {
+            match word.parse() {
+                Ok(status) if (400..=599).contains(&status) => {
+                    if filters.error_pages.iter().all(|(known, _)| *known != status) {
+                        filters.error_pages.push((status, format!("{}{target}", root.trim_end_matches('/'))));
+                    }
+                }
+                _ => {
+                    self.draft.lost(&key, format!("error-pages are for statuses from 400 to 599, without another one: {word}"));
+                }
+            }
+        }
+    }
+
+    /// `more_set_headers` and its relatives: `'Name: value' ...`.
+    fn headers(&mut self, directive: &Directive, sets: bool, changes: &mut Changes) {
+        for word in &directive.words {
+            if word.starts_with('-') || word.contains(['$', '*']) {
+                let text = "response-fields and request-fields have names, without variables, patterns and conditions";
+                return self.draft.lost(&key(directive), text);
+            }
+        }
+        for word in &directive.words {
+            let (name, value) = word.split_once(':').unwrap_or((word, ""));
+            let (name, value) = (name.trim(), value.trim());
+            let changed = if sets && !value.is_empty() { changes.set(name, value) } else { changes.remove(name) };
+            self.check(directive, name, changed);
+        }
+    }
+
+    /// `proxy_set_header`, and `fastcgi_param` with a field.
+    fn request_field(&mut self, directive: &Directive, changes: &mut Changes) {
+        let key = key(directive);
+        let value = directive.word(1);
+        let name = if directive.name == "proxy_set_header" {
+            directive.word(0).to_owned()
+        } else {
+            match directive.word(0).strip_prefix("HTTP_") {
+                Some(name) => name.replace('_', "-"),
+                None => return self.draft.same(&key, "an app in Oribi has the variables of its language without them"),
+            }
+        };
+        let own = OWN.contains(&&*name.to_ascii_lowercase());
+        if own && (value.contains('$') || name.eq_ignore_ascii_case("connection")) {
+            return self.draft.same(&key, "the proxy passes this field on, or writes it");
+        }
+        if value.contains('$') {
+            return self.draft.lost(&key, format!("request-fields have no variables: the app has to do without {name}"));
+        }
+        if name.contains('_') && !value.is_empty() {
+            return self.draft.lost(&key, format!("the field {name}: write `-` for `_`"));
+        }
+        let changed = if value.is_empty() { changes.remove(&name) } else { changes.set(&name, value) };
+        self.check(directive, &name, changed);
+    }
+
+    fn compression(&mut self, context: &Context) -> Option<Compress> {
+        let find = |name: &str| context.filters.iter().find(|directive| directive.name == name);
+        let mut compress = Compress::default();
+        let mut on = None;
+        for (switch, coding) in CODINGS {
+            let all = [(*switch).to_owned(), format!("{switch}_types"), format!("{switch}_min_length")].map(|name| find(&name));
+            all.iter().flatten().for_each(|directive| self.used(directive));
+            let [directive, types, min_size] = all;
+            let Some(directive) = directive.filter(|directive| directive.word(0) == "on") else { continue };
+            on.get_or_insert(directive);
+            compress.codings.push((*coding).to_owned());
+            for word in types.iter().flat_map(|types| &types.words) {
+                if !compress.types.contains(word) {
+                    compress.types.push(word.clone());
+                }
+            }
+            compress.min_size = compress.min_size.or(min_size.map(|directive| directive.word(0).to_owned()));
+        }
+        let on = on?;
+        if compress.types.iter().any(|word| word == "*") {
+            compress.types.clear();
+            self.draft.lost(&key(on), "types of compress: without them, those that Oribi compresses by default, not all");
+        } else if !compress.types.iter().any(|word| word == "text/html") {
+            compress.types.insert(0, "text/html".to_owned());
+        }
+        let text = "responses to requests with Cookie or Authorization, and those with Set-Cookie, are compressed with \
+             private = true only";
+        self.draft.lost(&key(on), text);
+        Some(compress)
+    }
+}
+
+/// The seconds of a time such as `30d` or `1h30m`.
+fn seconds(text: &str) -> Option<u64> {
+    let mut total = 0_u64;
+    let mut digits = String::new();
+    for letter in text.chars() {
+        let unit = match letter {
+            '0'..='9' => {
+                digits.push(letter);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            'w' => 7 * 86_400,
+            'M' => 30 * 86_400,
+            'y' => 365 * 86_400,
+            _ => return None,
+        };
+        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(unit)?)?;
+        digits.clear();
+    }
+    if digits.is_empty() { (!text.is_empty()).then_some(total) } else { total.checked_add(digits.parse().ok()?) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, expected) in
+            [("30d", Some(2_592_000)), ("1h30m", Some(5400)), ("20", Some(20)), ("", None), ("d", None), ("@15h", None)]
+        {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+}
