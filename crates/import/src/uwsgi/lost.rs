@@ -263,9 +263,6 @@ pub(super) const LOST: &[(&[&str], To)] = &[
     (&["collect-header", "response-header-collect"], Lost("the app, or a middleware in it, reads fields of responses")),
     (
         &[
-            "route",
-            "route-host",
-            "route-uri",
             "route-qs",
             "route-if",
             "route-if-not",
@@ -274,7 +271,6 @@ pub(super) const LOST: &[(&[&str], To)] = &[
             "route-user-agent",
             "route-remote-user",
             "route-referer",
-            "route-run",
             "final-route",
             "error-route",
             "error-route-status",

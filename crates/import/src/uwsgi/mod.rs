@@ -3,10 +3,11 @@
 mod entry;
 mod lost;
 mod options;
+mod routes;
 mod syntax;
 
 use crate::conditions::Match;
-use crate::draft::{Action, App, Draft};
+use crate::draft::{Action, App, Draft, Route};
 use crate::note::Key;
 use crate::unreadable::Unreadable;
 use entry::{Entry, Placeholders};
@@ -63,6 +64,8 @@ struct Serving<'d> {
     /// The file of the app in each language.
     file: Option<(String, &'static str, Key)>,
     mounts: Vec<(String, String, Key)>,
+    /// Routes of rules, which come first.
+    rules: Vec<Route>,
     /// A directory whose files come before the app.
     check_static: Option<(String, Key)>,
     environment: Vec<(String, String)>,
@@ -76,6 +79,7 @@ fn serve(entries: Vec<Entry>, path: &str, environment: &[(String, String)], dire
         app: App { directory: directory.map(str::to_owned), ..App::default() },
         file: None,
         mounts: Vec::new(),
+        rules: Vec::new(),
         check_static: None,
         environment: environment.to_vec(),
         socket_mode: None,
@@ -204,6 +208,7 @@ impl Serving<'_> {
                 let removed = self.draft.defaults.response_fields.remove(value);
                 self.check(removed, value, &key);
             }
+            To::Rule => self.rule(entry),
             To::Placeholder => {}
         }
     }
@@ -326,12 +331,14 @@ impl Serving<'_> {
                 "there is no app in Perl (psgi), Ruby (rack) or Lua (lua): write [app.NAME] with its file",
             );
         }
-        let several = !apps.is_empty();
+        let mounted = !apps.is_empty();
+        let several = mounted || !self.rules.is_empty();
+        self.draft.routes.append(&mut self.rules);
         for (conditions, action, key) in apps {
             self.draft.route(conditions, action, &key);
         }
         let Some((file, own, key)) = main else {
-            if !several {
+            if !mounted {
                 self.without_app();
             } else if let Some((_, key)) = self.check_static {
                 self.draft.lost(&key, "a route with files = { root = \"DIR\", fallback = \"APP\" } for each app");

@@ -1,5 +1,7 @@
 //! The options of uWSGI and their counterparts.
 
+use super::routes;
+
 /// The counterpart of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
@@ -42,11 +44,13 @@ pub(super) enum To {
     AddField,
     /// A field that responses lose.
     RemoveField,
+    /// A rule with an expression and an action.
+    Rule,
 }
 
 use To::{
     AddField, App, CheckStatic, Daemonize, Directory, Expires, Fastcgi, File, Http, Https, Keepalive, Mount, PerlLibrary,
-    Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Same, Server, ServerIs, SocketMode, Static,
+    Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Rule, Same, Server, ServerIs, SocketMode, Static,
     StaticWhole, Stats, Uwsgi, Variable,
 };
 
@@ -127,6 +131,7 @@ pub(super) const OPTIONS: &[(&[&str], To)] = &[
     (&["static-map2"], StaticWhole),
     (&["check-static", "check-static-docroot"], CheckStatic),
     (&["static-index"], Server("index")),
+    (routes::NAMES, Rule),
     (&["add-header"], AddField),
     (&["rem-header", "del-header", "delete-header"], RemoveField),
     (
