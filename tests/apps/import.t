@@ -49,6 +49,15 @@ statuses('an unknown flag', 0, q{IMPORT -- starman --zork 1},               qr/^
     qr/\Acommand line: --zork: .*\noribi: 1 thing was not carried over, or only in part\n\z/);
 statuses('a program in Ruby', 0, 'IMPORT puma.rb', qr/^workers = 3$/m, qr/^puma[.]rb:2: frobnicate: /m);
 
+write_file("$folder/nginx.conf", <<'END');
+upstream shop { server 127.0.0.1:3000; server 127.0.0.1:3001; }
+limit_req_zone $binary_remote_addr zone=all:1m rate=10r/s;
+server { listen 127.0.0.1:8080; location / { proxy_pass http://shop; proxy_set_header Host $host; limit_req zone=all; } }
+END
+statuses('a proxy of nginx', 0, 'IMPORT -o nginx.toml nginx.conf', $nothing, $all);
+my $checked = run({ folder => $folder }, 'bash', '-c', "'$command' check -c nginx.toml --changed; echo status \$?");
+like $checked, qr{^  proxy +http://127[.]0[.]0[.]1:3000 .*^  proxy +http://127[.]0[.]0[.]1:3001 .*^status 0$}ms, 'oribi check accepts it';
+
 statuses('no JSON',           2, 'IMPORT bad.json',       $nothing, qr/\Aoribi: bad[.]json:2:16: it is no JSON: /);
 statuses('no known format',   2, 'IMPORT what.txt',       $nothing, qr/\Aoribi: what[.]txt: the format is not known; name it with --from: unit, /);
 statuses('no file',           2, 'IMPORT none.conf',      $nothing, qr/\Aoribi: there is no file none[.]conf; /);

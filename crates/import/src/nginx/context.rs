@@ -1,6 +1,7 @@
 //! Directives that inner blocks inherit, and those of them that are filters.
 
 use super::syntax::Directive;
+use std::rc::Rc;
 
 /// Directives about responses.
 pub(super) const RESPONSES: &[&str] = &["add_header", "more_set_headers", "more_clear_headers", "expires", "error_page"];
@@ -44,8 +45,8 @@ pub(super) struct Context {
     pub login: Option<Directive>,
     /// Directives that are filters.
     pub filters: Vec<Directive>,
-    /// The places of error pages: locations of the server, the one that fits best first.
-    pub pages: Vec<Page>,
+    /// Locations of the server, the one that fits best first.
+    pub pages: Rc<[Page]>,
 }
 
 impl Context {
@@ -65,6 +66,11 @@ impl Context {
         true
     }
 
+    /// The location of the server for a path.
+    pub fn page(&self, path: &str) -> Option<&Page> {
+        self.pages.iter().find(|page| if page.exact { page.path == path } else { path.starts_with(&page.path) })
+    }
+
     /// The context of an inner block: its own access rules replace those of outer ones.
     pub fn inner(&self, directives: &[Directive]) -> Self {
         let mut inner = self.clone();
@@ -79,7 +85,7 @@ impl Context {
     }
 }
 
-/// A location in which an error page may be.
+/// A location in which a file of the server may be, such as an error page.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub path: String,
@@ -88,8 +94,8 @@ pub(super) struct Page {
     pub root: Option<String>,
 }
 
-/// The locations in which error pages of a server may be.
-pub(super) fn pages(server: &Directive, context: &Context) -> Vec<Page> {
+/// The locations in which files of a server may be.
+pub(super) fn pages(server: &Directive, context: &Context) -> Rc<[Page]> {
     let mut pages = vec![Page { path: String::new(), exact: false, root: context.root.clone() }];
     for location in server.inside().iter().filter(|inside| inside.name == "location") {
         let (path, exact) = match (location.word(0), location.word(1)) {
@@ -103,5 +109,5 @@ pub(super) fn pages(server: &Directive, context: &Context) -> Vec<Page> {
         pages.push(Page { path: path.to_owned(), exact, root });
     }
     pages.sort_by_key(|page| (!page.exact, std::cmp::Reverse(page.path.len())));
-    pages
+    pages.into()
 }

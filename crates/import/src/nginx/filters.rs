@@ -106,7 +106,7 @@ impl Nginx<'_> {
     /// A field that nginx adds to responses without errors only.
     fn not_always(&mut self, key: &Key) {
         if !std::mem::replace(&mut self.told_of_errors, true) {
-            self.draft.lost(key, "errors get the fields of response-fields, too, here and for all that follow");
+            self.draft.lost(key, "errors get the fields of response-fields, too: these, and all others without always");
         }
     }
 
@@ -133,8 +133,7 @@ impl Nginx<'_> {
     fn error_page(&mut self, directive: &Directive, context: &Context, filters: &mut Filters) {
         let key = key(directive);
         let Some((target, statuses)) = directive.words.split_last() else { return };
-        let fits = |path: &str, exact| if exact { path == target } else { target.starts_with(path) };
-        let root = context.pages.iter().find(|page| fits(&page.path, page.exact)).and_then(|page| page.root.as_ref());
+        let root = context.page(target).and_then(|page| page.root.as_ref());
         let Some(root) = root.filter(|root| target.starts_with('/') && !target.contains(['?', '$']) && !root.contains('$'))
         else {
             let text = "error-pages name a file, whose path is not known here: other URLs, apps and locations are none";

@@ -323,14 +323,15 @@ impl Nginx<'_> {
             }
             None => location.context.root.clone(),
         };
-        self.files(root, find("try_files"), &location.context, key)
+        let path = (location.kind != Kind::Expression).then_some(&*location.path);
+        self.files(root, (path, find("try_files")), &location.context, key)
     }
 
-    /// Files of a directory, and the context of requests that are passed on for lack of a file.
+    /// Files of a directory for the location with this path, and the context of requests that are passed on for lack of a file.
     fn files(
         &mut self,
         root: Option<String>,
-        tried: Option<&Directive>,
+        (path, tried): (Option<&str>, Option<&Directive>),
         context: &Context,
         key: &Key,
     ) -> (Action, Option<Context>) {
@@ -350,7 +351,8 @@ impl Nginx<'_> {
                     Some(Action::App { name, .. }) => fallback = Some(name),
                     _ => {
                         let text = format!(
-                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, clients get a 404"
+                            "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, \
+                             clients get a 404"
                         );
                         self.draft.lost(&inner, text);
                     }
@@ -361,6 +363,10 @@ impl Nginx<'_> {
                 }
             } else if !last.is_empty() {
                 names.extend(self.tried(last, &inner));
+                if !last.contains('$') && context.page(last).is_some_and(|page| Some(&*page.path) != path) {
+                    let text = format!("{last} is sent with the filters of this route, not those of its own location");
+                    self.draft.lost(&inner, text);
+                }
             }
         }
         names.dedup();
@@ -407,7 +413,7 @@ impl Nginx<'_> {
         if self.rules(&block, &Match::default(), context, routes) {
             return;
         }
-        let (action, passed) = self.files(context.root.clone(), tried, context, &key);
+        let (action, passed) = self.files(context.root.clone(), (Some(""), tried), context, &key);
         let filters = self.filters(context, passed.as_ref(), true);
         routes.push(Route { filters, ..Route::new(Match::default(), action, key) });
     }

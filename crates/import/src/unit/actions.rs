@@ -12,8 +12,8 @@ impl Unit<'_> {
     pub(super) fn action(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
         if let Some(node) = node.get("rewrite") {
             node.skip();
-            let text = "routes do not change paths: mount of a route with app moves a beginning into SCRIPT_NAME; otherwise the \
-                 app does it";
+            let text = "routes do not change paths: mount of a route with app moves a beginning into SCRIPT_NAME; otherwise \
+                 the app does it";
             self.draft.lost(&key.inside("rewrite"), text);
         }
         let first = self.draft.routes.len();
