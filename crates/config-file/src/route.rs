@@ -187,7 +187,8 @@ fn redirect(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Action> {
 fn target(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
     let text = reader.text(entry, entry.value)?;
     let url = |scheme| text.value.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    let known = text.value.starts_with('/') && !text.value.starts_with("//") || url("https://") || url("http://");
+    let known =
+        text.value.starts_with('/') && !text.value.starts_with("//") || url("https://") || url("http://") || url("$scheme://");
     if known && text.value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Some(text);
     }

@@ -28,6 +28,9 @@ pub fn masked(text: &str) -> Cow<'_, str> {
         let rest = behind.split_once("-----").map_or("", |(_, rest)| rest);
         return Cow::Owned(format!("{}{MASK}{}", masked(&text[..start]), masked(rest)));
     }
+    if let Some((start, end)) = user_of_url(text) {
+        return Cow::Owned(format!("{}{MASK}{}", masked(&text[..start]), masked(&text[end..])));
+    }
     let mut shown = String::with_capacity(text.len());
     for part in text.split_inclusive(ends_word) {
         let word = part.trim_end_matches(ends_word);
@@ -52,6 +55,22 @@ pub fn quoted(value: &str) -> String {
         Some((end, _)) => format!("{}... ({} bytes)", masked[..end].escape_debug(), value.len()),
         None => masked.escape_debug().to_string(),
     }
+}
+
+/// Returns where the user of a URL begins and ends. A password that is not escaped may have any character, also those that end the
+/// authority of a valid URL.
+fn user_of_url(text: &str) -> Option<(usize, usize)> {
+    let mut from = 0;
+    while let Some(found) = text[from..].find("://") {
+        let start = from + found + "://".len();
+        let length = text[start..].find(|letter: char| letter.is_whitespace() || "`'\"".contains(letter));
+        let end = start + length.unwrap_or(text.len() - start);
+        if let Some(at) = text[start..end].rfind('@').filter(|at| &text[start..start + at] != MASK) {
+            return Some((start, start + at));
+        }
+        from = end;
+    }
+    None
 }
 
 fn ends_word(letter: char) -> bool {

@@ -57,7 +57,8 @@ pub enum Action {
     },
     /// The client gets a redirect.
     Redirect {
-        /// The URL or the path. `$host`, `$request_uri` and `$uri` stand for the host, the target, and the path of the request.
+        /// The URL or the path. `$scheme`, `$host`, `$request_uri` and `$uri` stand for the scheme, the host, the target, and the
+        /// path of the request.
         to: String,
         /// The status.
         status: u16,

@@ -48,13 +48,15 @@ pub fn is_upstream(text: &str) -> bool {
         .any(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
 }
 
+/// The form of an upstream, for messages.
+const EXPECTED: &str = "expected http://HOST:PORT or http+unix:/PATH";
+
 impl Upstream {
     /// Reads a URL.
     ///
     /// # Errors
     /// The expected form, as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
-        const EXPECTED: &str = "expected http://HOST:PORT or http+unix:/PATH";
         let name = text.to_owned();
         let after = |scheme: &str| {
             text.get(..scheme.len()).filter(|start| start.eq_ignore_ascii_case(scheme)).map(|_| &text[scheme.len()..])
@@ -101,6 +103,10 @@ impl Upstream {
     /// # Errors
     /// The invalid URL, and the expected form.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        if let Some((_, host)) = text.rsplit_once('@').filter(|_| !text.contains(UNIX)) {
+            // A password may have any characters, commas too.
+            return Err(format!("bad upstream `***@{}`: {EXPECTED}, without a user", host.escape_debug()));
+        }
         text.split(',')
             .map(|url| Self::parse(url).map_err(|why| format!("bad upstream `{}`: {why}", url.escape_debug())))
             .collect()

@@ -12,12 +12,17 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+/// The time within which an upstream must accept a connection.
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
+
 /// A connection to an upstream.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) upstream: usize,
     pub(crate) connecting: bool,
+    /// The time until which connecting is tried again, because the queue of a Unix socket is full.
+    pub(crate) tries_until: Option<Instant>,
     pub(crate) machine: Machine,
     /// Received bytes that have not been consumed: a part of a head, or content for a client without room.
     pub(crate) input: Vec<u8>,
@@ -63,15 +68,17 @@ impl Connection {
                 (socket, outcome)
             }
         };
-        let connecting = match outcome {
-            Ok(()) => false,
-            Err(Errno::INPROGRESS) => true,
+        let (connecting, tries_until) = match outcome {
+            Ok(()) => (false, None),
+            Err(Errno::INPROGRESS) => (true, None),
+            Err(Errno::AGAIN) if matches!(address, Address::Unix(_)) => (true, Some(Instant::now() + CONNECT)),
             Err(error) => return Err(error.into()),
         };
         Ok(Self {
             socket,
             upstream,
             connecting,
+            tries_until,
             machine: Machine::new(),
             input: Vec::new(),
             readable: false,
@@ -84,6 +91,22 @@ impl Connection {
             deadline: None,
             kept_for: None,
         })
+    }
+
+    /// Tries to connect again. Returns whether it has succeeded; otherwise the queue of the upstream is still full.
+    ///
+    /// # Errors
+    /// The upstream refuses.
+    pub(crate) fn try_again(&mut self, address: &Address) -> io::Result<bool> {
+        let Address::Unix(address) = address else { return Ok(false) };
+        match connect(&self.socket, address) {
+            Ok(()) => {
+                (self.connecting, self.tries_until, self.writable) = (false, None, true);
+                Ok(true)
+            }
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Completes the connection, after the socket has become writable.

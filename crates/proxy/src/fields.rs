@@ -27,7 +27,7 @@ pub(crate) fn is_of_connection(known: Option<KnownField>, name: &[u8]) -> bool {
             | KnownField::Upgrade,
         ) => true,
         Some(_) => false,
-        None => starts_with(name, b"proxy-"),
+        None => starts_with(name, b"proxy-") || name.eq_ignore_ascii_case(b"HTTP2-Settings"),
     }
 }
 

@@ -1,8 +1,10 @@
-//! The context of a lane: connections, exchanges and their times.
+//! The context of a lane: connections and exchanges.
+
+mod deadlines;
 
 use crate::address::Target;
 use crate::balance::Balance;
-use crate::connection::{CLIENT, Connection, Connections};
+use crate::connection::{CLIENT, CONNECT, Connection, Connections};
 use crate::exchange::Exchange;
 use crate::poller::{Change, Poller};
 use crate::request::{Outgoing, Unsendable};
@@ -16,9 +18,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-
-/// The time within which an upstream must accept a connection.
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// The longest rest of a kept connection.
 const REST: Duration = Duration::from_secs(30);
@@ -91,9 +90,17 @@ impl ProxyHost {
             let upstream = self.balance.choose(failed, now);
             if !exchange.repeated {
                 let most = if exchange.request.is_idempotent { None } else { Some(SHORT_REST) };
-                if let Some(token) = self.balance.take_kept(upstream, most, now)
-                    && let Some(connection) = self.connections.get(token)
-                {
+                while let Some(token) = self.balance.take_kept(upstream, most, now) {
+                    let Some(mut connection) = self.connections.take(token) else { continue };
+                    // The upstream may have closed it, or sent bytes that no request has asked for, without the poller having
+                    // reported it: the next client must not get them.
+                    connection.readable = true;
+                    if !matches!(self.rest(&mut connection), Outcome::Wait) {
+                        self.close(token, connection);
+                        continue;
+                    }
+                    self.connections.put_back(token, connection);
+                    let Some(connection) = self.connections.get(token) else { continue };
                     connection.machine = exchange.request.machine.clone();
                     connection.exchange = Some(exchange);
                     connection.deadline = self.response_timeout.map(|timeout| now + timeout);
@@ -105,6 +112,11 @@ impl ProxyHost {
                 Ok(mut connection) => {
                     connection.machine = exchange.request.machine.clone();
                     connection.exchange = Some(exchange);
+                    if connection.tries_until.is_some() {
+                        connection.deadline = Some(now + deadlines::AGAIN);
+                        self.connections.add(connection);
+                        return self.arm(outlet, now + deadlines::AGAIN);
+                    }
                     connection.deadline = Some(now + CONNECT);
                     let token = self.connections.add(connection);
                     let added = self.connections.get(token).map(|connection| self.poller.add(connection.as_fd(), token));
@@ -432,17 +444,6 @@ impl ProxyHost {
         }
     }
 
-    /// Wakes the lane at this time, or earlier.
-    fn arm(&mut self, outlet: &dyn Outlet, deadline: Instant) {
-        if self.armed.is_some_and(|armed| armed <= deadline) {
-            return;
-        }
-        match outlet.wake_after(Some(deadline.saturating_duration_since(Instant::now()))) {
-            Ok(()) => self.armed = Some(deadline),
-            Err(error) => log::error!("cannot set a timer for upstreams: {error}"),
-        }
-    }
-
     /// Handles changes of sockets.
     fn see_to_sockets(&mut self, outlet: &dyn Outlet) {
         let mut changes = std::mem::take(&mut self.changes);
@@ -502,34 +503,6 @@ impl ProxyHost {
                 }
                 Some(outcome) => self.conclude(outlet, token, connection, outcome),
             }
-        }
-    }
-
-    /// Handles deadlines that have passed.
-    fn see_to_deadlines(&mut self, outlet: &dyn Outlet) {
-        let now = Instant::now();
-        if self.armed.is_none_or(|armed| armed > now) {
-            return;
-        }
-        self.armed = None;
-        let due: Vec<u64> = self
-            .connections
-            .tokens()
-            .filter(|(_, connection)| connection.deadline.is_some_and(|deadline| deadline <= now))
-            .map(|(token, _)| token)
-            .collect();
-        for token in due {
-            let Some(mut connection) = self.connections.take(token) else { continue };
-            let why = match (connection.connecting, self.response_timeout) {
-                (true, _) => format!("no connection within {} s", CONNECT.as_secs()),
-                (false, timeout) => format!("nothing came for {} s", timeout.unwrap_or_default().as_secs_f64()),
-            };
-            let outcome = self.fail(outlet, &mut connection, &Failure { status: 504, why: &why });
-            self.conclude(outlet, token, connection, outcome);
-        }
-        let next = self.connections.tokens().filter_map(|(_, connection)| connection.deadline).min();
-        if let Some(next) = next {
-            self.arm(outlet, next);
         }
     }
 }

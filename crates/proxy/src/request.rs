@@ -146,7 +146,12 @@ fn upgrade<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     let asked = |(known, _, value): (Option<KnownField>, &[u8], &[u8])| {
         known == Some(KnownField::Connection) && members(value).any(|option| option.eq_ignore_ascii_case(b"upgrade"))
     };
-    head.field(KnownField::Upgrade).filter(|_| fits && head.fields().any(asked))
+    // HTTP/2 without TLS would take its requests past the routes, limits and fields of this server.
+    let is_h2c = |(known, _, value): (Option<KnownField>, &[u8], &[u8])| {
+        known == Some(KnownField::Upgrade) && members(value).any(|protocol| protocol.eq_ignore_ascii_case(b"h2c"))
+    };
+    let is_allowed = fits && head.fields().any(asked) && !head.fields().any(is_h2c);
+    head.field(KnownField::Upgrade).filter(|_| is_allowed)
 }
 
 /// Whether a field of the client is not passed on: it is about the connection, or the proxy writes its own.
@@ -244,6 +249,13 @@ mod tests {
     fn other_protocols_and_names_with_underscores_are_passed_on_only_where_they_can_be() {
         let asks = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
         assert!(outgoing(asks, |_| ()).ends_with("Upgrade: websocket\r\nConnection: upgrade\r\n\r\n"));
+        for protocols in ["h2c", "websocket, H2C", "websocket\r\nUpgrade: h2c"] {
+            let asks = format!(
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocols}\r\nHTTP2-Settings: A\r\n\r\n"
+            );
+            let head = outgoing(&asks, |_| ());
+            assert!(!head.contains("pgrade") && !head.contains("HTTP2-Settings"), "{head}");
+        }
         assert!(!outgoing(asks, |request| request.content = Content::Memory(b"x")).contains("pgrade"));
         assert!(!outgoing("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", |_| ()).contains("pgrade"));
         assert!(!outgoing("GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", |_| ()).contains("pgrade"));

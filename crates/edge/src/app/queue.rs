@@ -27,6 +27,10 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Requests that wait that long are also logged.
 const LONG: Duration = Duration::from_secs(1);
 
+/// As [`LONG`], for a request that a worker has, where workers have more of them than threads: answers that are put off, and those
+/// of a proxy, hold places that others wait for. (Without that, the place would not be free before the app has returned.)
+const FORSAKEN: Duration = Duration::from_secs(10);
+
 /// The largest value of Retry-After, in seconds.
 const LONGEST_RETRY: u64 = 60;
 
@@ -188,16 +192,25 @@ impl<B: Backend> AppPool<'_, '_, B> {
             let has_ended = entry.exchange.is_some_and(|exchange| engine.client_has_ended(exchange));
             has_ended && !entry.begun && now.saturating_sub(entry.submitted) >= LONG
         };
-        let left: Vec<Ticket> = self.table.entries().filter(is_left).map(|entry| entry.ticket).collect();
+        let left: Vec<_> = self.table.entries().filter(is_left).map(|entry| (entry.ticket, entry.submitted)).collect();
         drop(engine);
-        for ticket in left {
-            if self.pool.holder(ticket).is_none()
-                && self.pool.withdraw(ticket) == Withdrawal::Unseen
-                && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
+        let held = self.table.entries().filter(|entry| self.pool.holder(entry.ticket).is_some()).count();
+        let puts_off = held > self.pool.worker_counts().attached as usize * self.settings.threads;
+        for (ticket, submitted) in left {
+            if self.pool.holder(ticket).is_none() {
+                if self.pool.withdraw(ticket) == Withdrawal::Unseen
+                    && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
+                {
+                    let mut engine = self.lane.source();
+                    engine.report_wait_until_now(exchange);
+                    engine.hang_up(exchange);
+                }
+            } else if puts_off
+                && now.saturating_sub(submitted) >= FORSAKEN
+                && let Some(exchange) = self.table.exchange(ticket)
             {
-                let mut engine = self.lane.source();
-                engine.report_wait_until_now(exchange);
-                engine.hang_up(exchange);
+                self.discard(ticket);
+                self.lane.source().hang_up(exchange);
             }
         }
     }

@@ -69,7 +69,7 @@ impl Actions {
                 Outcome::Answered
             }
             Action::Redirect { to, status } => {
-                let Some(location) = location(to, path, &exchange.head()) else {
+                let Some(location) = location(to, path, &exchange.head(), exchange.is_https()) else {
                     return refuse(lane, exchange, 400, "Host is missing or unusable");
                 };
                 let text = format!("{status} {}\n", oribi_message::reason(*status));

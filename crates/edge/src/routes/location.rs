@@ -4,13 +4,16 @@ use oribi_message::RequestHead;
 use oribi_worker::lane::host_of;
 
 /// Returns the value of Location: `to`, in which the request replaces the variables. `None` if the request has no usable host.
-pub(super) fn location(to: &str, path: &[u8], head: &RequestHead<'_>) -> Option<Vec<u8>> {
+pub(super) fn location(to: &str, path: &[u8], head: &RequestHead<'_>, https: bool) -> Option<Vec<u8>> {
     let mut location = Vec::with_capacity(to.len());
     let mut rest = to;
     while let Some(position) = rest.find('$') {
         location.extend_from_slice(&rest.as_bytes()[..position]);
         rest = &rest[position..];
-        if let Some(behind) = rest.strip_prefix("$host") {
+        if let Some(behind) = rest.strip_prefix("$scheme") {
+            location.extend_from_slice(if https { b"https" } else { b"http" });
+            rest = behind;
+        } else if let Some(behind) = rest.strip_prefix("$host") {
             location.extend_from_slice(host_of(head.host()?)?);
             rest = behind;
         } else if let Some(behind) = rest.strip_prefix("$request_uri") {

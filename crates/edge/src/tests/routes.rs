@@ -141,6 +141,7 @@ fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
     let routes = vec![
         route("/whole/*", redirect("https://$host$request_uri")),
         route("/bare/*", redirect("/$uri")),
+        route("/same/*", redirect("$scheme://b$uri")),
         route("/*", redirect("/to$uri?$x")),
     ];
     let routes = Routes::compile(routes).expect("the rules are valid");
@@ -148,6 +149,7 @@ fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
     for (target, host, location) in [
         ("/whole/a%0d%0aX:y?b=%20", "example.com:80", Some("https://example.com/whole/a%0d%0aX:y?b=%20")),
         ("/whole/", "[::1]:80", Some("https://[::1]/whole/")),
+        ("/same/x", "a", Some("http://b/same/x")),
         ("/whole/", "a@b", None),
         ("/bare/evil.example", "a", Some("/bare/evil.example")),
         ("/a%0d%0aX:%3f%25//b", "a", Some("/to/a%0D%0AX:%3F%25/b?$x")),

@@ -350,3 +350,69 @@ fn an_upstream_that_takes_too_long_is_given_up() {
     connection.set_nonblocking(true).expect("a socket");
     until(&mut host, &client, || is_closed(&connection));
 }
+
+#[test]
+fn nobody_gets_bytes_that_had_come_before_the_request() {
+    let listener = listener();
+    let (mut host, mut connection) = kept(&listener);
+    // The context has not been told of them.
+    connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL").expect("it is open");
+    let end = Instant::now() + PATIENCE;
+    while rustix::io::ioctl_fionread(&host.connections.tokens().next().expect("it is kept").1.socket)
+        .is_ok_and(|count| count == 0)
+    {
+        assert!(Instant::now() < end, "the bytes do not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let client = Client::willing();
+    ask(&mut host, &client, POST);
+    let (mut next, _) = listener.accept().expect("another connection");
+    head_on(&mut host, &client, &next);
+    next.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood").expect("it is open");
+    until(&mut host, &client, || !client.text().is_empty());
+    assert_eq!(client.text(), "200: good.");
+}
+
+#[test]
+fn a_full_queue_of_a_unix_socket_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.sock");
+    let address = rustix::net::SocketAddrUnix::new(&path).expect("a path");
+    let open = || {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+            .expect("a socket")
+    };
+    let listening = open();
+    rustix::net::bind(&listening, &address).expect("the path is free");
+    rustix::net::listen(&listening, 0).expect("it is bound");
+    let mut waiting = Vec::new();
+    loop {
+        let socket = open();
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => waiting.push(socket),
+            Err(rustix::io::Errno::AGAIN) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let upstream = Upstream::parse(&format!("http+unix:{}", path.display())).expect("valid").resolve().expect("a path");
+    let mut host = ProxyHost::new(vec![upstream], None).expect("epoll");
+    let client = Client::willing();
+    ask(&mut host, &client, GET);
+    std::thread::sleep(Duration::from_millis(30));
+    host.attend(&client);
+    assert_eq!(client.text(), "", "it waits");
+    let mut accepted = Vec::new();
+    let answered = |accepted: &mut Vec<std::os::unix::net::UnixStream>| {
+        while let Ok(socket) = rustix::net::accept(&listening) {
+            let mut stream = std::os::unix::net::UnixStream::from(socket);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            accepted.push(stream);
+        }
+    };
+    until(&mut host, &client, || {
+        answered(&mut accepted);
+        !client.text().is_empty()
+    });
+    assert_eq!(client.text(), "200: ok.");
+}
