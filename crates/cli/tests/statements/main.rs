@@ -136,6 +136,8 @@ fn commands_have_options_that_exist() {
         for line in text.lines() {
             for (at, _) in line.match_indices("oribi ") {
                 let command = line[at..].split(['`', '|', '#', '&', '>', ';', ')']).next().unwrap_or_default();
+                // The command of another server follows.
+                let command = command.split("import '").next().unwrap_or_default();
                 for option in options(command) {
                     seen += 1;
                     if !known.contains(&option.replace('_', "-")) {
