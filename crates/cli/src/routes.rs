@@ -1,11 +1,11 @@
 //! Compiles the routes of a configuration file.
 
-use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Limit, LimitBy, LimitOf, Match, Pattern, RouteSection, Text};
+use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Limit, Match, Pattern, RouteSection, Text};
 use oribi_files::media_type;
 use oribi_server::config::Settings;
 use oribi_server::directory::absolute;
+use oribi_server::routes::Limit as RouteLimit;
 use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
-use oribi_server::routes::{Limit as RouteLimit, LimitBy as RouteLimitBy, LimitOf as RouteLimitOf};
 use oribi_server::routes::{NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError};
 use std::fs::{self, File};
 use std::io::Read;
@@ -72,19 +72,7 @@ fn limited<'f>(routes: Routes, filters: &[&'f Filters], edges: usize) -> Result<
 }
 
 fn limit(limit: &Limit) -> RouteLimit {
-    RouteLimit {
-        label: limit.place.to_string(),
-        of: match limit.of {
-            LimitOf::Rate(rule) => RouteLimitOf::Rate(rule),
-            LimitOf::Open(most) => RouteLimitOf::Open(most),
-        },
-        by: match &limit.by {
-            LimitBy::Client => RouteLimitBy::Client,
-            LimitBy::Field(name) => RouteLimitBy::Field(name.clone()),
-            LimitBy::All => RouteLimitBy::All,
-        },
-        dry_run: limit.dry_run,
-    }
+    RouteLimit { label: limit.place.to_string(), of: limit.of, by: limit.by.clone(), dry_run: limit.dry_run }
 }
 
 fn action(content: &ConfigFile, action: &Action) -> Answer {

@@ -3,7 +3,7 @@
 use crate::place::Place;
 use oribi_config::{Scope, setting_of};
 use oribi_filter::{Compression, Cors, FieldChanges};
-use oribi_limit::Rule;
+use oribi_limit::{LimitBy, LimitOf};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -167,26 +167,6 @@ pub struct Limit {
     pub by: LimitBy,
     /// Whether requests over the limit are only logged.
     pub dry_run: bool,
-}
-
-/// The number that a limit limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitOf {
-    /// Requests in a time.
-    Rate(Rule),
-    /// Requests at the same time.
-    Open(u32),
-}
-
-/// The requests that count together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LimitBy {
-    /// Those of one client, by its address.
-    Client,
-    /// Those with one value of this field; those without the field, by their clients.
-    Field(String),
-    /// All requests.
-    All,
 }
 
 /// The file with the content of the server's own errors of a status.

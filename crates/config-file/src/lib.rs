@@ -26,8 +26,7 @@ mod table;
 mod variables;
 
 pub use content::{
-    Action, AppSection, ConfigFile, ErrorPage, Filters, Item, Limit, LimitBy, LimitOf, Listen, Match, Pattern, RouteSection,
-    Text,
+    Action, AppSection, ConfigFile, ErrorPage, Filters, Item, Limit, Listen, Match, Pattern, RouteSection, Text,
 };
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use place::Place;

@@ -6,7 +6,7 @@ mod location;
 mod preflight;
 pub(super) mod router;
 
-pub use limits::{Limit, LimitBy, LimitOf};
+pub use limits::Limit;
 
 use limits::SharedLimits;
 use oribi_filter::{FieldChanges, ResponsePlan};

@@ -81,12 +81,12 @@ impl<'a, B: Backend> Engine<'a, B> {
                 if is_encoded && is_head {
                     // The size of the encoded content is unknown.
                     wait.into_iter().for_each(|wait| engine.report_wait(exchange, wait));
-                    engine.start_with_size(exchange, head, None)?;
+                    engine.start_framed(exchange, head, None)?;
                     return engine.finish(exchange);
                 }
                 let parts: [&[u8]; 1] = [&encoded];
                 let body = if is_encoded { Body::Parts(&parts) } else { body };
-                engine.respond_whole(exchange, wait, head, None, body)
+                engine.respond_framed(exchange, wait, head, None, body)
             })
         });
         self.filtering.keep_encoded(encoded);
@@ -129,13 +129,26 @@ impl<'a, B: Backend> Engine<'a, B> {
                 other => (other, None),
             };
             let size = size.filter(|_| !matches!(outcome, Outcome::Encode(_)));
-            engine.write_head_for(outcome, head.status, fields, |engine, head| engine.start_with_size(exchange, head, size))?;
+            engine.write_head_for(outcome, head.status, fields, |engine, head| engine.start_framed(exchange, head, size))?;
             if let Some(stream) = stream {
                 let target = Target::find(&mut engine.connections, &mut engine.streams, exchange)?;
                 target.response.answer.changes.get_or_insert_default().stream = Some(stream);
             }
             Ok(())
         })
+    }
+
+    /// Whether a filter is to change a response.
+    #[inline(always)]
+    pub(super) fn filters(&mut self, exchange: ExchangeId) -> bool {
+        // Without routes, nothing needs to be looked up.
+        !self.filtering.plans.is_empty() && self.is_filtered(exchange)
+    }
+
+    #[inline(never)]
+    fn is_filtered(&mut self, exchange: ExchangeId) -> bool {
+        let target = Target::find(&mut self.connections, &mut self.streams, exchange);
+        target.is_ok_and(|target| target.response.answer.is_filtered())
     }
 
     /// Whether the content of a response is encoded piece by piece.

@@ -174,7 +174,23 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    pub(super) fn respond_whole(
+    #[inline(always)]
+    fn respond_whole(
+        &mut self,
+        exchange: ExchangeId,
+        wait: Option<Wait>,
+        head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
+        body: Body<'_>,
+    ) -> Result<(), ReplyError> {
+        if self.filters(exchange) {
+            return self.respond_filtered(exchange, wait, head, prepared, body);
+        }
+        self.respond_framed(exchange, wait, head, prepared, body)
+    }
+
+    /// Sends a whole response that no filter changes any more.
+    pub(super) fn respond_framed(
         &mut self,
         exchange: ExchangeId,
         wait: Option<Wait>,
@@ -199,9 +215,6 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
-        if response.answer.is_filtered() {
-            return self.respond_filtered(exchange, wait, head, prepared, body);
-        }
         if let Some(wait) = wait {
             response.answer.waited(wait);
         }
@@ -288,6 +301,19 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
+        if self.filters(exchange) {
+            return self.start_filtered(exchange, head, size);
+        }
+        self.start_framed(exchange, head, size)
+    }
+
+    /// Begins a response that no filter changes any more.
+    pub(super) fn start_framed(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        size: Option<u64>,
+    ) -> Result<(), ReplyError> {
         let Self {
             connections,
             streams,
@@ -301,9 +327,6 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        if target.response.answer.is_filtered() {
-            return self.start_filtered(exchange, head, size);
-        }
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
         let id = target.response.answer.id.take();
         let preset = server_fields.of_response(None, target.response.answer, id.as_deref(), backend.now());

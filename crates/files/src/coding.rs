@@ -3,6 +3,7 @@
 use crate::list::{elements, trim};
 use crate::selection::Selection;
 use oribi_message::KnownField::AcceptEncoding;
+use oribi_message::weight;
 
 /// A content coding of stored files; the first one mostly makes the smallest files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,22 +111,6 @@ impl Accepted {
         }
         accepted
     }
-}
-
-/// Parses `q=0.5` as 500 (section 12.4.2).
-fn weight(parameter: &[u8]) -> Option<u16> {
-    let [b'q' | b'Q', b'=', digit, rest @ ..] = parameter else { return None };
-    let fraction = match rest {
-        [] => &[],
-        [b'.', fraction @ ..] if fraction.len() <= 3 && fraction.iter().all(u8::is_ascii_digit) => fraction,
-        _ => return None,
-    };
-    let whole = match digit {
-        b'0' => 0,
-        b'1' if fraction.iter().all(|digit| *digit == b'0') => 1000,
-        _ => return None,
-    };
-    Some(fraction.iter().zip([100, 10, 1]).fold(whole, |sum, (digit, place)| sum + u16::from(digit - b'0') * place))
 }
 
 #[cfg(test)]

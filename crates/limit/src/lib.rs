@@ -44,6 +44,7 @@
 mod concurrent;
 mod fields;
 mod key;
+mod limit;
 mod rule;
 mod set;
 mod table;
@@ -51,5 +52,6 @@ mod table;
 pub use concurrent::{Concurrent, Guard};
 pub use fields::{retry_after_seconds, write_limit, write_policy};
 pub use key::{Key, Keys};
+pub use limit::{LimitBy, LimitOf};
 pub use rule::{InvalidRule, MOST_BURST, Rule};
 pub use table::{Table, Verdict};

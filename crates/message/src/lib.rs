@@ -17,6 +17,7 @@ mod request;
 mod response;
 mod status;
 mod trailers;
+mod weight;
 
 pub use equal::equal_names;
 pub use field::KnownField;
@@ -27,3 +28,4 @@ pub use request::{FieldLayout, HeadLayout, RequestHead, Span, TargetForm, Versio
 pub use response::{FieldMemory, FieldPair, ResponseHead};
 pub use status::reason;
 pub use trailers::Trailers;
+pub use weight::weight;

@@ -47,7 +47,7 @@ pub mod engine {
 
 /// The routes of a server with several apps.
 pub mod routes {
-    pub use oribi_edge::routes::{Action, Candidate, Filters, Limit, LimitBy, LimitOf, Route, Routes};
+    pub use oribi_edge::routes::{Action, Candidate, Filters, Limit, Route, Routes};
     pub use oribi_filter::{ErrorPage, ResponsePlan};
     pub use oribi_route::{NamedPattern, Rule, RuleError};
 }

@@ -1,10 +1,10 @@
 //! `limit`: limits of the rate, or of the number of open requests.
 
 use crate::conditions::is_token;
-use crate::content::{Limit, LimitBy, LimitOf};
+use crate::content::Limit;
 use crate::table::{Entry, Reader, Value, entries, kind};
 use oribi_config::duration;
-use oribi_limit::Rule;
+use oribi_limit::{LimitBy, LimitOf, Rule};
 use std::time::Duration;
 use toml::de::DeValue;
 

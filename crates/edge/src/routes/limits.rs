@@ -4,7 +4,9 @@ use super::actions::Outcome;
 use oribi_engine::{Engine, Exchange};
 use oribi_io::Backend;
 use oribi_io::process::shared_words;
-use oribi_limit::{Concurrent, Guard, Key, Keys, Rule, Table, Verdict, retry_after_seconds, write_limit, write_policy};
+use oribi_limit::{
+    Concurrent, Guard, Key, Keys, LimitBy, LimitOf, Rule, Table, Verdict, retry_after_seconds, write_limit, write_policy,
+};
 use oribi_message::{FieldPair, RequestHead};
 use oribi_source::LentRequest;
 use oribi_stats::scoreboard::WorkerSlot;
@@ -36,26 +38,6 @@ pub struct Limit {
     pub by: LimitBy,
     /// Whether requests over the limit are only logged.
     pub dry_run: bool,
-}
-
-/// The number that a limit limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitOf {
-    /// Requests in a time.
-    Rate(Rule),
-    /// Requests at the same time.
-    Open(u32),
-}
-
-/// The requests that count together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LimitBy {
-    /// Those of one client, by its address; for IPv6 by the first 64 bits of it.
-    Client,
-    /// Those with one value of this field; those without the field, by their clients.
-    Field(String),
-    /// All requests.
-    All,
 }
 
 /// The limits of a server, with the memory that its edges share.

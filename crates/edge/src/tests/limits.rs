@@ -1,8 +1,8 @@
 //! Limits of routes.
 
-use super::super::routes::{Action, Filters, Limit, LimitBy, LimitOf, Route, Routes};
+use super::super::routes::{Action, Filters, Limit, Route, Routes};
 use super::*;
-use oribi_limit::Rule as Rate;
+use oribi_limit::{LimitBy, LimitOf, Rule as Rate};
 use oribi_route::Rule;
 
 /// An edge with one app and one limit. All requests count together, because clients of the simulation have no addresses.
