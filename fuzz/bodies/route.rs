@@ -45,6 +45,12 @@ pub fn check(data: &[u8]) -> usize {
         let choice = table.choose(&view, &mut scratch);
         let (rule, path) = reference::choose(&rules, &view);
         assert_eq!((choice.rule, choice.path), (rule, path.as_deref()), "{rules:?} {view:?}");
+        if choice.is_plain {
+            let sent = request.target.split(|byte| *byte == b'?').next();
+            assert_eq!(choice.path, sent, "a plain path is the one that was sent");
+        }
+        let without_source = RequestView { source: None, ..view };
+        assert!(table.needs_source() || table.choose(&without_source, &mut Scratch::default()).rule == rule);
         if let Some(path) = choice.path {
             let mut segments = path.split(|byte| *byte == b'/');
             assert_eq!(segments.next(), Some(&b""[..]), "the path begins with a slash");

@@ -19,6 +19,8 @@ pub struct Table {
     paths: Paths,
     /// The conditions of each rule that hosts and paths do not decide.
     checks: Vec<Option<Box<Checks>>>,
+    /// See [`Table::needs_source`].
+    needs_source: bool,
 }
 
 /// Memory for [`Table::choose`], reused for all requests. It grows to the size of the longest path, host and query of which a
@@ -38,6 +40,8 @@ pub struct Choice<'a> {
     /// The normalized path, which begins with a slash; `None` if the target has no path (`*`, `host:port`). It may have any
     /// bytes, also NUL.
     pub path: Option<&'a [u8]>,
+    /// Whether the client sent the path in its normal form. `false`: it may have done so all the same.
+    pub is_plain: bool,
 }
 
 impl Table {
@@ -66,8 +70,15 @@ impl Table {
             }
             (!checks.is_empty()).then(|| Box::new(checks))
         });
-        let checks = checks.collect();
-        Ok(Self { hosts, paths: path_index, checks })
+        let checks: Vec<Option<Box<Checks>>> = checks.collect();
+        let needs_source = checks.iter().flatten().any(|checks| !checks.sources.is_empty());
+        Ok(Self { hosts, paths: path_index, checks, needs_source })
+    }
+
+    /// Whether a rule depends on the address of the client. Otherwise requests need none.
+    #[must_use]
+    pub const fn needs_source(&self) -> bool {
+        self.needs_source
     }
 
     /// The number of rules.
@@ -96,12 +107,12 @@ impl Table {
         if possible != 0 {
             let rule = rule_of(first, possible);
             if let Some(None) = self.checks.get(rule) {
-                return Choice { rule: Some(rule), path: Some(path) };
+                return Choice { rule: Some(rule), path: Some(path), is_plain: true };
             }
         }
         let query = request.target.get(end + 1..).unwrap_or_default();
         let rule = self.check(first, path_row, host_row, Subject { request, path: Some(path), query, pairs });
-        Choice { rule, path: Some(path) }
+        Choice { rule, path: Some(path), is_plain: true }
     }
 
     /// The same for a path that is not known to be in its normal form, and for targets of all forms.
@@ -121,7 +132,7 @@ impl Table {
         let path_row = path.map_or(self.paths.missing(), |path| self.paths.find(path));
         let host_row = self.hosts.find(authority.or(request.host), host);
         let rule = self.check(0, path_row, host_row, Subject { request, path, query, pairs });
-        Choice { rule, path }
+        Choice { rule, path, is_plain: false }
     }
 
     /// The first rule that is possible, and whose other conditions the request fulfils; from the word `first` of the rows on.

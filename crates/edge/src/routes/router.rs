@@ -47,9 +47,12 @@ impl<'a> Router<'a> {
     ) -> Outcome {
         let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let head = exchange.head();
-        let view = RequestView::of_head(head, scheme, exchange.client());
+        // The address of the client is a text, which would have to be parsed.
+        let client = if self.routes.table.needs_source() { exchange.client() } else { None };
+        let view = RequestView::of_head(head, scheme, client);
         let choice = self.routes.table.choose(&view, &mut self.scratch);
-        if choice.rule.is_some_and(|route| self.routes.leads_to_app(route)) && has_dot_segment(head.path()) {
+        if !choice.is_plain && choice.rule.is_some_and(|route| self.routes.leads_to_app(route)) && has_dot_segment(head.path())
+        {
             // The app would see another path than the routes.
             return refuse(lane, exchange, 400, "the path has dot segments");
         }
