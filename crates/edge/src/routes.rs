@@ -145,9 +145,9 @@ impl Routes {
         Self { labels, ..self }
     }
 
-    /// Returns the changes of responses, one plan for each route.
+    /// Returns the changes of responses, one plan for each route; none if no route changes any.
     pub(super) fn plans(&self) -> &[ResponsePlan] {
-        &self.plans
+        if self.plans.iter().all(ResponsePlan::is_empty) { &[] } else { &self.plans }
     }
 
     /// Whether a route may lead to an app.

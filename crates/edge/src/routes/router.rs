@@ -73,7 +73,7 @@ impl<'a> Router<'a> {
         {
             return preflight::answer(cors, lane, exchange);
         }
-        let restored = plan.restore_tags(&head);
+        let restored = if plan.is_empty() { None } else { plan.restore_tags(&head) };
         let action = &self.routes.actions[route];
         self.path.clear();
         if action.needs_path() {
