@@ -55,9 +55,10 @@ fn done(result: i64) -> io::Result<()> {
 }
 
 macro_rules! call {
-    ($($argument:expr),+) => {
+    ($number:expr $(, $argument:expr)*) => {
+        // The kernel reads whole words, and a shorter argument leaves the rest of its word undefined.
         // SAFETY: the calls of these attempts take numbers, pointers to constants, or null pointers.
-        done(unsafe { libc::syscall($($argument),+) })
+        done(unsafe { libc::syscall($number $(, $argument as libc::c_long)*) })
     };
 }
 

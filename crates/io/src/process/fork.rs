@@ -62,7 +62,7 @@ pub fn spawn_sibling(command: &mut Command) -> io::Result<Pid> {
     let (failures, failed) = pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: without a new stack or shared memory, clone(2) is fork(2), for which the calling thread is the only one, as was just
     // counted. The child does nothing but to run the program, or to end.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
+    let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0_usize, 0_usize, 0_usize, 0_usize) };
     if pid == 0 {
         let error = command.exec();
         // If the parent cannot be told, the end of this process tells it.
