@@ -357,4 +357,21 @@ subtest 'options' => sub {
     is $server->stop, 0, 'TERM ends oribi with status 0';
 };
 
+for my $edge ('off', 'on') {
+    subtest "a listing, with --edge $edge" => sub {
+        $server = Test::Oribi->start('serve', "$site", '--workers', 1, '--index', 'off', '--listing', '--edge', $edge);
+        $url    = $server->url;
+        my $answer = curl("$url/");
+        like $answer->{body}, qr{<a href="[.]/style[.]css">style[.]css</a>}, 'a page has a file';
+        unlike $answer->{body}, qr/[.]env/, 'and none that is not sent';
+        is header_of($answer, 'Content-Type'), 'text/html; charset=utf-8', 'its type';
+        is header_of($answer, 'Content-Security-Policy'), q{default-src 'none'}, 'it may run nothing';
+        my $list = curl('--header', 'Accept: application/json', "$url/");
+        like $list->{body}, qr/[{]"name":"style[.]css","href":"[.]\/style[.]css","type":"file","size":\d+,"modified":"2/, 'a list';
+        is header_of($list, 'Vary'), 'Accept', 'they are told apart';
+        is curl("$url/nowhere/")->{status}, 404, 'a directory that is not there';
+        is $server->stop, 0, 'TERM ends oribi with status 0';
+    };
+}
+
 done_testing;

@@ -486,6 +486,7 @@ mod tests {
             "cache-control=public, max-age=60",
             "open-files=0",
             "precompressed=off",
+            "listing=on",
             "dotfiles=on",
             "access-log=-",
             "access-log-format=json",

@@ -485,6 +485,14 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.precompressed = on))
     .show(|settings| show_switch(settings.files.options.precompressed)),
+    Setting::server(
+        "listing",
+        Section::Files,
+        "",
+        "Answer for a directory without an index with a list of its files: as a page, or as JSON to clients that ask for it",
+    )
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.listing = on))
+    .show(|settings| show_switch(settings.files.options.listing)),
     Setting::server("dotfiles", Section::Files, "", "Serve files that begin with a dot, or that are in a directory that does")
         .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.dotfiles = on))
         .show(|settings| show_switch(settings.files.options.dotfiles)),

@@ -15,6 +15,7 @@ pub mod conditions;
 mod date;
 mod host;
 mod list;
+mod listing;
 pub mod media_type;
 mod mounts;
 mod multipart;
@@ -62,6 +63,8 @@ pub struct Options {
     /// The number of files that each lane keeps open, or in memory, together with their metadata. 0: none, so that each
     /// request asks the file system.
     pub open_files: usize,
+    /// Whether a directory without an index is answered with a listing of its files.
+    pub listing: bool,
     /// Whether names that begin with a dot are served; `.well-known` (RFC 8615) is served in any case.
     pub dotfiles: bool,
     /// Whether `name.br`, `name.zst` and `name.gz` beside `name` are sent to clients that accept them.
@@ -74,6 +77,7 @@ impl Default for Options {
             index: vec!["index.html".to_owned()],
             cache_control: None,
             open_files: 1024,
+            listing: false,
             dotfiles: false,
             precompressed: true,
         }

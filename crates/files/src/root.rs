@@ -83,15 +83,37 @@ impl Root {
     pub fn find(&self, path: &[u8]) -> Result<Found, NotFound> {
         // Opening a FIFO must not wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let path = path.strip_suffix(b"/").unwrap_or(path);
-        let path = if path.is_empty() { b"." } else { path };
-        let file = if self.kernel_confines { self.open_confined(path, flags) } else { self.open_by_steps(path, flags) }?;
+        let file = self.open_below(path, flags)?;
         let status = fstat(&file)?;
         match FileType::from_raw_mode(status.st_mode) {
             FileType::RegularFile => Ok(Found::File(file, status)),
             FileType::Directory => Ok(Found::Directory),
             _ => Err(NotFound::Missing),
         }
+    }
+
+    /// Opens a directory for reading its entries; as [`Root::find`].
+    ///
+    /// # Errors
+    /// See [`NotFound`].
+    pub fn open_directory(&self, path: &[u8]) -> Result<OwnedFd, NotFound> {
+        Ok(self.open_below(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?)
+    }
+
+    /// The metadata of a file or a directory, which need not be readable; as [`Root::find`].
+    ///
+    /// # Errors
+    /// See [`NotFound`].
+    pub fn status(&self, path: &[u8]) -> Result<Stat, NotFound> {
+        let status = fstat(self.open_below(path, OFlags::PATH | OFlags::CLOEXEC)?)?;
+        // Without the help of the kernel, a symbolic link itself was opened.
+        if FileType::from_raw_mode(status.st_mode) == FileType::Symlink { Err(NotFound::Missing) } else { Ok(status) }
+    }
+
+    fn open_below(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let path = if path.is_empty() { b"." } else { path };
+        if self.kernel_confines { self.open_confined(path, flags) } else { self.open_by_steps(path, flags) }
     }
 
     fn open_confined(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -1,6 +1,7 @@
 //! A directory of files, as one lane serves it.
 
 use crate::coding::{Choice, Coding, choose};
+use crate::listing::{self, Form};
 use crate::representation::{FileState, Representation};
 use crate::response::{Response, respond};
 use crate::root::{Found, NotFound, Root};
@@ -23,6 +24,17 @@ pub struct Site {
     root: Root,
     options: Options,
     cache: Cache<Resource>,
+    /// The last listings, so that many requests for a large directory read it once in [`FRESH`].
+    listings: Vec<Listing>,
+}
+
+/// The listing of a directory.
+#[derive(Debug)]
+struct Listing {
+    path: Vec<u8>,
+    form: Form,
+    made: Duration,
+    content: Vec<u8>,
 }
 
 /// A file with its variants.
@@ -53,7 +65,12 @@ impl Site {
     /// # Errors
     /// An error of the system, with the directory in its message.
     pub fn open(directory: &Path, options: &Options) -> io::Result<Self> {
-        Ok(Self { root: Root::open_named(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
+        Ok(Self {
+            root: Root::open_named(directory)?,
+            options: options.clone(),
+            cache: Cache::new(options.open_files),
+            listings: Vec::new(),
+        })
     }
 
     /// Answers a GET or a HEAD with the file at `path`, which has the form of a path in a target, without the prefix `mount`
@@ -79,6 +96,9 @@ impl Site {
         };
         let place = match place {
             Ok(place) => place,
+            Err(NotFound::Missing) if redirects && self.options.listing && path.ends_with(b"/") => {
+                return self.answer_by_listing(request, &below, reply);
+            }
             Err(why) => return Err((reply, why)),
         };
         let resource = match &place {
@@ -116,6 +136,39 @@ impl Site {
                 )
             }
         };
+        Ok(())
+    }
+
+    /// Answers with the listing of the directory at a decoded path.
+    fn answer_by_listing<'r>(&mut self, request: &Request<'_>, below: &[u8], reply: Reply<'r>) -> Result<(), Unanswered<'r>> {
+        if !target::is_plain(below, self.options.dotfiles) && below != b"/" {
+            return Err((reply, NotFound::Missing));
+        }
+        let (form, now) = (Form::of(request), monotonic());
+        self.listings.retain(|listing| now.saturating_sub(listing.made) < FRESH);
+        let known = self.listings.iter().position(|listing| listing.form == form && listing.path == below);
+        let place = match known {
+            Some(place) => place,
+            None => match listing::list(&self.root, below, self.options.dotfiles, form) {
+                Ok(content) => {
+                    self.listings.truncate(LISTINGS - 1);
+                    self.listings.insert(0, Listing { path: below.to_vec(), form, made: now, content });
+                    0
+                }
+                Err(why) => return Err((reply, why)),
+            },
+        };
+        let content = self.listings[place].content.as_slice();
+        let length = content.len().to_string();
+        let mut fields: Vec<FieldPair<'_>> = LISTING_FIELDS.to_vec();
+        fields.push((b"Content-Type", form.media_type()));
+        let is_head = request.head.method() == b"HEAD";
+        if is_head {
+            fields.push((b"Content-Length", length.as_bytes()));
+        }
+        let whole = [content];
+        let parts: &[&[u8]] = if is_head { &[] } else { &whole };
+        let _ = reply.send(ResponseHead { status: 200, fields: &fields }, parts);
         Ok(())
     }
 
@@ -167,7 +220,10 @@ impl Site {
             Found::Directory => {
                 let mut inside = below.to_vec();
                 inside.push(b'/');
-                self.look_for_index(&inside, now).map(|_| None)
+                match self.look_for_index(&inside, now) {
+                    Err(NotFound::Missing) if self.options.listing => Ok(None),
+                    found => found.map(|_| None),
+                }
             }
         }
     }
@@ -266,6 +322,17 @@ impl Resource {
 }
 
 const VARY: FieldPair<'static> = (b"Vary", b"Accept-Encoding");
+
+/// The most listings that are kept.
+const LISTINGS: usize = 4;
+
+/// The fields of listings. They have no scripts, and they change with each file.
+const LISTING_FIELDS: [FieldPair<'static>; 4] = [
+    (b"Vary", b"Accept"),
+    (b"Cache-Control", b"no-cache"),
+    (b"Content-Security-Policy", b"default-src 'none'"),
+    (b"X-Content-Type-Options", b"nosniff"),
+];
 
 impl Options {
     /// The fields of a response that do not depend on the file.

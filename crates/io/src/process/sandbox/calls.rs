@@ -66,6 +66,8 @@ const ALLOWED: &[c_long] = &[
     // Files: Landlock restricts which.
     libc::SYS_openat,
     libc::SYS_openat2,
+    // The listings of directories.
+    libc::SYS_getdents64,
     libc::SYS_unlinkat,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
