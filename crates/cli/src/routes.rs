@@ -6,7 +6,7 @@ use oribi_server::config::Settings;
 use oribi_server::directory::absolute;
 use oribi_server::routes::Limit as RouteLimit;
 use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
-use oribi_server::routes::{NamedPattern, ResponsePlan, Route, Routes, Rule, RuleError};
+use oribi_server::routes::{NamedPattern, PathExpressions, ResponsePlan, Route, Routes, Rule, RuleError, Template};
 use std::fs::{self, File};
 use std::io::Read;
 
@@ -18,7 +18,7 @@ pub fn names(content: &ConfigFile) -> Vec<&str> {
     fn name(section: &RouteSection) -> &str {
         match (&section.name, &section.action) {
             (Some(name), _) | (None, Action::App { name, .. }) => name.value.as_str(),
-            (None, Action::Files { .. } | Action::Redirect { .. } | Action::Respond { .. }) => "",
+            (None, Action::Files { .. } | Action::Redirect { .. } | Action::Respond { .. } | Action::Again) => "",
         }
     }
     content.routes.iter().map(name).collect()
@@ -43,14 +43,17 @@ pub fn compile(content: &ConfigFile, settings: &Settings) -> Result<Option<Route
     if let Some(RouteSection { place, action: Action::Files { root, .. }, .. }) = content.routes.iter().find(is_missing) {
         return Err(format!("{place}: files: there is no such directory: {}", root.display()));
     }
+    let none = Filters::default();
     let route = |section: &RouteSection| {
-        let (rule, action) = (rule(&section.conditions), action(content, &section.action));
-        filters(&section.filters).map(|filters| Route { rule, action, filters })
+        let rule = rule(&section.conditions);
+        let groups = PathExpressions::of(&rule.path).groups();
+        let action = rewritten(section, action(content, &section.action, &groups), &groups)?;
+        filters(filters_of(section, &none)).map(|filters| Route { rule, action, filters })
     };
     let routes = content.routes.iter().map(route).collect::<Result<_, _>>()?;
     let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
     let routes = Routes::compile(routes).map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))?;
-    let filters: Vec<&Filters> = content.routes.iter().map(|section| &section.filters).collect();
+    let filters: Vec<&Filters> = content.routes.iter().map(|section| filters_of(section, &none)).collect();
     let known = settings.route_names();
     let number = |name: &str| known.iter().position(|known| *known == name).and_then(|number| u8::try_from(number).ok());
     let labels = names(content).into_iter().map(|name| number(name).unwrap_or_default()).collect();
@@ -75,24 +78,42 @@ fn limit(limit: &Limit) -> RouteLimit {
     RouteLimit { label: limit.place.to_string(), of: limit.of, by: limit.by.clone(), dry_run: limit.dry_run }
 }
 
-fn action(content: &ConfigFile, action: &Action) -> Answer {
+/// The filters of a route. One that only changes the path has none, also not those of `[defaults]`.
+fn filters_of<'f>(section: &'f RouteSection, none: &'f Filters) -> &'f Filters {
+    if section.action == Action::Again { none } else { &section.filters }
+}
+
+/// The action with the change of the path before it.
+fn rewritten(section: &RouteSection, action: Option<Answer>, groups: &[String]) -> Result<Answer, String> {
+    let Some(rewrite) = &section.rewrite else {
+        return action.ok_or_else(|| format!("{}: the route has no action", section.place));
+    };
+    let to = Template::parse(&rewrite.value, groups)
+        .map_err(|name| format!("{}: {}", rewrite.place, oribi_server::routes::unknown_variable(&name)))?;
+    Ok(Answer::Rewrite { to, then: action.map(Box::new) })
+}
+
+/// The answer of an action; `None` if other routes answer. `groups` are those of the path conditions.
+fn action(content: &ConfigFile, action: &Action, groups: &[String]) -> Option<Answer> {
     let app = |name: &Text| content.apps.iter().position(|app| app.name == name.value).unwrap_or_default();
     let text = |text: &Option<Text>| text.as_ref().map(|text| text.value.clone());
-    match action {
+    Some(match action {
+        Action::Again => return None,
         Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
-        Action::Files { root, candidates, fallback, index } => Answer::Files {
+        Action::Files { root, candidates, fallback, index, listing } => Answer::Files {
             root: absolute(root).unwrap_or_else(|_| root.clone()),
             index: index.as_ref().map(|index| index.values.clone()),
+            listing: *listing,
             candidates: candidates.iter().map(candidate).collect(),
             fallback: fallback.as_ref().map(app),
         },
-        Action::Redirect { to, status } => Answer::Redirect { to: to.value.clone(), status: *status },
+        Action::Redirect { to, status } => Answer::Redirect { to: Template::parse_lenient(&to.value, groups), status: *status },
         Action::Respond { status, content, content_type } => Answer::Respond {
             status: *status,
             content: text(content).unwrap_or_default().into_bytes(),
             content_type: text(content_type),
         },
-    }
+    })
 }
 
 fn candidate(text: &Text) -> Candidate {

@@ -133,6 +133,8 @@ pub struct RouteSection {
     pub place: Place,
     /// The conditions. A request must meet all of them.
     pub conditions: Match,
+    /// The new path of these requests, which they get before the action.
+    pub rewrite: Option<Text>,
     /// The answer to these requests.
     pub action: Action,
     /// The changes of requests and responses, and those of `[defaults]`.
@@ -230,6 +232,8 @@ pub enum Action {
         fallback: Option<Text>,
         /// The files for a directory, as `--index` takes them; `None`: its default.
         index: Option<Item>,
+        /// Whether a directory without these is listed; `None`: the option `listing` says it.
+        listing: Option<bool>,
     },
     /// `redirect`: another URL.
     Redirect {
@@ -238,6 +242,8 @@ pub enum Action {
         /// 301, 302, 303, 307 or 308; 302 if the file gives none.
         status: u16,
     },
+    /// None, but `rewrite`: the routes decide again, about the changed path.
+    Again,
     /// `respond`: a fixed response.
     Respond {
         /// From 200 to 599; 200 if the file gives none.

@@ -7,9 +7,10 @@ use crate::options::{Options, Table};
 use crate::place::Place;
 use crate::table::{Entry, Reader};
 use oribi_config::quoted;
+use oribi_route::{PathExpressions, Template, unknown_variable};
 
 /// The keys of a route beside its filters: one of the first four is its action.
-pub(crate) const KEYS: &[&str] = &["app", "files", "redirect", "respond", "name", "match", "mount"];
+pub(crate) const KEYS: &[&str] = &["app", "files", "redirect", "respond", "name", "match", "mount", "rewrite"];
 
 /// The keys that are actions.
 pub(crate) const ACTIONS: &[&str] = &["app", "files", "redirect", "respond"];
@@ -33,7 +34,7 @@ pub(crate) struct Outline {
 pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -> (Outline, Option<RouteSection>) {
     let mut complete = true;
     let mut outline = Outline { place: reader.source.place(at), apps: Vec::new(), takes_all: true };
-    let (mut name, mut found, mut action, mut mount) = (None, Match::default(), None, None);
+    let (mut name, mut found, mut action, mut mount, mut rewrite) = (None, Match::default(), None, None, None);
     let (mut first, mut filters): (Option<Entry<'_>>, _) = (None, Filters::default());
     for &entry in entries {
         if ACTIONS.contains(&entry.key) {
@@ -56,6 +57,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
             "respond" => keep(&mut action, respond(reader, entry)),
             "name" => keep(&mut name, line(reader, entry)),
             "mount" => keep(&mut mount, mounted(reader, entry)),
+            "rewrite" => keep(&mut rewrite, rewritten(reader, entry)),
             "match" => {
                 let conditions = conditions(reader, entry);
                 outline.takes_all = conditions.as_ref().is_some_and(Match::is_met_by_all);
@@ -67,11 +69,20 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
             }),
         };
     }
-    if first.is_none() {
-        reader.mistake(at, "the route has no action: app, files, redirect or respond");
+    let rewriting = entries.iter().find(|entry| entry.key == "rewrite");
+    match (first, rewriting) {
+        (None, None) => reader.mistake(at, "the route has no action: app, files, redirect or respond"),
+        (None, Some(entry)) => {
+            complete &= leads_on(reader, *entry, entries, outline.takes_all);
+            action = Some(Action::Again);
+        }
+        (Some(_), _) => {}
+    }
+    if let (Some(entry), Some(text)) = (rewriting, &rewrite) {
+        complete &= has_variables(reader, *entry, text, &found);
     }
     if let Some(entry) = entries.iter().find(|entry| entry.key == "mount")
-        && first.is_some_and(|first| first.key != "app")
+        && first.or(rewriting.copied()).is_some_and(|first| first.key != "app")
     {
         reader.mistake(entry.at, "`mount` is for a route with `app`: it becomes the app's SCRIPT_NAME");
         complete = false;
@@ -81,7 +92,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
     }
     let action = action.filter(|_| complete);
     let place = outline.place.clone();
-    (outline, action.map(|action| RouteSection { name, place, conditions: found, action, filters }))
+    (outline, action.map(|action| RouteSection { name, place, conditions: found, rewrite, action, filters }))
 }
 
 fn keep<Kept>(kept: &mut Option<Kept>, read: Option<Kept>) -> bool {
@@ -106,6 +117,47 @@ fn mounted(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
     None
 }
 
+/// The new path of a request.
+fn rewritten(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
+    let text = reader.text(entry, entry.value)?;
+    if text.value.starts_with(['/', '$']) && !text.value.contains(|letter: char| letter.is_control() || letter == '#') {
+        return Some(text);
+    }
+    let expected = "expected a path that begins with `/`, perhaps with variables, such as /new$uri";
+    reader.mistake(entry.value.at, format!("bad value `{}` for rewrite: {expected}", text.quoted()));
+    None
+}
+
+/// Whether all variables of a new path exist.
+fn has_variables(reader: &mut Reader<'_>, entry: Entry<'_>, text: &Text, conditions: &Match) -> bool {
+    let paths: Vec<String> =
+        conditions.path.iter().filter(|pattern| !pattern.negated).map(|pattern| pattern.text.value.clone()).collect();
+    let parsed = Template::parse(&text.value, &PathExpressions::of(&paths).groups());
+    if let Err(name) = &parsed {
+        let shown = if text.from_environment { "***" } else { name };
+        let message = format!("bad variable `${}` for rewrite: {}", quoted(shown), unknown_variable(name));
+        reader.mistake(entry.value.at, message);
+    }
+    parsed.is_ok()
+}
+
+/// Checks a route that only changes the path, so that the routes decide again.
+fn leads_on(reader: &mut Reader<'_>, rewrite: Entry<'_>, entries: &[Entry<'_>], takes_all: bool) -> bool {
+    let mut complete = true;
+    if takes_all {
+        let message = "a route with `rewrite` and no action needs `match`, which the new path does not fit: otherwise the path \
+             would change without end";
+        reader.mistake(rewrite.at, message);
+        complete = false;
+    }
+    for entry in entries.iter().filter(|entry| filters::KEYS.contains(&entry.key) || entry.key == "name") {
+        let message = format!("`{}` is for a route with an action; this one only changes the path", entry.key);
+        reader.mistake(entry.at, message);
+        complete = false;
+    }
+    complete
+}
+
 /// A text of one line.
 fn line(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
     let text = reader.text(entry, entry.value)?;
@@ -117,8 +169,8 @@ fn line(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
 }
 
 fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Option<Action> {
-    const KEYS: &[&str] = &["root", "try", "fallback", "index"];
-    let (mut root, mut fallback, mut index, mut candidates) = (None, None, None, None);
+    const KEYS: &[&str] = &["root", "try", "fallback", "index", "listing"];
+    let (mut root, mut fallback, mut index, mut candidates, mut listing) = (None, None, None, None, None);
     let entries = reader.table(entry)?;
     let mut complete = needs(reader, entry, &entries, "root", "root = \"DIR\"");
     for &inside in &entries {
@@ -131,6 +183,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Opt
             }
             "try" => keep(&mut candidates, tries(reader, inside)),
             "index" => keep(&mut index, names_of_files(reader, inside)),
+            "listing" => keep(&mut listing, reader.boolean(inside)),
             _ => {
                 reader.unknown(inside, "files", KEYS.iter().copied());
                 false
@@ -138,7 +191,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Opt
         };
     }
     let root = root.filter(|_| complete)?;
-    Some(Action::Files { root, candidates: candidates.unwrap_or_default(), fallback, index })
+    Some(Action::Files { root, candidates: candidates.unwrap_or_default(), fallback, index, listing })
 }
 
 /// The files that are looked for.
@@ -187,8 +240,12 @@ fn redirect(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Action> {
 fn target(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
     let text = reader.text(entry, entry.value)?;
     let url = |scheme| text.value.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    let known =
-        text.value.starts_with('/') && !text.value.starts_with("//") || url("https://") || url("http://") || url("$scheme://");
+    let path = ["$uri", "$request_uri", "${uri}", "${request_uri}"].iter().any(|name| text.value.starts_with(name));
+    let known = path
+        || text.value.starts_with('/') && !text.value.starts_with("//")
+        || url("https://")
+        || url("http://")
+        || url("$scheme://");
     if known && text.value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Some(text);
     }

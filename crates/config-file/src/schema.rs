@@ -104,6 +104,11 @@ fn route() -> Value {
     let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text(), "minItems": 1 }] });
     let index = json!({ "$ref": "#/$defs/option/index" });
     let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
+    let files = json!({ "root": text(), "try": texts(), "fallback": text(), "index": index, "listing": { "type": "boolean" } });
+    let mut actions: Vec<Value> = ACTIONS.iter().map(|action| json!({ "required": [action] })).collect();
+    let any = json!({ "anyOf": actions });
+    // A route that only changes the path.
+    actions.push(json!({ "required": ["rewrite", "match"], "not": any }));
     let mut route = json!({
         "type": "object",
         "description": "Routes are tried in order; the first one whose conditions a request meets answers it",
@@ -113,11 +118,12 @@ fn route() -> Value {
             "match": closed(&conditions(), &[]),
             "app": text(),
             "mount": { "type": "string", "pattern": "^/.*[^/]$" },
-            "files": closed(&json!({ "root": text(), "try": texts(), "fallback": text(), "index": index }), &["root"]),
+            "rewrite": { "type": "string", "pattern": "^[/$]" },
+            "files": closed(&files, &["root"]),
             "redirect": closed(&json!({ "to": text(), "status": { "enum": REDIRECTS } }), &["to"]),
             "respond": closed(&json!({ "status": status, "content": text(), "type": text() }), &[]),
         },
-        "oneOf": ACTIONS.iter().map(|action| json!({ "required": [action] })).collect::<Vec<_>>(),
+        "oneOf": actions,
         "dependentRequired": { "mount": ["app"] },
     });
     if let (Value::Object(filters), Value::Object(properties)) = (filters(), &mut route["properties"]) {

@@ -52,6 +52,8 @@ fn files_fit_the_schema_as_they_fit_the_reader() {
         "[[route]]\nname = 'x'\n",
         "[[route]]\nrespond = {}\nfiles = { root = 'x' }\n",
         "[[route]]\nrespond = {}\nmount = '/x'\n",
+        "[[route]]\nrewrite = '/x'\n",
+        "[[route]]\nmatch.path = '/a'\nrewrite = 'x'\n",
         "[[route]]\nredirect = { to = '/x', status = 200 }\n",
         "[[route]]\nrespond = {}\nmatch = { paths = '/x' }\n",
         "[[route]]\nrespond = {}\nmatch = { path = [] }\n",

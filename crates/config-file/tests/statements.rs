@@ -116,7 +116,7 @@ fn a_whole_file_is_read_with_the_files_that_it_includes() {
         panic!("{gone:?}");
     };
     assert_eq!((content.value.as_str(), media.value.as_str()), ("not here\n", "text/plain"));
-    let Action::Files { root, candidates, fallback: Some(fallback), index: Some(index) } = &rest.action else {
+    let Action::Files { root, candidates, fallback: Some(fallback), index: Some(index), listing: None } = &rest.action else {
         panic!("{rest:?}")
     };
     assert_eq!(candidates.iter().map(|text| text.value.as_str()).collect::<Vec<_>>(), ["$uri", "$uri.html", "/index.html"]);
@@ -413,7 +413,12 @@ fn a_route_has_one_action_and_conditions() {
         "respond = {}",
         "respond = { status = 204 }",
         "redirect = { to = '/new' }",
+        "redirect = { to = '$uri?$args' }",
+        "rewrite = '/new$uri'\nrespond = {}",
+        "match.path = '~^/(?P<id>[0-9]+)'\nrewrite = '/$1$${id}'\nrespond = {}",
+        "match.path = '/a'\nrewrite = '/new?a=$args'",
         "files.root = 'x'",
+        "files = { root = 'x', listing = true }",
         "match = { path = '*', host = ['[::1]', '!*.a'], source = ['10.0.0.0/8', '::/0', '!10.1.1.1'] }\nrespond = {}",
         "match.method = ['M-SEARCH', '!GET']\nrespond = {}",
         "match = { field = { 'X-A' = ['a', '!b'], y = 1.5 }, query = { 'a b' = '1' } }\nrespond = {}",
@@ -445,6 +450,14 @@ fn a_route_has_one_action_and_conditions() {
         ("respond.status = '200'", "2:18 `status` is a number, not a string"),
         ("respond.type = 'text'", "2:16 bad value `text` for type"),
         ("respond = { status = 304, content = '' }", "2:27 a response with 304 has no content"),
+        ("rewrite = 'new'\nrespond = {}", "2:11 bad value `new` for rewrite: expected a path"),
+        ("rewrite = '/a#b'\nrespond = {}", "2:11 bad value `/a#b` for rewrite"),
+        ("rewrite = '/$nope'\nrespond = {}", "2:11 bad variable `$nope` for rewrite: unknown variable; there are $uri"),
+        ("rewrite = '/$1'\nrespond = {}", "2:11 bad variable `$1` for rewrite: no regular expression"),
+        ("match.path = '!~(a)'\nrewrite = '/$1'\nrespond = {}", "3:11 bad variable `$1`"),
+        ("rewrite = '/x'", "2:1 a route with `rewrite` and no action needs `match`"),
+        ("match.path = '/a'\nrewrite = '/x'\nlimit = { open = 1 }", "4:1 `limit` is for a route with an action"),
+        ("match.path = '/a'\nrewrite = '/x'\nmount = '/a'", "4:1 `mount` is for a route with `app`"),
         ("redirect = {}", "2:1 `redirect` needs to = \"URL\""),
         ("redirect = { to = 'https:///x' }", "2:19 bad value `https:///x` for to"),
         ("redirect = { to = '/x', status = 300 }", "2:34 `status` is 301, 302, 303, 307 or 308"),

@@ -2,7 +2,6 @@
 
 mod actions;
 mod limits;
-mod location;
 mod preflight;
 pub(super) mod router;
 
@@ -10,7 +9,7 @@ pub use limits::Limit;
 
 use limits::SharedLimits;
 use oribi_filter::{FieldChanges, ResponsePlan};
-use oribi_route::{Rule, RuleError, Table};
+use oribi_route::{PathExpressions, Rule, RuleError, Table, Template};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +49,8 @@ pub enum Action {
         root: PathBuf,
         /// The files for a directory; `None`: those of the settings.
         index: Option<Vec<String>>,
+        /// Whether a directory without these is listed; `None`: as the settings say.
+        listing: Option<bool>,
         /// The files that are looked for, one after the other; empty: the one at the path of the request.
         candidates: Vec<Candidate>,
         /// The app that answers if there is no such file; `None`: the client gets a 404.
@@ -57,11 +58,17 @@ pub enum Action {
     },
     /// The client gets a redirect.
     Redirect {
-        /// The URL or the path. `$scheme`, `$host`, `$request_uri` and `$uri` stand for the scheme, the host, the target, and the
-        /// path of the request.
-        to: String,
+        /// The URL or the path.
+        to: Template,
         /// The status.
         status: u16,
+    },
+    /// The path of the request changes before another action.
+    Rewrite {
+        /// The new path, perhaps with a query.
+        to: Template,
+        /// The action for the changed request; `None`: that of the first route that it fits.
+        then: Option<Box<Self>>,
     },
     /// The client gets a fixed response.
     Respond {
@@ -79,8 +86,16 @@ impl Action {
     fn needs_path(&self) -> bool {
         match self {
             Self::Files { candidates, .. } => !candidates.is_empty(),
-            Self::Redirect { .. } => true,
+            Self::Redirect { .. } | Self::Rewrite { .. } => true,
             Self::App { .. } | Self::Respond { .. } => false,
+        }
+    }
+
+    /// The action after all changes of the path; `None`: that of another route.
+    fn last(&self) -> Option<&Self> {
+        match self {
+            Self::Rewrite { then, .. } => then.as_ref()?.last(),
+            action => Some(action),
         }
     }
 }
@@ -101,6 +116,8 @@ pub struct Candidate {
 pub struct Routes {
     table: Table,
     actions: Vec<Action>,
+    /// The regular expressions of the path conditions of each route whose action has a template; otherwise none.
+    expressions: Vec<PathExpressions>,
     /// The changes of request fields by each route.
     changes: Vec<FieldChanges>,
     /// The changes of responses by each route.
@@ -118,13 +135,16 @@ impl Routes {
     /// All conditions that are invalid.
     pub fn compile(routes: Vec<Route>) -> Result<Self, Vec<RuleError>> {
         let (mut rules, mut actions, mut changes, mut plans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut expressions = Vec::new();
         for Route { rule, action, filters } in routes {
+            let has_template = matches!(action, Action::Redirect { .. } | Action::Rewrite { .. });
+            expressions.push(if has_template { PathExpressions::of(&rule.path) } else { PathExpressions::default() });
             rules.push(rule);
             actions.push(action);
             changes.push(filters.request);
             plans.push(filters.response);
         }
-        Ok(Self { table: Table::compile(&rules)?, actions, changes, plans, limits: None, labels: Vec::new() })
+        Ok(Self { table: Table::compile(&rules)?, actions, expressions, changes, plans, limits: None, labels: Vec::new() })
     }
 
     /// Sets limits, and those of each route by their indices. This process must fork all edges, of which there are `edges`.
@@ -152,14 +172,14 @@ impl Routes {
 
     /// Whether a route may lead to an app.
     fn leads_to_app(&self, route: usize) -> bool {
-        matches!(self.actions[route], Action::App { .. } | Action::Files { fallback: Some(_), .. })
+        matches!(self.actions[route].last(), Some(Action::App { .. } | Action::Files { fallback: Some(_), .. }))
     }
 
     /// Returns the directories of files.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.actions.iter().filter_map(|action| match action {
-            Action::Files { root, .. } => Some(root.as_path()),
-            Action::App { .. } | Action::Redirect { .. } | Action::Respond { .. } => None,
+        self.actions.iter().filter_map(|action| match action.last() {
+            Some(Action::Files { root, .. }) => Some(root.as_path()),
+            _ => None,
         })
     }
 }

@@ -215,7 +215,7 @@ pub(super) struct Subject<'r> {
 impl<'r> Subject<'r> {
     fn of(exchange: &'r Exchange) -> Self {
         let Received { remote, forwarded, listener, earlier, .. } = &*exchange.received;
-        let (request, https) = (Some((exchange.head(), *listener)), exchange.received.is_https());
+        let (request, https) = (Some((exchange.head_as_sent(), *listener)), exchange.received.is_https());
         Self { remote, peer: forwarded.peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: None, https }
     }
 

@@ -84,7 +84,8 @@ impl Draft {
 
     /// Copies the data of a request. The memory of the previous request is reused.
     pub(super) fn fill(&mut self, exchange: &Exchange) {
-        let Received { layout, remote, listener, forwarded, earlier, .. } = &*exchange.received;
+        let Received { remote, listener, forwarded, earlier, .. } = &*exchange.received;
+        let layout = exchange.layout_as_sent();
         let mut fields = std::mem::take(&mut self.layout.fields);
         fields.clear();
         fields.extend_from_slice(&layout.fields);

@@ -13,7 +13,7 @@ use oribi_filter::FieldChanges;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_io::Encryption;
 use oribi_listen::Listener;
-use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -166,6 +166,33 @@ impl Exchange {
         }
     }
 
+    /// Replaces the target by path and query, in origin form. The log keeps the target that the client has sent. The split of the
+    /// path by a web server in front is forgotten, because it is about the old path.
+    pub fn rewrite(&mut self, target: &[u8]) {
+        let Received { input, layout, variables, text, .. } = &mut *self.received;
+        let of_web_server = variables.as_ref().is_some_and(|variables| !variables.own);
+        let variables = variables.get_or_insert_default();
+        variables.own = !of_web_server;
+        variables.as_sent.get_or_insert_with(|| Box::new(layout.clone()));
+        let bytes = if of_web_server {
+            variables.forget_target();
+            &mut variables.bytes
+        } else {
+            if text.is_empty() {
+                text.extend_from_slice(input.head_bytes());
+            }
+            text
+        };
+        let start = bytes.len();
+        bytes.extend_from_slice(target);
+        let end = bytes.len();
+        let question = target.iter().position(|byte| *byte == b'?').map(|length| start + length);
+        layout.target = Span::new(start, end);
+        layout.path = Span::new(start, question.unwrap_or(end));
+        layout.query = question.map(|question| Span::new(question + 1, end));
+        layout.form = TargetForm::Origin;
+    }
+
     /// Removes unknown fields whose names are `unwanted`.
     pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
         let Received { input, layout, variables, text, .. } = &mut *self.received;
@@ -209,6 +236,20 @@ impl Exchange {
             _ if self.received.text.is_empty() => self.received.input.head_bytes(),
             _ => &self.received.text,
         }
+    }
+
+    /// The head of the request as the client has sent it: with the target before it was rewritten.
+    #[inline]
+    #[must_use]
+    pub fn head_as_sent(&self) -> RequestHead<'_> {
+        RequestHead::new(self.head_bytes(), self.layout_as_sent())
+    }
+
+    /// The layout of that head.
+    #[inline]
+    pub(super) fn layout_as_sent(&self) -> &HeadLayout {
+        let variables = self.received.variables.as_ref();
+        variables.and_then(|variables| variables.as_sent.as_deref()).unwrap_or(&self.received.layout)
     }
 
     /// The head of the request.

@@ -3,9 +3,13 @@
 use super::content::StoredContent;
 use oribi_host::{Endpoint, Gateway, Request};
 use oribi_io::Encryption;
-use oribi_message::{KnownVariable, Role, Span, Variable};
+use oribi_message::{HeadLayout, KnownVariable, Role, Span, Variable};
 
 const SCRIPT_NAME: &[u8] = b"SCRIPT_NAME";
+
+/// The variables of a web server that depend on the target.
+const OF_TARGET: &[&[u8]] =
+    &[SCRIPT_NAME, b"PATH_INFO", b"PATH_TRANSLATED", b"QUERY_STRING", b"REQUEST_URI", b"DOCUMENT_URI", b"SCRIPT_FILENAME"];
 
 /// The variables with their bytes, which also contain the head; and the data for a filter.
 #[derive(Debug, Default)]
@@ -17,6 +21,8 @@ pub(super) struct Variables {
     /// Whether the variables are this server's: about an encrypted connection, or about the app's place. Then `bytes` does not
     /// contain the head.
     pub(super) own: bool,
+    /// The head as the client has sent it, if the request was rewritten.
+    pub(super) as_sent: Option<Box<HeadLayout>>,
 }
 
 impl Variables {
@@ -76,8 +82,15 @@ impl Variables {
         self.list.push(Variable { name, value, known: Some(KnownVariable::ScriptName) });
     }
 
+    /// Removes the variables of a web server that depend on the target.
+    pub(super) fn forget_target(&mut self) {
+        let Self { bytes, list, .. } = self;
+        list.retain(|variable| !OF_TARGET.contains(&variable.name.of(bytes)));
+    }
+
     pub(super) fn clear(&mut self) {
         self.own = false;
+        self.as_sent = None;
         self.bytes.clear();
         self.list.clear();
         self.data = StoredContent::None;

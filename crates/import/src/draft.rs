@@ -119,10 +119,27 @@ pub(crate) struct App {
 /// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    App { name: String, mount: Option<String> },
-    Files { root: String, tried: Vec<String>, index: Option<String>, fallback: Option<String> },
-    Redirect { to: String, status: u16 },
-    Respond { status: u16, content: Option<String>, content_type: Option<String> },
+    App {
+        name: String,
+        mount: Option<String>,
+    },
+    Files {
+        root: String,
+        tried: Vec<String>,
+        index: Option<String>,
+        fallback: Option<String>,
+    },
+    Redirect {
+        to: String,
+        status: u16,
+    },
+    Respond {
+        status: u16,
+        content: Option<String>,
+        content_type: Option<String>,
+    },
+    /// None: the routes decide again, about the rewritten path.
+    Again,
 }
 
 impl Action {
@@ -141,6 +158,8 @@ impl Action {
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub conditions: Match,
+    /// The new path of the requests.
+    pub rewrite: Option<String>,
     pub action: Action,
     pub filters: Filters,
     pub key: Key,
@@ -149,7 +168,7 @@ pub(crate) struct Route {
 impl Route {
     /// A route without filters.
     pub fn new(conditions: Match, action: Action, key: Key) -> Self {
-        Self { conditions, action, filters: Filters::default(), key }
+        Self { conditions, rewrite: None, action, filters: Filters::default(), key }
     }
 }
 
@@ -235,13 +254,16 @@ impl Draft {
     /// Moves the most common filter of a kind that all routes have to `[defaults]`, and notes limits that several routes have.
     pub fn gather(&mut self) {
         for &name in NAMES {
-            let all: Option<Vec<String>> = self.routes.iter().map(|route| route.filters.text(name)).collect();
+            // A route that only changes the path has no filters, and gets none from [defaults].
+            let answers = |route: &&mut Route| route.action != Action::Again;
+            let all: Option<Vec<String>> =
+                self.routes.iter_mut().filter(answers).map(|route| route.filters.text(name)).collect();
             let Some(all) = all else { continue };
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             all.iter().for_each(|text| *counts.entry(text).or_default() += 1);
             let most = counts.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > 1);
             let Some((most, _)) = most else { continue };
-            for (route, _) in self.routes.iter_mut().zip(&all).filter(|(_, text)| text == most) {
+            for (route, _) in self.routes.iter_mut().filter(answers).zip(&all).filter(|(_, text)| text == most) {
                 self.defaults.put(name, route.filters.take(name));
             }
         }

@@ -1,24 +1,33 @@
-//! Targets of redirects, with the variables of Oribi.
+//! Targets of redirects and of rewritten requests, with the variables of Oribi.
 
 /// The status codes of a redirect.
 pub(crate) const REDIRECTS: &[u16] = &[301, 302, 303, 307, 308];
 
 /// The variables of Oribi, by their names in Unit and nginx.
 const VARIABLES: &[(&str, &str)] = &[
-    ("scheme", "$scheme"),
-    ("request_uri", "$request_uri"),
-    ("uri", "$uri"),
-    ("document_uri", "$uri"),
-    ("host", "$host"),
-    ("server_name", "$host"),
-    ("http_host", "$host"),
+    ("scheme", "scheme"),
+    ("request_uri", "request_uri"),
+    ("uri", "uri"),
+    ("document_uri", "uri"),
+    ("host", "host"),
+    ("server_name", "host"),
+    ("http_host", "host"),
+    ("args", "args"),
+    ("query_string", "args"),
+    ("method", "method"),
+    ("request_method", "method"),
+    ("remote_addr", "remote_addr"),
+    ("dollar", "dollar"),
 ];
 
-/// The target of a redirect for `to`.
+/// The beginnings of names of variables, by those of Unit and nginx.
+const FAMILIES: &[(&str, &str)] = &[("arg_", "arg_"), ("header_", "header_"), ("http_", "header_"), ("cookie_", "cookie_")];
+
+/// The text with the variables of Oribi. `groups`: whether `$1` is a group of an expression.
 ///
 /// # Errors
-/// The reason why Oribi cannot send it.
-pub(crate) fn target(text: &str) -> Result<String, String> {
+/// The reason why Oribi has no such text.
+pub(crate) fn with_variables(text: &str, groups: bool) -> Result<String, String> {
     let mut target = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -27,25 +36,52 @@ pub(crate) fn target(text: &str) -> Result<String, String> {
             Some(parts) => parts,
             None => {
                 let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(after.len());
-                after.split_at(end)
+                let is_group = groups && after.starts_with(|letter: char| letter.is_ascii_digit());
+                after.split_at(if is_group { 1 } else { end })
             }
         };
-        let Some((_, variable)) = VARIABLES.iter().find(|(known, _)| *known == name) else {
-            return Err(format!("a redirect has no variable ${name}, only $scheme, $host, $uri and $request_uri"));
+        let Some(variable) = variable(name, groups) else {
+            return Err(format!("there is no variable ${name}"));
         };
-        let behind_is_name = behind.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
-        if behind_is_name {
-            return Err(format!("a redirect has no text directly behind ${name}"));
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        if behind.starts_with(is_part) || !variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            target.push_str(&format!("${{{variable}}}"));
+        } else {
+            target.push_str(&format!("${variable}"));
         }
-        target.push_str(variable);
         rest = behind;
     }
     target.push_str(rest);
-    if target.starts_with("$request_uri") || target.starts_with("$uri") {
-        target.insert_str(0, "$scheme://$host");
+    Ok(target)
+}
+
+fn variable(name: &str, groups: bool) -> Option<String> {
+    if let Some((_, own)) = VARIABLES.iter().find(|(known, _)| *known == name) {
+        return Some((*own).to_owned());
     }
+    if groups && matches!(name.as_bytes(), [b'0'..=b'9']) {
+        return Some(name.to_owned());
+    }
+    let is_name =
+        |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    FAMILIES.iter().find_map(|(family, own)| {
+        let rest = name.strip_prefix(family).filter(|rest| is_name(rest))?;
+        Some(format!("{own}{rest}"))
+    })
+}
+
+/// The target of a redirect for `to`.
+///
+/// # Errors
+/// The reason why Oribi cannot send it.
+pub(crate) fn target(text: &str, groups: bool) -> Result<String, String> {
+    let target = with_variables(text, groups)?;
+    let full = ["http://", "https://", "$scheme://", "$uri", "${uri}", "$request_uri", "${request_uri}"];
     if target.starts_with("//") {
-        target.insert_str(0, "$scheme:");
+        return Ok(format!("$scheme:{target}"));
+    }
+    if !target.starts_with('/') && !full.iter().any(|begin| target.starts_with(begin)) {
+        return Err("a redirect leads to a URL, or to a path that begins with /".to_owned());
     }
     Ok(target)
 }
@@ -60,12 +96,16 @@ mod tests {
             ("https://example.com/", Ok("https://example.com/")),
             ("https://${host}$request_uri", Ok("https://$host$request_uri")),
             ("$scheme://www.example.com$uri", Ok("$scheme://www.example.com$uri")),
-            ("$uri/", Ok("$scheme://$host$uri/")),
-            ("/a?b=$arg_c", Err("a redirect has no variable $arg_c, only $scheme, $host, $uri and $request_uri")),
+            ("${uri}/", Ok("$uri/")),
+            ("/a?b=$arg_c&d=$http_x_y", Ok("/a?b=$arg_c&d=$header_x_y")),
             ("//a/$uri", Ok("$scheme://a/$uri")),
-            ("/${host}x", Err("a redirect has no text directly behind $host")),
+            ("/${host}x${header_a-b}$dollar", Ok("/${host}x${header_a-b}$dollar")),
+            ("/a?b=$status", Err("there is no variable $status")),
+            ("/$1x", Err("there is no variable $1x")),
+            ("blah", Err("a redirect leads to a URL, or to a path that begins with /")),
         ] {
-            assert_eq!(target(text), expected.map(str::to_owned).map_err(str::to_owned), "{text}");
+            assert_eq!(target(text, false), expected.map(str::to_owned).map_err(str::to_owned), "{text}");
         }
+        assert_eq!(target("/$1x$22", true), Ok("/${1}x${2}2".to_owned()));
     }
 }

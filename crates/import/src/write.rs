@@ -77,7 +77,11 @@ impl Text {
         if !route.conditions.is_open() {
             self.line(element, &format!("match = {}", conditions(&route.conditions)));
         }
+        if let Some(rewrite) = &route.rewrite {
+            self.line(element, &format!("rewrite = {}", string(rewrite)));
+        }
         match &route.action {
+            Action::Again => {}
             Action::App { name, mount } => {
                 self.line(element, &format!("app = {}", string(name)));
                 if let Some(mount) = mount {

@@ -60,9 +60,11 @@
 
 extern crate alloc;
 
+mod captures;
 mod checks;
 mod compile;
 mod equal;
+mod escape;
 mod glob;
 mod host;
 mod index;
@@ -76,10 +78,14 @@ mod request;
 mod rows;
 mod rule;
 mod table;
+mod template;
 mod tree;
 
+pub use captures::PathExpressions;
+pub use escape::push_path;
 pub use request::{FieldLines, RequestView, Scheme};
 pub use rule::{
     EXPRESSION_BYTES, MOST_EXPRESSIONS, MOST_PATTERN_BYTES, MOST_PATTERNS, MOST_RULES, NamedPattern, Rule, RuleError,
 };
 pub use table::{Choice, Scratch, Table};
+pub use template::{MOST_TEMPLATE_BYTES, NoResult, Template, Values, unknown_variable};

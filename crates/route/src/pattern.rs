@@ -40,7 +40,7 @@ const NESTING: u32 = 50;
 /// The size of the cache with which an expression is matched fast. A full cache is cleared.
 const CACHE_BYTES: usize = 256 << 10;
 
-fn compile(expression: &str) -> Result<Regex, String> {
+pub(crate) fn compile(expression: &str) -> Result<Regex, String> {
     if expression.is_empty() {
         return Err("empty expression; write the expression behind the `~`".to_owned());
     }

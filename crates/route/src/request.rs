@@ -58,4 +58,15 @@ impl FieldLines<'_> {
             Self::Pairs(pairs) => pairs.iter().any(|(line_name, value)| line_name.eq_ignore_ascii_case(name) && matches(value)),
         }
     }
+
+    /// Calls `found` with the value of each line that has this name, in which `_` stands for `-`, until it returns `true`.
+    pub(crate) fn any_similar(&self, name: &[u8], mut found: impl FnMut(&[u8]) -> bool) {
+        let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+        let is_similar =
+            |line: &[u8]| line.len() == name.len() && line.iter().zip(name).all(|(one, two)| plain(*one) == plain(*two));
+        match self {
+            Self::Head(head) => head.fields().any(|(_, line, value)| is_similar(line) && found(value)),
+            Self::Pairs(pairs) => pairs.iter().any(|(line, value)| is_similar(line) && found(value)),
+        };
+    }
 }

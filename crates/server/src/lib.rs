@@ -49,7 +49,7 @@ pub mod engine {
 pub mod routes {
     pub use oribi_edge::routes::{Action, Candidate, Filters, Limit, Route, Routes};
     pub use oribi_filter::{ErrorPage, ResponsePlan};
-    pub use oribi_route::{NamedPattern, Rule, RuleError};
+    pub use oribi_route::{NamedPattern, PathExpressions, Rule, RuleError, Template, unknown_variable};
 }
 
 /// The control socket of a running server.

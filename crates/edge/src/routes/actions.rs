@@ -1,6 +1,5 @@
 //! The actions of routes: an app, files, a redirect, or a fixed response.
 
-use super::location::{location, push_path};
 use super::{Action, Candidate};
 use oribi_config::Settings;
 use oribi_engine::{Engine, Exchange};
@@ -9,8 +8,9 @@ use oribi_filter::FieldChanges;
 use oribi_io::Backend;
 use oribi_listen::Listener;
 use oribi_message::FieldPair;
+use oribi_route::{NoResult, PathExpressions, RequestView, Scheme, Values, push_path};
 use oribi_source::LentRequest;
-use oribi_worker::lane::{Files, Lane};
+use oribi_worker::lane::{Files, Lane, host_of};
 use std::io;
 use std::path::Path;
 
@@ -23,6 +23,8 @@ pub(super) enum Outcome {
     App(Exchange, usize),
     /// The edge has answered.
     Answered,
+    /// The path has changed, and the routes decide again.
+    Again(Exchange),
 }
 
 /// The open directories of all actions.
@@ -34,9 +36,9 @@ pub(super) struct Actions {
 
 impl Actions {
     pub(super) fn open(actions: &[Action], settings: &Settings) -> Self {
-        let files = actions.iter().map(|action| match action {
-            Action::Files { root, index, .. } => or_none(files_at(root, index.as_deref(), settings)),
-            Action::App { .. } | Action::Redirect { .. } | Action::Respond { .. } => None,
+        let files = actions.iter().map(|action| match action.last() {
+            Some(Action::Files { root, index, listing, .. }) => or_none(files_at(root, (index.as_deref(), *listing), settings)),
+            _ => None,
         });
         Self { files: files.collect() }
     }
@@ -44,7 +46,8 @@ impl Actions {
     /// Does what the route with this number does. `path` is the normal form of the path, if the action needs it.
     pub(super) fn act<B: Backend>(
         &self,
-        (route, action, changes): (usize, &Action, &FieldChanges),
+        (route, action): (usize, &Action),
+        (changes, expressions): (&FieldChanges, &PathExpressions),
         path: &[u8],
         lane: &Lane<'_, Engine<'_, B>>,
         exchange: Exchange,
@@ -69,12 +72,34 @@ impl Actions {
                 Outcome::Answered
             }
             Action::Redirect { to, status } => {
-                let Some(location) = location(to, path, &exchange.head(), exchange.is_https()) else {
-                    return refuse(lane, exchange, 400, "Host is missing or unusable");
-                };
+                let mut location = Vec::new();
+                if let Err(why) = to.write(&values(&exchange, path, expressions), &mut location) {
+                    return refuse_without_result(lane, exchange, why);
+                }
+                // A path must not become the name of another host.
+                while location.starts_with(b"//") {
+                    location.remove(0);
+                }
                 let text = format!("{status} {}\n", oribi_message::reason(*status));
                 answer(lane, exchange, *status, Some((b"Location", &location)), PLAIN, text.as_bytes());
                 Outcome::Answered
+            }
+            Action::Rewrite { to, then } => {
+                let mut changed = Vec::new();
+                let mut exchange = exchange;
+                // A target such as `*` has no path that could change.
+                if !path.is_empty() {
+                    let rewritten = to.rewrite(&values(&exchange, path, expressions), &mut changed);
+                    match rewritten {
+                        Ok(target) => exchange.rewrite(&target),
+                        Err(why) => return refuse_without_result(lane, exchange, why),
+                    }
+                }
+                match then {
+                    Some(then) => self.act((route, then), (changes, expressions), &changed, lane, exchange, listeners),
+                    None if path.is_empty() => refuse(lane, exchange, 404, "no route matches"),
+                    None => Outcome::Again(exchange),
+                }
             }
             Action::Respond { status, content, content_type } => {
                 let kind = content_type.as_ref().map_or(PLAIN, |kind| kind.as_bytes());
@@ -90,6 +115,27 @@ pub(super) fn refuse<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, exchange: Excha
     let text = format!("{status} {}: {why}\n", oribi_message::reason(status));
     answer(lane, exchange, status, None, PLAIN, text.as_bytes());
     Outcome::Answered
+}
+
+/// Returns the values of variables for a request.
+fn values<'v>(exchange: &'v Exchange, path: &'v [u8], expressions: &'v PathExpressions) -> Values<'v> {
+    let head = exchange.head();
+    let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
+    Values {
+        request: RequestView::of_head(head, scheme, exchange.client()),
+        request_uri: exchange.head_as_sent().path_and_query(),
+        path,
+        host: head.host().and_then(host_of),
+        expressions,
+    }
+}
+
+/// Refuses a request for which a template has no result.
+fn refuse_without_result<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, why: NoResult) -> Outcome {
+    match why {
+        NoResult::Host => refuse(lane, exchange, 400, "Host is missing or unusable"),
+        NoResult::TooLong => refuse(lane, exchange, 414, "the target is too long"),
+    }
 }
 
 /// Returns the request for an app that is mounted at a path; empty: at the root.
@@ -111,11 +157,18 @@ fn or_none(files: io::Result<Option<Files>>) -> Option<Files> {
     })
 }
 
-fn files_at(root: &Path, index: Option<&[String]>, settings: &Settings) -> io::Result<Option<Files>> {
+fn files_at(
+    root: &Path,
+    (index, listing): (Option<&[String]>, Option<bool>),
+    settings: &Settings,
+) -> io::Result<Option<Files>> {
     let mut settings = settings.clone();
     settings.files.mounts = vec![Mount { prefix: String::new(), directory: root.to_owned() }];
     if let Some(index) = index {
         settings.files.options.index = index.to_vec();
+    }
+    if let Some(listing) = listing {
+        settings.files.options.listing = listing;
     }
     Files::of(&settings)
 }

@@ -14,6 +14,9 @@ use oribi_source::LentRequest;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 
+/// The most times that the path of a request changes with another choice of its route.
+const MOST_REWRITES: usize = 10;
+
 /// The routes in an edge.
 #[derive(Debug)]
 pub(crate) struct Router<'a> {
@@ -39,7 +42,37 @@ impl<'a> Router<'a> {
         }
     }
 
+    /// Routes a request, which the rewriting of its path may bring to further routes.
+    #[inline]
     fn route<B: Backend>(
+        &mut self,
+        lane: &Lane<'_, Engine<'_, B>>,
+        exchange: Exchange,
+        place: (&[Listener], &WorkerSlot),
+    ) -> Outcome {
+        match self.route_once(lane, exchange, place) {
+            Outcome::Again(exchange) => self.route_again(lane, exchange, place),
+            outcome => outcome,
+        }
+    }
+
+    #[cold]
+    fn route_again<B: Backend>(
+        &mut self,
+        lane: &Lane<'_, Engine<'_, B>>,
+        mut exchange: Exchange,
+        place: (&[Listener], &WorkerSlot),
+    ) -> Outcome {
+        for _ in 1..MOST_REWRITES {
+            match self.route_once(lane, exchange, place) {
+                Outcome::Again(again) => exchange = again,
+                outcome => return outcome,
+            }
+        }
+        refuse(lane, exchange, 500, "the routes change the path without end")
+    }
+
+    fn route_once<B: Backend>(
         &mut self,
         lane: &Lane<'_, Engine<'_, B>>,
         exchange: Exchange,
@@ -88,7 +121,8 @@ impl<'a> Router<'a> {
             },
             None => exchange,
         };
-        self.actions.act((route, action, &self.routes.changes[route]), &self.path, lane, exchange, listeners)
+        let of_route = (&self.routes.changes[route], &self.routes.expressions[route]);
+        self.actions.act((route, action), of_route, &self.path, lane, exchange, listeners)
     }
 }
 
@@ -100,6 +134,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         match router.route(self.lane, exchange, (self.listeners, self.slot)) {
             Outcome::App(exchange, app) => Some((exchange, app)),
             Outcome::Answered => None,
+            Outcome::Again(_) => unreachable!("a request is routed until it has an answer"),
         }
     }
 }

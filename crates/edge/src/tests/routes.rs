@@ -2,7 +2,7 @@
 
 use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
-use oribi_route::Rule;
+use oribi_route::{PathExpressions, Rule, Template};
 
 fn route(path: &str, action: Action) -> Route {
     Route { rule: Rule { path: vec![path.to_owned()], ..Rule::default() }, action, filters: Filters::default() }
@@ -125,7 +125,8 @@ fn an_app_sees_no_other_path_than_its_route() {
 
 #[test]
 fn a_directory_that_is_missing_harms_no_other_route() {
-    let files = Action::Files { root: "/nonexistent/oribi".into(), index: None, candidates: Vec::new(), fallback: None };
+    let files =
+        Action::Files { root: "/nonexistent/oribi".into(), index: None, listing: None, candidates: Vec::new(), fallback: None };
     let routes = Routes::compile(vec![route("/f/*", files), route("/*", app(0))]).expect("the rules are valid");
     let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
     let mut worker = site.worker();
@@ -137,7 +138,7 @@ fn a_directory_that_is_missing_harms_no_other_route() {
 
 #[test]
 fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
-    let redirect = |to: &str| Action::Redirect { to: to.to_owned(), status: 301 };
+    let redirect = |to: &str| Action::Redirect { to: Template::parse_lenient(to, &[]), status: 301 };
     let routes = vec![
         route("/whole/*", redirect("https://$host$request_uri")),
         route("/bare/*", redirect("/$uri")),
@@ -161,4 +162,59 @@ fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
             None => assert!(received.starts_with("HTTP/1.1 400 "), "{target}: {received}"),
         }
     }
+}
+
+fn rewrite(path: &str, to: &str, then: Option<Action>) -> Route {
+    let groups = PathExpressions::of(&[path.to_owned()]).groups();
+    let to = Template::parse(to, &groups).expect("it is valid");
+    route(path, Action::Rewrite { to, then: then.map(Box::new) })
+}
+
+#[test]
+fn an_app_sees_the_rewritten_path() {
+    let routes = vec![
+        rewrite("~^/user/([0-9]+)$", "/users?id=$1", Some(app(0))),
+        rewrite("/old/*", "/new$uri", Some(app(1))),
+        rewrite("/deep/*", "/$header_x_path/$args", Some(app(1))),
+        route("/*", app(0)),
+    ];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 2, Some(Box::leak(Box::new(routes))));
+    let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
+    for (target, seen) in [("/user/17?a=b", "/users?id=17"), ("/user/x?a=b", "/user/x?a=b")] {
+        let client = site.asking(&get(target));
+        first.echo();
+        assert_response(&site.received(&client), "200", &format!("GET {seen} "));
+    }
+    for (target, path, seen) in [
+        ("/old/a%20b?c=d", "", "/new/old/a%20b?c=d"),
+        ("http://a/old/x", "", "/new/old/x"),
+        ("/deep/?a=b", "../..//%0d%0a", "/%250d%250a/a=b?a=b"),
+        ("/deep/?..", "..", "/?.."),
+    ] {
+        let client = site.asking(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Path: {path}\r\n\r\n").as_bytes());
+        second.echo();
+        assert_response(&site.received(&client), "200", &format!("GET {seen} "));
+    }
+}
+
+#[test]
+fn a_rewritten_request_without_an_action_is_routed_again() {
+    let routes = vec![
+        rewrite("/a", "/b", None),
+        rewrite("/b", "/c?x=1", None),
+        rewrite("/loop", "/pool", None),
+        rewrite("/pool", "/loop", None),
+        route("/c", app(0)),
+    ];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
+    let mut worker = site.worker();
+    let client = site.asking(&[get("/a"), get("/c")].concat());
+    worker.echo();
+    assert!(site.received(&client).ends_with("GET /c?x=1 "));
+    worker.echo();
+    assert_response(&site.received(&client), "200", "GET /c ");
+    let client = site.asking(&get("/loop"));
+    assert_response(&site.received(&client), "500", "500 Internal Server Error: the routes change the path without end\n");
 }

@@ -6,7 +6,7 @@ use super::{Nginx, access, key};
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
 use crate::note::Key;
-use crate::redirect::{REDIRECTS, target};
+use crate::redirect::{REDIRECTS, target, with_variables};
 
 /// The most locations inside of locations.
 const DEPTH: usize = 8;
@@ -162,11 +162,7 @@ impl Nginx<'_> {
                         }
                         _ => self.draft.lost(&key, "left out: a route cannot say its conditions"),
                     },
-                    None => self.draft.lost(
-                        &key,
-                        "routes do not change paths: redirect sends clients to another one, mount \
-                         moves a beginning into SCRIPT_NAME",
-                    ),
+                    None => self.rewritten(directive, conditions, &key, routes),
                 },
                 "if" => self.condition(directive, conditions, context, routes),
                 _ => {}
@@ -203,6 +199,45 @@ impl Nginx<'_> {
             }
         }
         false
+    }
+
+    /// `rewrite` to another path, after which nginx looks for the location again.
+    fn rewritten(&mut self, directive: &Directive, conditions: &Match, key: &Key, routes: &mut Routes) {
+        let (expression, replacement, flag) = (directive.word(0), directive.word(1), directive.word(2));
+        if flag == "break" {
+            return self
+                .draft
+                .lost(key, "after a rewrite, the routes decide again: write rewrite into the route of this location");
+        }
+        // nginx adds the query of the request, unless the new path ends with a question mark.
+        let text = match replacement.strip_suffix('?') {
+            None if replacement.contains('?') => format!("{replacement}&$args"),
+            Some(path) if path.contains('?') => path.to_owned(),
+            _ => replacement.to_owned(),
+        };
+        let path = match with_variables(&text, true) {
+            Ok(path) if path.starts_with(['/', '$']) => path,
+            Ok(_) => return self.draft.lost(key, "rewrite of a route leads to a path"),
+            Err(reason) => return self.draft.lost(key, reason),
+        };
+        let own = Match { path: vec![format!("~{expression}")], ..Match::default() };
+        // An expression that begins with the path of its location says that path, too.
+        let is_inside = |prefix: &str| {
+            let literal = |letter: char| letter.is_ascii_alphanumeric() || "/-_".contains(letter);
+            prefix.chars().all(literal) && expression.strip_prefix('^').is_some_and(|rest| rest.starts_with(prefix))
+        };
+        let both = match conditions.path.as_slice() {
+            [prefix] if prefix.strip_suffix('*').is_some_and(is_inside) => {
+                Ok(Some(Match { path: own.path, ..conditions.clone() }))
+            }
+            _ => conditions.and(&own),
+        };
+        match both {
+            Ok(Some(both)) => {
+                routes.push(Route { rewrite: Some(path), ..Route::new(both, Action::Again, key.clone()) });
+            }
+            _ => self.draft.lost(key, "left out: a route cannot say its conditions"),
+        }
     }
 
     /// `if` with an answer: of hosts, schemes and methods.
@@ -266,7 +301,7 @@ impl Nginx<'_> {
             Err(_) => (302, first),
         };
         if REDIRECTS.contains(&status) && !text.is_empty() {
-            return match target(text) {
+            return match target(text, false) {
                 Ok(to) => Action::Redirect { to, status },
                 Err(reason) => {
                     self.draft.lost(key, format!("{reason}: these requests get a 404"));
@@ -477,5 +512,5 @@ fn redirect_of(directive: &Directive) -> Option<(Vec<String>, Action)> {
         _ if !replacement.contains("$1") => (vec![format!("~{expression}")], replacement.trim_end_matches('?').to_owned()),
         _ => return None,
     };
-    Some((path, Action::Redirect { to: target(&to).ok()?, status }))
+    Some((path, Action::Redirect { to: target(&to, false).ok()?, status }))
 }

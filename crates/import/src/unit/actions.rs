@@ -5,20 +5,27 @@ use crate::conditions::Match;
 use crate::draft::Action;
 use crate::filters::Changes;
 use crate::note::Key;
-use crate::redirect::{REDIRECTS, target};
+use crate::redirect::{REDIRECTS, target, with_variables};
 use crate::tree::Node;
 
 impl Unit<'_> {
     pub(super) fn action(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
-        if let Some(node) = node.get("rewrite") {
-            node.skip();
-            let text = "routes do not change paths: mount of a route with app moves a beginning into SCRIPT_NAME; otherwise \
-                 the app does it";
-            self.draft.lost(&key.inside("rewrite"), text);
-        }
         let first = self.draft.routes.len();
-        self.answer(node, conditions, key, above);
-        if let Some(node) = node.get("response_headers") {
+        match node.get("rewrite").map(|rewrite| self.rewrite(rewrite, &key.inside("rewrite"))) {
+            None => self.answer(node, conditions, key, above),
+            Some(None) => {
+                node.skip();
+                self.draft.lost(key, "these requests get a 404");
+                self.draft.route(conditions.clone(), Action::status(404), key);
+            }
+            Some(Some(path)) => self.rewritten(node, path, conditions, key, above),
+        }
+        let passes_on =
+            node.get("pass").and_then(Node::text).is_some_and(|pass| pass == "routes" || pass.starts_with("routes/"));
+        if let Some(node) = node.get("response_headers").filter(|_| passes_on) {
+            node.skip();
+            self.draft.same(&key.inside("response_headers"), "Unit sends those of the last action only");
+        } else if let Some(node) = node.get("response_headers") {
             let changes = self.response_headers(node, &key.inside("response_headers"));
             let (free, taken): (Vec<_>, Vec<_>) =
                 self.draft.routes[first..].iter_mut().partition(|route| route.filters.response_fields == Changes::default());
@@ -27,6 +34,49 @@ impl Unit<'_> {
                 self.draft.lost(&key.inside("response_headers"), "routes that change fields of their own do not get these");
             }
         }
+    }
+
+    /// The new path of a request; `None` if Oribi cannot make it.
+    fn rewrite(&mut self, node: &Node, key: &Key) -> Option<String> {
+        let Some(text) = node.text() else {
+            node.skip();
+            self.draft.lost(key, "expected a text");
+            return None;
+        };
+        // Unit keeps the query of the request in any case, so its own target has the path only.
+        let path = text.split('?').next().unwrap_or_default();
+        if path != text {
+            self.draft.same(key, "Unit does not use the query of a rewrite, either: that of the request stays");
+        }
+        let found = if text.contains('`') { Err("there are no scripts".to_owned()) } else { with_variables(path, false) };
+        match found {
+            Ok(path) => {
+                let path = path.replace("$request_uri", "$uri").replace("${request_uri}", "${uri}");
+                Some(if path.starts_with(['/', '$']) { path } else { format!("/{path}") })
+            }
+            Err(reason) => {
+                self.draft.lost(key, reason);
+                None
+            }
+        }
+    }
+
+    /// An action for requests whose path has changed.
+    fn rewritten(&mut self, node: &Node, path: String, conditions: &Match, key: &Key, above: &mut Vec<String>) {
+        let pass = node.get("pass").and_then(Node::text).unwrap_or_default();
+        let first = self.draft.routes.len();
+        let routes = pass.strip_prefix("routes").map(|rest| super::decoded(rest.trim_start_matches('/')));
+        match routes {
+            // The routes of the listener begin again.
+            Some(name) if above.first() == Some(&name) => self.draft.route(conditions.clone(), Action::Again, key),
+            Some(_) => {
+                let text = "a rewritten request comes to the first route again, not to another list: these requests get a 404";
+                self.draft.lost(&key.inside("pass"), text);
+                self.draft.route(conditions.clone(), Action::status(404), key);
+            }
+            None => self.answer(node, conditions, key, above),
+        }
+        self.draft.routes[first..].iter_mut().for_each(|route| route.rewrite = Some(path.clone()));
     }
 
     /// The fields that a response gets, or loses.
@@ -75,7 +125,7 @@ impl Unit<'_> {
         let status = u16::try_from(status).unwrap_or(0);
         let location = node.get("location").and_then(Node::text);
         let action = match location {
-            Some(location) if REDIRECTS.contains(&status) => match target(location) {
+            Some(location) if REDIRECTS.contains(&status) => match target(location, false) {
                 Ok(to) => Action::Redirect { to, status },
                 Err(reason) => {
                     self.draft.lost(&key.inside("location"), format!("{reason}: these requests get a 404"));
@@ -94,6 +144,8 @@ impl Unit<'_> {
     fn share(&mut self, node: &Node, conditions: &Match, key: &Key) {
         let shares: Vec<&str> =
             node.get("share").map_or(Vec::new(), |share| share.values().iter().filter_map(Node::text).collect());
+        let shares: Vec<String> = shares.iter().map(|share| share.replace("${uri}", "$uri")).collect();
+        let shares: Vec<&str> = shares.iter().map(String::as_str).collect();
         for name in ["types", "chroot", "follow_symlinks", "traverse_mounts"] {
             if let Some(node) = node.get(name) {
                 node.skip();

@@ -1,6 +1,7 @@
 //! `listeners`: addresses, and the targets to which each passes its requests.
 
 use super::Unit;
+use super::matching::networks;
 use crate::conditions::Match;
 use crate::note::Key;
 use crate::tree::Node;
@@ -94,8 +95,13 @@ impl Unit<'_> {
             if let Some(source) = forwarded.get("source") {
                 for value in source.values() {
                     let Some(text) = value.text() else { continue };
-                    if text.starts_with('!') || text.contains('-') {
-                        let text = "trusted-proxies takes addresses and networks, without `!` and ranges";
+                    let range = text
+                        .split_once('-')
+                        .map(|(first, last)| networks(first.trim().parse().ok()?, last.trim().parse().ok()?));
+                    if let Some(Some(networks)) = range {
+                        sources.extend(networks);
+                    } else if text.starts_with('!') || text.contains('-') {
+                        let text = "trusted-proxies takes addresses and networks, without `!`";
                         self.draft.lost(&key.inside("source"), text);
                     } else {
                         sources.push(text.to_owned());

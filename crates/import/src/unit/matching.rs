@@ -1,10 +1,12 @@
 //! `match`: the conditions of a step.
 
 use super::decoded;
+use super::patterns::{LITERAL, LITERAL_STAR, escaped};
 use crate::conditions::{Match, Named};
 use crate::draft::Draft;
 use crate::note::Key;
 use crate::tree::Node;
+use std::net::IpAddr;
 
 /// The most routes that one step becomes.
 const ALTERNATIVES: usize = 64;
@@ -16,14 +18,16 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
     for (name, value) in node.entries() {
         let inside = key.inside(name);
         let alternatives = match name.as_str() {
-            "uri" => simple(value, |patterns| Match { path: patterns, ..Match::default() }, decoded),
-            "host" => simple(value, |patterns| Match { host: patterns, ..Match::default() }, str::to_ascii_lowercase),
+            "uri" => patterns(value, pattern_decoded).map(super::patterns::of_paths),
+            "host" => patterns(value, str::to_ascii_lowercase).map(|patterns| vec![super::patterns::of_hosts(patterns)]),
             "method" => simple(value, |patterns| Match { method: patterns, ..Match::default() }, method),
             "scheme" => simple(value, |patterns| Match { scheme: patterns, ..Match::default() }, str::to_ascii_lowercase),
             "source" => source(value),
             "destination" => simple(value, |_| Match::default(), str::to_owned).filter(|_| false),
-            "headers" => named(value, |field| Match { field, ..Match::default() }, str::to_owned),
-            "arguments" => named(value, |query| Match { query, ..Match::default() }, decoded),
+            "headers" => named(value, |field| Match { field, ..Match::default() }, str::to_owned, super::patterns::of_field),
+            "arguments" => {
+                named(value, |query| Match { query, ..Match::default() }, pattern_decoded, super::patterns::of_value)
+            }
             "cookies" => cookies(value),
             _ => None,
         };
@@ -72,9 +76,7 @@ fn simple(node: &Node, make: impl Fn(Vec<String>) -> Match, change: impl Fn(&str
 fn patterns(node: &Node, change: impl Fn(&str) -> String) -> Option<Vec<String>> {
     let texts: Option<Vec<String>> = node.values().iter().map(Node::scalar).collect();
     let is_expression = |text: &String| text.trim_start_matches('!').starts_with('~');
-    texts
-        .filter(|texts| !texts.is_empty())
-        .map(|texts| texts.into_iter().map(|text| if is_expression(&text) { text } else { change(&text) }).collect())
+    texts.map(|texts| texts.into_iter().map(|text| if is_expression(&text) { text } else { change(&text) }).collect())
 }
 
 fn method(text: &str) -> String {
@@ -87,40 +89,71 @@ fn source(node: &Node) -> Option<Vec<Match>> {
         let (sign, address) = text.strip_prefix('!').map_or(("", &*text), |rest| ("!", rest));
         match address.split_once('-') {
             Some((first, last)) => {
-                let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-                list.extend(networks(first, last)?.into_iter().map(|network| format!("{sign}{network}")));
+                let networks = networks(first.trim().parse().ok()?, last.trim().parse().ok()?)?;
+                list.extend(networks.into_iter().map(|network| format!("{sign}{network}")));
             }
             None => list.push(text),
         }
     }
+    if list.is_empty() {
+        // No client is in an empty list.
+        return Some(Vec::new());
+    }
     Some(vec![Match { source: list, ..Match::default() }])
 }
 
+/// A pattern with its escapes decoded. A star that was escaped is no wildcard, and only the first `!` is a sign.
+fn pattern_decoded(text: &str) -> String {
+    let (sign, rest) = text.strip_prefix('!').map_or(("", text), |rest| ("!", rest));
+    let rest = decoded(&rest.replace("%2a", "%2A").replace("%2A", LITERAL_STAR));
+    let literal = if rest.starts_with(['!', '~']) { LITERAL } else { "" };
+    format!("{sign}{literal}{rest}")
+}
+
 /// The networks of a range of addresses.
-fn networks(first: std::net::Ipv4Addr, last: std::net::Ipv4Addr) -> Option<Vec<String>> {
-    let (mut start, end) = (u64::from(u32::from(first)), u64::from(u32::from(last)));
+pub(super) fn networks(first: IpAddr, last: IpAddr) -> Option<Vec<String>> {
+    let (mut start, end, width) = match (first, last) {
+        (IpAddr::V4(first), IpAddr::V4(last)) => (u128::from(u32::from(first)), u128::from(u32::from(last)), 32),
+        (IpAddr::V6(first), IpAddr::V6(last)) => (u128::from(first), u128::from(last), 128),
+        _ => return None,
+    };
     let mut list = Vec::new();
     while start <= end {
-        let mut bits = start.trailing_zeros().min(32);
-        while start + (1_u64 << bits) - 1 > end {
+        let mut bits = start.trailing_zeros().min(width);
+        let last_of = |bits: u32| start | 1_u128.checked_shl(bits).map_or(u128::MAX, |size| size - 1);
+        while last_of(bits) > end {
             bits -= 1;
         }
-        let address = std::net::Ipv4Addr::from(u32::try_from(start).ok()?);
-        list.push(format!("{address}/{}", 32 - bits));
-        start += 1_u64 << bits;
+        let address = match width {
+            32 => IpAddr::V4(u32::try_from(start).ok()?.into()),
+            _ => IpAddr::V6(start.into()),
+        };
+        list.push(format!("{address}/{}", width - bits));
+        let Some(next) = last_of(bits).checked_add(1) else { break };
+        start = next;
     }
     (!list.is_empty()).then_some(list)
 }
 
 /// Patterns by names: an object, or an array of objects, one of which must fit.
-fn named(node: &Node, make: impl Fn(Named) -> Match, change: impl Fn(&str) -> String + Copy) -> Option<Vec<Match>> {
+fn named(
+    node: &Node,
+    make: impl Fn(Named) -> Match,
+    change: impl Fn(&str) -> String + Copy,
+    written: impl Fn(Vec<String>) -> Vec<String>,
+) -> Option<Vec<Match>> {
     let mut alternatives = Vec::new();
-    for object in node.values() {
+    let objects = node.values();
+    if objects.is_empty() {
+        return Some(vec![make(Named::new())]);
+    }
+    for object in objects {
         if !object.is_map() {
             return None;
         }
         let entries = object.entries().iter();
-        let named: Option<Named> = entries.map(|(name, value)| Some((change(name), patterns(value, change)?))).collect();
+        let named: Option<Named> =
+            entries.map(|(name, value)| Some((change(name), written(patterns(value, change)?)))).collect();
         alternatives.push(make(named?));
     }
     (!alternatives.is_empty()).then_some(alternatives)
@@ -128,11 +161,15 @@ fn named(node: &Node, make: impl Fn(Named) -> Match, change: impl Fn(&str) -> St
 
 /// Cookies as expressions about the field.
 fn cookies(node: &Node) -> Option<Vec<Match>> {
-    let found = named(node, |field| Match { field, ..Match::default() }, str::to_owned)?;
+    let found = named(node, |field| Match { field, ..Match::default() }, str::to_owned, |patterns| patterns)?;
     found
         .into_iter()
         .map(|one| {
-            let [(name, patterns)] = one.field.as_slice() else { return None };
+            let (name, patterns) = match one.field.as_slice() {
+                [] => return Some(Match::default()),
+                [(name, patterns)] => (name, patterns),
+                _ => return None,
+            };
             let expressions: Option<Vec<String>> = patterns.iter().map(|pattern| cookie(name, pattern)).collect();
             Some(Match { field: vec![("Cookie".to_owned(), expressions?)], ..Match::default() })
         })
@@ -143,10 +180,6 @@ fn cookie(name: &str, pattern: &str) -> Option<String> {
     if pattern.starts_with(['!', '~']) {
         return None;
     }
-    let escaped = |text: &str| -> String {
-        let special = |letter: char| letter.is_ascii_punctuation() && !"_-=;,".contains(letter);
-        text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
-    };
     let value: Vec<String> = pattern.split('*').map(escaped).collect();
     Some(format!("~(^|; *){}={}(;|$)", escaped(name), value.join("[^;]*")))
 }
@@ -163,5 +196,8 @@ mod tests {
         assert_eq!(networks("10.0.0.1", "10.0.0.6"), list("10.0.0.1/32 10.0.0.2/31 10.0.0.4/31 10.0.0.6/32"));
         assert_eq!(networks("0.0.0.0", "255.255.255.255"), list("0.0.0.0/0"));
         assert_eq!(networks("10.0.0.2", "10.0.0.1"), None);
+        assert_eq!(networks("::1", "::4"), list("::1/128 ::2/127 ::4/128"));
+        assert_eq!(networks("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), list("::/0"));
+        assert_eq!(networks("::", "1.2.3.4"), None);
     }
 }

@@ -4,6 +4,7 @@ mod actions;
 mod apps;
 mod listeners;
 mod matching;
+mod patterns;
 mod routes;
 mod settings;
 

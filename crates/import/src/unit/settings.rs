@@ -146,9 +146,14 @@ fn pattern(text: &str) -> Option<String> {
             "status" => "%s",
             "body_bytes_sent" => "%b",
             "host" => "%{Host}i",
+            "request_uri" => "%U%q",
+            "dollar" => "$",
             _ => {
-                let field = name.strip_prefix("header_")?;
-                pattern.push_str(&format!("%{{{}}}i", field.replace('_', "-")));
+                let families = [("header_", 'i'), ("response_header_", 'o'), ("cookie_", 'C')];
+                let found = families.iter().find_map(|(family, letter)| Some((name.strip_prefix(family)?, letter)));
+                let (field, letter) = found?;
+                let field = if *letter == 'C' { field.to_owned() } else { field.replace('_', "-") };
+                pattern.push_str(&format!("%{{{field}}}{letter}"));
                 continue;
             }
         };

@@ -60,7 +60,7 @@ impl Serving<'_> {
 }
 
 fn redirect(to: &str, status: u16) -> Result<Action, String> {
-    target(to).map(|to| Action::Redirect { to, status })
+    target(to, false).map(|to| Action::Redirect { to, status })
 }
 
 /// The name for which an expression stands, if it is one of a name as a whole.
