@@ -6,11 +6,12 @@ use crate::languages;
 use crate::options::{Mode, Options};
 use crate::plan::PlanForm;
 use crate::trouble::Trouble;
-use crate::{begin, exit_status, place, print, proxy, resolve, routes};
-use oribi_config_file::{AppSection, ConfigFile, Item, Reading};
+use crate::{begin, exit_status, lua, place, print, proxy, resolve, routes};
+use oribi_config_file::{AppSection, ConfigFile, Item, LANGUAGE_OPTIONS, Reading, ValueForm};
 use oribi_server::config::{Config, Origin, Plan, Resolved, Scope, Served, join_label, setting_of};
 use oribi_server::directory::{Directory, absolute};
 use oribi_server::process;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -221,14 +222,19 @@ fn ready<'f>(
     let language = section.language.as_ref().map(|language| language.value.as_str());
     let is_proxy = !section.proxy.is_empty();
     let path = if is_proxy { PathBuf::from(section.proxy.join(",")) } else { path };
-    let app = languages::find(Some(&path), language).map_err(at)?;
+    let (options, is_root) = options_of(section).map_err(at)?;
+    let app = if is_root {
+        App { path: path.clone(), language: &lua::LANGUAGE }
+    } else {
+        languages::find(Some(&path), language).map_err(at)?
+    };
+    fits(section, &app).map_err(at)?;
     if !is_proxy {
         place::set_restart_file(&mut config, &app.path);
     }
     let usual = if is_proxy { folder } else { app.path.parent() };
     let own = section.directory.clone().or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
     let directory = Directory::at(&absolute(&own).unwrap_or(own));
-    let options = Options::default();
     let checks = matches!(mode, Mode::Check(_));
     let (mut notes, mut mold, program) = (
         Vec::new(),
@@ -260,7 +266,7 @@ fn ready<'f>(
             mold.args(&arguments);
             mold
         }
-        None => built_in(&app, checks, &arguments)?,
+        None => built_in(&app, checks, &arguments, &section.language_options)?,
     };
     let program = runner.map_or(program, |runner| runner.program());
     let lanes = if app.language.shares_requests { 1 } else { resolved.settings.threads };
@@ -271,15 +277,99 @@ fn ready<'f>(
     Ok(ready)
 }
 
+/// The option by which a Lua app is a directory of scripts.
+const ROOT: &str = "document-root";
+
+/// The options of the language of an app, and whether the app is a directory of scripts. Those of Lua alone go to the command of
+/// the app.
+fn options_of(section: &AppSection) -> Result<(Options, bool), String> {
+    let mut options = Options::default();
+    let mut is_root = false;
+    for item @ Item { name, values, place, .. } in &section.language_options {
+        let last = values.last().map(String::as_str).unwrap_or_default();
+        let text = || texts(item).pop().unwrap_or_default();
+        match name.as_str() {
+            "include" => options.include = texts(item),
+            "module" => options.modules.clone_from(values),
+            "require" => options.requires = texts(item),
+            "env" => options.environment = Some(last.to_owned()),
+            "config" => options.config = Some(text().into()),
+            "perl" => options.perl = Some(text()),
+            "ruby" => options.ruby = Some(text()),
+            ROOT => is_root = last == "on",
+            name => lua::check_option(name, last).map_err(|why| format!("{place}: {why}"))?,
+        }
+    }
+    if is_root && !section.file.is_dir() {
+        return Err(format!("{} is not a directory; {ROOT} needs one", section.file.display()));
+    }
+    Ok((options, is_root))
+}
+
+/// The values of an option. Paths are absolute, because an app has a directory of its own.
+fn texts(item: &Item) -> Vec<OsString> {
+    let form = LANGUAGE_OPTIONS.iter().find(|option| option.name == item.name).map(|option| option.form);
+    let is_path = |value: &str| match form {
+        Some(ValueForm::Path | ValueForm::Paths) => value != "-",
+        Some(ValueForm::Program) => value.contains('/'),
+        _ => false,
+    };
+    let text = |value: &String| {
+        let path = Path::new(value);
+        if is_path(value) { absolute(path).unwrap_or_else(|_| path.to_owned()).into_os_string() } else { value.into() }
+    };
+    item.values.iter().map(text).collect()
+}
+
+/// Refuses options of another language.
+fn fits(section: &AppSection, app: &App) -> Result<(), String> {
+    let language = |item: &Item| LANGUAGE_OPTIONS.iter().find(|option| option.name == item.name).map(|option| option.language);
+    let other = |item: &&Item| language(item).is_some_and(|name| !name.is_empty() && name != app.language.name);
+    match section.language_options.iter().find(other) {
+        Some(item) => Err(format!("{}: `{}` is not for an app in {}", item.place, item.name, app.language.title)),
+        None => Ok(()),
+    }
+}
+
 /// Returns the command that runs an app of a built-in language in a process of its own: this program again.
-fn built_in(app: &App, checks: bool, arguments: &[String]) -> Result<Command, Trouble> {
+fn built_in(app: &App, checks: bool, arguments: &[String], of_language: &[Item]) -> Result<Command, Trouble> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Trouble::failure(format!("cannot find this program: {error}")))?;
     let mut command = Command::new(program);
     if checks {
         command.arg("check").stdout(std::process::Stdio::null());
     }
-    command.arg(&app.path).args(["--language", app.language.name]);
+    command.arg(&app.path);
+    if app.path.is_dir() {
+        command.arg("--document-root");
+    } else {
+        command.args(["--language", app.language.name]);
+    }
+    for item in of_language.iter().filter(|item| item.name != ROOT) {
+        for value in texts(item) {
+            let mut argument = OsString::from(format!("--{}=", item.name));
+            argument.push(value);
+            command.arg(argument);
+        }
+    }
     command.args(arguments.iter().map(|argument| format!("--{argument}")));
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_of_lua_has_its_place_in_the_file() {
+        let of_lua = |name: &str| LANGUAGE_OPTIONS.iter().any(|option| option.name == name && option.language == "lua");
+        for setting in oribi_lua::table() {
+            assert!(of_lua(setting.name), "{}", setting.name);
+        }
+        for option in LANGUAGE_OPTIONS {
+            assert!(setting_of(option.name).is_none(), "{} is an option of the server, too", option.name);
+        }
+        assert!(lua::check_option("state-memory", "16m").is_ok());
+        assert!(lua::check_option("states", "many").is_err_and(|why| why.contains("bad value `many` for states")));
+    }
 }

@@ -173,6 +173,15 @@ impl Service {
     }
 }
 
+/// Checks the value of an option of Lua apps in `oribi.toml`.
+///
+/// # Errors
+/// The values that are valid.
+pub fn check_option(name: &str, text: &str) -> Result<(), String> {
+    let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
+    table().iter().find(|setting| setting.name == name).map_or(Ok(()), |setting| setting.set(&mut settings, text))
+}
+
 /// Puts the values of the command line into the settings.
 fn apply(options: &Options, settings: &mut LuaSettings) -> Result<(), String> {
     settings.include = options.include.iter().map(|directory| absolute(Path::new(directory))).collect();

@@ -1,6 +1,7 @@
 //! `[app.NAME]`: an app with its options.
 
-use crate::content::{AppSection, Item};
+use crate::content::{AppSection, Item, Text};
+use crate::language_options;
 use crate::options::{Options, Table};
 use crate::table::{Entry, Reader, Value, kind};
 use oribi_config::quoted;
@@ -24,7 +25,7 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
     let entries = reader.table(entry)?;
     let place = reader.source.place(entry.at);
     let (mut file, mut language, mut directory, mut proxy) = (None, None, None, None);
-    let (mut variables, mut options) = (Vec::new(), Vec::new());
+    let (mut variables, mut options, mut of_language) = (Vec::new(), Vec::new(), Vec::new());
     let mut reading = Options::of(Table::App(entry.key));
     for inside in &entries {
         complete &= match inside.key {
@@ -40,15 +41,18 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
                 set(&mut language, text) && fits
             }
             "environment" => set(&mut variables, environment(reader, *inside)),
-            _ => match reading.read(reader, *inside) {
-                Some((_, item)) => {
-                    options.push(item);
-                    true
-                }
-                None => false,
-            },
+            key => {
+                let (list, item) = match language_options::named(key) {
+                    Some(option) => (&mut of_language, language_options::read(reader, *inside, option)),
+                    None => (&mut options, reading.read(reader, *inside).map(|(_, item)| item)),
+                };
+                let is_read = item.is_some();
+                list.extend(item);
+                is_read
+            }
         };
     }
+    complete &= fits_language(reader, &entries, language.as_ref());
     let given = |key: &str| entries.iter().find(|entry| entry.key == key);
     match (given("file"), given("proxy"), given("language")) {
         (None, None, _) => {
@@ -71,7 +75,38 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
         return None;
     }
     let (file, proxy) = (file.unwrap_or_default(), proxy.unwrap_or_default());
-    Some(AppSection { name, place, proxy, file, language, directory, environment: variables, options })
+    Some(AppSection {
+        name,
+        place,
+        proxy,
+        file,
+        language,
+        directory,
+        environment: variables,
+        options,
+        language_options: of_language,
+    })
+}
+
+/// Checks that the options of languages are those of one language.
+fn fits_language(reader: &mut Reader<'_>, entries: &[Entry<'_>], language: Option<&Text>) -> bool {
+    let is_proxy = entries.iter().any(|entry| entry.key == "proxy");
+    let mut complete = true;
+    let mut known = language.map(|language| language.value.as_str());
+    for entry in entries {
+        let Some(option) = language_options::named(entry.key) else { continue };
+        let key = entry.key;
+        if is_proxy {
+            reader.mistake(entry.at, format!("`{key}` is for apps with a file; a proxy has no language"));
+            complete = false;
+        } else if !option.language.is_empty() && *known.get_or_insert(option.language) != option.language {
+            let other = known.unwrap_or_default();
+            reader
+                .mistake(entry.at, format!("`{key}` is for apps in {}, and this one is in {}", option.language, quoted(other)));
+            complete = false;
+        }
+    }
+    complete
 }
 
 /// Reads the URLs of upstreams: one, or an array.

@@ -122,6 +122,8 @@ pub struct AppSection {
     pub environment: Vec<Item>,
     /// The options of the app alone; see [`ConfigFile::options_of`].
     pub options: Vec<Item>,
+    /// The [options of its language](crate::LANGUAGE_OPTIONS), by their names there.
+    pub language_options: Vec<Item>,
 }
 
 /// A `[[route]]`.

@@ -14,6 +14,7 @@ mod excerpt;
 mod filters;
 mod finding;
 mod include;
+mod language_options;
 mod listen;
 mod options;
 mod place;
@@ -29,6 +30,7 @@ pub use content::{
     Action, AppSection, ConfigFile, ErrorPage, Filters, Item, Limit, Listen, Match, Pattern, RouteSection, Text,
 };
 pub use finding::{Excerpt, Finding, Findings, Severity};
+pub use language_options::{LANGUAGE_OPTIONS, LanguageOption, ValueForm};
 pub use place::Place;
 pub use reading::{Reading, parse, read, read_with};
 pub use schema::schema;

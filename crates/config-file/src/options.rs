@@ -1,6 +1,7 @@
 //! Options in a table: names, scopes and values as the table of options has them.
 
 use crate::content::Item;
+use crate::language_options::{LANGUAGE_OPTIONS, LanguageOption};
 use crate::place::Place;
 use crate::table::{Entry, Reader, Value, did_you_mean, kind};
 use oribi_config::{
@@ -28,13 +29,14 @@ impl Table<'_> {
         }
     }
 
-    /// The keys that are no options.
-    pub const fn own_keys(self) -> &'static [&'static str] {
-        match self {
-            Self::Server => &[],
-            Self::Listen => &["address"],
-            Self::App(_) => &["file", "proxy", "language", "directory", "environment"],
-        }
+    /// The keys that are no options of the server.
+    pub fn own_keys(self) -> impl Iterator<Item = &'static str> {
+        let (own, of_languages): (&[&str], &[LanguageOption]) = match self {
+            Self::Server => (&[], &[]),
+            Self::Listen => (&["address"], &[]),
+            Self::App(_) => (&["file", "proxy", "language", "directory", "environment"], LANGUAGE_OPTIONS),
+        };
+        own.iter().copied().chain(of_languages.iter().map(|option| option.name))
     }
 }
 
@@ -91,14 +93,14 @@ impl<'t> Options<'t> {
             return reader.mistake(entry.at, format!("cannot do what `{}` asks for: {instead}", quoted(entry.key)));
         }
         let others = [Table::Server, Table::Listen, Table::App("NAME")];
-        if let Some(other) = others.into_iter().find(|other| other.own_keys().contains(&entry.key)) {
+        if let Some(other) = others.into_iter().find(|other| other.own_keys().any(|key| key == entry.key)) {
             return reader.mistake(entry.at, format!("`{}` belongs in {other}, not in {}", entry.key, self.table));
         }
         let message = format!("unknown option `{}` in {}", quoted(entry.key), self.table);
         let names = settings_in(self.table).flat_map(|setting| {
             [setting.name].into_iter().chain(setting.aliases.iter().copied()).chain(setting.opposites.iter().copied())
         });
-        let known = self.table.own_keys().iter().copied().chain(names);
+        let known = self.table.own_keys().chain(names);
         reader.report.suggest(reader.source, entry.at, message, || did_you_mean(entry.key, known));
     }
 }

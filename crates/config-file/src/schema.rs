@@ -1,6 +1,7 @@
 //! The JSON schema of `oribi.toml`, for editors.
 
 use crate::conditions;
+use crate::language_options::{LANGUAGE_OPTIONS, LanguageOption, ValueForm};
 use crate::options::{Table, settings_in};
 use crate::route::{ACTIONS, REDIRECTS};
 use oribi_config::{Setting, table};
@@ -87,6 +88,16 @@ fn app() -> Value {
         ("directory", "Its working directory, relative to this file"),
     ] {
         properties.insert(name.to_owned(), json!({ "type": "string", "description": description }));
+    }
+    for LanguageOption { name, form, .. } in LANGUAGE_OPTIONS {
+        let text = json!({ "type": "string" });
+        let value = match form {
+            ValueForm::Text => json!({ "type": ["string", "number", "boolean"] }),
+            ValueForm::Switch => json!({ "type": "boolean" }),
+            ValueForm::Path | ValueForm::Program => text,
+            ValueForm::Texts | ValueForm::Paths => json!({ "anyOf": [text, { "type": "array", "items": text }] }),
+        };
+        properties.insert((*name).to_owned(), value);
     }
     let variables = json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/text" } });
     properties.insert("environment".to_owned(), variables);

@@ -543,3 +543,32 @@ fn a_route_has_the_filters_of_defaults_unless_it_has_its_own() {
     let secret = format!("{text}[[route]]\napp = 'a'\nrequest-fields = {{ set = {{ X = '${{SECRET}}' }} }}\n");
     assert!(!format!("{:?}", config(&secret)).contains("swordfish"), "no value of the environment");
 }
+
+#[test]
+fn an_app_has_the_options_of_its_language() {
+    let reading = config(
+        "[app.a]\nfile = 'x/a.lua'\ninclude = ['lib', '/usr/lib']\nstate_memory = '16m'\nstates = 7\nlua = 5.4\nhooks = 'h.lua'\n\
+         [app.b]\nfile = 'b.psgi'\nmodule = 'Strict'\nperl = 'perl5.36'\n\
+         [app.c]\nfile = 'c.ru'\nrequire = ['a', 'b']\nconfig = '-'\nruby = 'bin/ruby'\n",
+    );
+    let options = |app: usize| pairs(&reading.apps[app].language_options);
+    assert_eq!(options(0), ["include=lib", "include=/usr/lib", "state-memory=16m", "states=7", "lua=5.4", "hooks=h.lua"]);
+    assert_eq!(options(1), ["module=Strict", "perl=perl5.36"]);
+    assert_eq!(options(2), ["require=a", "require=b", "config=-", "ruby=bin/ruby"]);
+    for (lines, expected) in [
+        ("module = 'A'\nrequire = 'b'", "4:1 `require` is for apps in ruby, and this one is in perl"),
+        ("language = 'lua'\nmodule = 'A'", "4:1 `module` is for apps in perl, and this one is in lua"),
+        ("states = ['1']", "3:10 `states` is text, a number or a boolean, not an array"),
+        ("hooks = 1", "3:9 `hooks` is text, not a number"),
+        ("module = ['A', 1]", "3:16 `module` is text, or an array of texts, not a number"),
+        ("document-root = 'on'", "3:17 `document-root` is true or false, not a string"),
+        ("require = ''", "3:11 `require` has an empty value"),
+        ("modul = 'A'", "3:1 unknown option `modul` in [app.a]"),
+    ] {
+        let message = mistake(&format!("[app.a]\nfile = 'a'\n{lines}\n"));
+        assert!(message.starts_with(expected), "{lines}: {message}");
+    }
+    assert_eq!(mistake("[server]\nstates = 1\n"), "2:1 `states` belongs in [app.NAME], not in [server]");
+    let message = mistake("[app.a]\nproxy = 'http://a'\nmodule = 'A'\n");
+    assert_eq!(message, "3:1 `module` is for apps with a file; a proxy has no language");
+}
