@@ -1,17 +1,18 @@
 //! Properties of all rules of a configuration, and of all requests.
 
 use crate::reference;
-use oribi_route::{FieldLines, NamedPattern, RequestView, Rule, Scheme, Scratch, Table};
+use oribi_route::{FieldLines, NamedPattern, PathExpressions, RequestView, Rule, Scheme, Scratch, Table, Template, Values};
 use std::net::IpAddr;
 
-/// Compiles rules and chooses among them. `data` consists of lines: a letter, and a text. `R` begins a rule and `Q` a request;
-/// the other letters are the parts of both, as [`condition`] and [`part`] say. A table must choose as [`reference`] does, and
+/// Compiles rules and chooses among them. `data` consists of lines: a letter, and a text. `R` begins a rule, `Q` a request, and
+/// `W` has a template by which each request is rewritten; the other letters are the parts of both, as [`condition`] and [`part`] say. A table must choose as [`reference`] does, and
 /// the path that it returns must be in its normal form. Returns the number of requests.
 pub fn check(data: &[u8]) -> usize {
-    let (mut rules, mut requests) = (Vec::new(), Vec::new());
+    let (mut rules, mut requests, mut templates) = (Vec::new(), Vec::new(), Vec::new());
     for line in data.split(|byte| *byte == b'\n') {
         match line {
             [b'R', ..] => rules.push(Rule::default()),
+            [b'W', text @ ..] => templates.push(String::from_utf8_lossy(text).into_owned()),
             [b'Q', target @ ..] => requests.push(Request { target, ..Request::default() }),
             [letter, text @ ..] => match (requests.last_mut(), rules.last_mut(), std::str::from_utf8(text)) {
                 (Some(request), _, _) => part(request, *letter, text),
@@ -52,14 +53,37 @@ pub fn check(data: &[u8]) -> usize {
         let without_source = RequestView { source: None, ..view };
         assert!(table.needs_source() || table.choose(&without_source, &mut Scratch::default()).rule == rule);
         if let Some(path) = choice.path {
-            let mut segments = path.split(|byte| *byte == b'/');
-            assert_eq!(segments.next(), Some(&b""[..]), "the path begins with a slash");
-            let last = segments.next_back();
-            assert!(last.is_some() && segments.chain(last).all(|segment| !matches!(segment, b"." | b"..")));
-            assert!(!path.windows(2).any(|pair| pair == b"//"));
+            is_normal(path);
+            let expressions = choice.rule.map_or_else(PathExpressions::default, |rule| PathExpressions::of(&rules[rule].path));
+            let host = Some(&b"example.com"[..]);
+            let values = Values { request: view, request_uri: view.target, path, host, expressions: &expressions };
+            templates.iter().for_each(|template| rewrite(template, &values));
         }
     }
     requests.len()
+}
+
+/// A path in its normal form has no segment that leads elsewhere.
+fn is_normal(path: &[u8]) {
+    let mut segments = path.split(|byte| *byte == b'/');
+    assert_eq!(segments.next(), Some(&b""[..]), "the path begins with a slash");
+    let last = segments.next_back();
+    assert!(last.is_some() && segments.chain(last).all(|segment| !matches!(segment, b"." | b"..")));
+    assert!(!path.windows(2).any(|pair| pair == b"//"));
+}
+
+/// A rewritten target has its path in its normal form, and no byte that ends a request line.
+fn rewrite(template: &str, values: &Values<'_>) {
+    let template = Template::parse_lenient(template, &values.expressions.groups());
+    let mut normal = Vec::new();
+    let Ok(target) = template.rewrite(values, &mut normal) else { return };
+    is_normal(&normal);
+    assert!(target.starts_with(b"/") && target.iter().all(u8::is_ascii_graphic), "{}", target.escape_ascii());
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let request = RequestView { target: path, ..values.request };
+    let mut scratch = Scratch::default();
+    let table = Table::compile(&[Rule::default()]).expect("a rule without conditions");
+    assert_eq!(table.choose(&request, &mut scratch).path, Some(&*normal), "{}", target.escape_ascii());
 }
 
 #[derive(Default)]
