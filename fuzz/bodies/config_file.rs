@@ -60,11 +60,12 @@ pub fn check(data: &[u8]) -> bool {
         config.options_of(app).for_each(accepted);
     }
     for route in &config.routes {
-        let named = match &route.action {
-            Action::App { name, .. } => Some(name),
-            Action::Files { fallback, .. } => fallback.as_ref(),
-            _ => None,
-        };
+        let mut action = Some(&route.action);
+        let mut named = None;
+        while let Some(this) = action {
+            named = if let Action::App { name, .. } = this { Some(name) } else { None };
+            action = if let Action::Files { fallback, .. } = this { fallback.as_deref() } else { None };
+        }
         assert!(named.is_none_or(|name| names.contains(&name.value.as_str())), "{route:?}");
     }
     true

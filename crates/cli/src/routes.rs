@@ -47,7 +47,7 @@ pub fn compile(content: &ConfigFile, settings: &Settings) -> Result<Option<Route
     let route = |section: &RouteSection| {
         let rule = rule(&section.conditions);
         let groups = PathExpressions::of(&rule.path).groups();
-        let action = rewritten(section, action(content, &section.action, &groups), &groups)?;
+        let action = rewritten(section, answer(content, &section.action, &groups), &groups)?;
         filters(filters_of(section, &none)).map(|filters| Route { rule, action, filters })
     };
     let routes = content.routes.iter().map(route).collect::<Result<_, _>>()?;
@@ -94,7 +94,7 @@ fn rewritten(section: &RouteSection, action: Option<Answer>, groups: &[String]) 
 }
 
 /// The answer of an action; `None` if other routes answer. `groups` are those of the path conditions.
-fn action(content: &ConfigFile, action: &Action, groups: &[String]) -> Option<Answer> {
+fn answer(content: &ConfigFile, action: &Action, groups: &[String]) -> Option<Answer> {
     let app = |name: &Text| content.apps.iter().position(|app| app.name == name.value).unwrap_or_default();
     let text = |text: &Option<Text>| text.as_ref().map(|text| text.value.clone());
     Some(match action {
@@ -105,7 +105,7 @@ fn action(content: &ConfigFile, action: &Action, groups: &[String]) -> Option<An
             index: index.as_ref().map(|index| index.values.clone()),
             listing: *listing,
             candidates: candidates.iter().map(candidate).collect(),
-            fallback: fallback.as_ref().map(app),
+            fallback: fallback.as_ref().and_then(|fallback| answer(content, fallback, groups)).map(Box::new),
         },
         Action::Redirect { to, status } => Answer::Redirect { to: Template::parse_lenient(&to.value, groups), status: *status },
         Action::Respond { status, content, content_type } => Answer::Respond {

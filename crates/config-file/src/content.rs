@@ -230,8 +230,8 @@ pub enum Action {
         /// The files that are looked for, one after the other, with `$uri` for the path of the request; empty: the one at that
         /// path.
         candidates: Vec<Text>,
-        /// The app that answers if there is no such file.
-        fallback: Option<Text>,
+        /// The action if there is no such file.
+        fallback: Option<Box<Self>>,
         /// The files for a directory, as `--index` takes them; `None`: its default.
         index: Option<Item>,
         /// Whether a directory without these is listed; `None`: the option `listing` says it.

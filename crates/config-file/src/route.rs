@@ -8,6 +8,7 @@ use crate::place::Place;
 use crate::table::{Entry, Reader};
 use oribi_config::quoted;
 use oribi_route::{PathExpressions, Template, unknown_variable};
+use toml::de::DeValue;
 
 /// The keys of a route beside its filters: one of the first four is its action.
 pub(crate) const KEYS: &[&str] = &["app", "files", "redirect", "respond", "name", "match", "mount", "rewrite"];
@@ -52,7 +53,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
                 outline.apps.extend(name.clone());
                 keep(&mut action, name.map(|name| Action::App { name, mount: None }))
             }
-            "files" => keep(&mut action, files(reader, entry, &mut outline.apps)),
+            "files" => keep(&mut action, files(reader, entry, &mut outline.apps, 0)),
             "redirect" => keep(&mut action, redirect(reader, entry)),
             "respond" => keep(&mut action, respond(reader, entry)),
             "name" => keep(&mut name, line(reader, entry)),
@@ -168,19 +169,49 @@ fn line(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Text> {
     None
 }
 
-fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Option<Action> {
+/// The most fallbacks of fallbacks.
+const FALLBACKS: usize = 8;
+
+/// The action in place of files that do not exist: the name of an app, or a table with an action.
+fn fallback(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth: usize) -> Option<Action> {
+    let mut app = |reader: &mut Reader<'_>, entry: Entry<'_>| {
+        let name = reader.text(entry, entry.value);
+        apps.extend(name.clone());
+        name.map(|name| Action::App { name, mount: None })
+    };
+    if !matches!(entry.value.data, DeValue::Table(_)) {
+        return app(reader, entry);
+    }
+    let entries = reader.table(entry)?;
+    let [inside] = entries.as_slice() else {
+        reader.mistake(entry.at, "`fallback` has one action: app, files, redirect or respond");
+        return None;
+    };
+    match inside.key {
+        "app" => app(reader, *inside),
+        "files" if depth < FALLBACKS => files(reader, *inside, apps, depth + 1),
+        "files" => {
+            reader.mistake(inside.at, format!("more than {FALLBACKS} fallbacks of fallbacks"));
+            None
+        }
+        "redirect" => redirect(reader, *inside),
+        "respond" => respond(reader, *inside),
+        _ => {
+            reader.unknown(*inside, "fallback", ACTIONS.iter().copied());
+            None
+        }
+    }
+}
+
+fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth: usize) -> Option<Action> {
     const KEYS: &[&str] = &["root", "try", "fallback", "index", "listing"];
-    let (mut root, mut fallback, mut index, mut candidates, mut listing) = (None, None, None, None, None);
+    let (mut root, mut next, mut index, mut candidates, mut listing) = (None, None, None, None, None);
     let entries = reader.table(entry)?;
     let mut complete = needs(reader, entry, &entries, "root", "root = \"DIR\"");
     for &inside in &entries {
         complete &= match inside.key {
             "root" => keep(&mut root, reader.path(inside)),
-            "fallback" => {
-                let name = reader.text(inside, inside.value);
-                apps.extend(name.clone());
-                keep(&mut fallback, name)
-            }
+            "fallback" => keep(&mut next, fallback(reader, inside, apps, depth)),
             "try" => keep(&mut candidates, tries(reader, inside)),
             "index" => keep(&mut index, names_of_files(reader, inside)),
             "listing" => keep(&mut listing, reader.boolean(inside)),
@@ -191,7 +222,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>) -> Opt
         };
     }
     let root = root.filter(|_| complete)?;
-    Some(Action::Files { root, candidates: candidates.unwrap_or_default(), fallback, index, listing })
+    Some(Action::Files { root, candidates: candidates.unwrap_or_default(), fallback: next.map(Box::new), index, listing })
 }
 
 /// The files that are looked for.

@@ -53,8 +53,8 @@ pub enum Action {
         listing: Option<bool>,
         /// The files that are looked for, one after the other; empty: the one at the path of the request.
         candidates: Vec<Candidate>,
-        /// The app that answers if there is no such file; `None`: the client gets a 404.
-        fallback: Option<usize>,
+        /// The action if there is no such file; `None`: the client gets a 404.
+        fallback: Option<Box<Self>>,
     },
     /// The client gets a redirect.
     Redirect {
@@ -85,18 +85,25 @@ impl Action {
     /// Whether the action depends on the normal form of the path.
     fn needs_path(&self) -> bool {
         match self {
-            Self::Files { candidates, .. } => !candidates.is_empty(),
+            Self::Files { candidates, fallback, .. } => {
+                !candidates.is_empty() || fallback.as_ref().is_some_and(|fallback| fallback.needs_path())
+            }
             Self::Redirect { .. } | Self::Rewrite { .. } => true,
             Self::App { .. } | Self::Respond { .. } => false,
         }
     }
 
-    /// The action after all changes of the path; `None`: that of another route.
-    fn last(&self) -> Option<&Self> {
+    /// The action that may follow.
+    fn next(&self) -> Option<&Self> {
         match self {
-            Self::Rewrite { then, .. } => then.as_ref()?.last(),
-            action => Some(action),
+            Self::Rewrite { then: next, .. } | Self::Files { fallback: next, .. } => next.as_deref(),
+            Self::App { .. } | Self::Redirect { .. } | Self::Respond { .. } => None,
         }
+    }
+
+    /// The action with all that may follow.
+    fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |action| action.next())
     }
 }
 
@@ -137,7 +144,7 @@ impl Routes {
         let (mut rules, mut actions, mut changes, mut plans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut expressions = Vec::new();
         for Route { rule, action, filters } in routes {
-            let has_template = matches!(action, Action::Redirect { .. } | Action::Rewrite { .. });
+            let has_template = action.all().any(|action| matches!(action, Action::Redirect { .. } | Action::Rewrite { .. }));
             expressions.push(if has_template { PathExpressions::of(&rule.path) } else { PathExpressions::default() });
             rules.push(rule);
             actions.push(action);
@@ -172,13 +179,13 @@ impl Routes {
 
     /// Whether a route may lead to an app.
     fn leads_to_app(&self, route: usize) -> bool {
-        matches!(self.actions[route].last(), Some(Action::App { .. } | Action::Files { fallback: Some(_), .. }))
+        self.actions[route].all().any(|action| matches!(action, Action::App { .. }))
     }
 
     /// Returns the directories of files.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.actions.iter().filter_map(|action| match action.last() {
-            Some(Action::Files { root, .. }) => Some(root.as_path()),
+        self.actions.iter().flat_map(Action::all).filter_map(|action| match action {
+            Action::Files { root, .. } => Some(root.as_path()),
             _ => None,
         })
     }

@@ -127,7 +127,7 @@ pub(crate) enum Action {
         root: String,
         tried: Vec<String>,
         index: Option<String>,
-        fallback: Option<String>,
+        fallback: Option<Box<Self>>,
     },
     Redirect {
         to: String,

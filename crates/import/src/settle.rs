@@ -91,8 +91,7 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
                 match &mut route.action {
                     // Other routes would answer these requests.
                     Action::App { name, .. } if *name == app.name => route.action = Action::status(503),
-                    Action::Files { fallback, .. } if fallback.as_ref() == Some(&app.name) => *fallback = None,
-                    _ => {}
+                    action => without_app(action, &app.name),
                 }
             }
             app.key
@@ -108,6 +107,16 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
         }
     };
     draft.lost(&key, reason);
+}
+
+/// Removes the fallbacks to an app.
+fn without_app(action: &mut Action, app: &str) {
+    let Action::Files { fallback, .. } = action else { return };
+    if matches!(fallback.as_deref(), Some(Action::App { name, .. }) if name == app) {
+        *fallback = None;
+    } else if let Some(fallback) = fallback {
+        without_app(fallback, app);
+    }
 }
 
 /// Warnings of the reader are notes about their elements.

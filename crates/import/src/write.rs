@@ -88,24 +88,9 @@ impl Text {
                     self.line(element, &format!("mount = {}", string(mount)));
                 }
             }
-            Action::Files { root, tried, index, fallback } => {
-                let mut parts = vec![format!("root = {}", string(root))];
-                if !tried.is_empty() {
-                    parts.push(format!("try = {}", array(tried)));
-                }
-                parts.extend(index.as_ref().map(|names| format!("index = {}", string(names))));
-                parts.extend(fallback.as_ref().map(|app| format!("fallback = {}", string(app))));
-                self.line(element, &format!("files = {}", table(&parts)));
-            }
-            Action::Redirect { to, status } => {
-                let parts = vec![format!("to = {}", string(to)), format!("status = {status}")];
-                self.line(element, &format!("redirect = {}", table(&parts)));
-            }
-            Action::Respond { status, content, content_type } => {
-                let mut parts = vec![format!("status = {status}")];
-                parts.extend(content.as_ref().map(|content| format!("content = {}", string(content))));
-                parts.extend(content_type.as_ref().map(|media| format!("type = {}", string(media))));
-                self.line(element, &format!("respond = {}", table(&parts)));
+            action => {
+                let (name, value) = of_action(action);
+                self.line(element, &format!("{name} = {value}"));
             }
         }
         self.filters(&route.filters, |name| Element::Filter(index, name));
@@ -116,6 +101,36 @@ impl Text {
             if let Some(value) = filters.text(name) {
                 self.line(Some(element(name)), &format!("{name} = {value}"));
             }
+        }
+    }
+}
+
+/// The key and the value of an action.
+fn of_action(action: &Action) -> (&'static str, String) {
+    match action {
+        Action::Again => ("rewrite", string("$uri")),
+        Action::App { name, .. } => ("app", string(name)),
+        Action::Files { root, tried, index, fallback } => {
+            let mut parts = vec![format!("root = {}", string(root))];
+            if !tried.is_empty() {
+                parts.push(format!("try = {}", array(tried)));
+            }
+            parts.extend(index.as_ref().map(|names| format!("index = {}", string(names))));
+            parts.extend(fallback.as_deref().map(|fallback| match fallback {
+                Action::App { name, .. } => format!("fallback = {}", string(name)),
+                other => {
+                    let (name, value) = of_action(other);
+                    format!("fallback = {}", table(&[format!("{name} = {value}")]))
+                }
+            }));
+            ("files", table(&parts))
+        }
+        Action::Redirect { to, status } => ("redirect", table(&[format!("to = {}", string(to)), format!("status = {status}")])),
+        Action::Respond { status, content, content_type } => {
+            let mut parts = vec![format!("status = {status}")];
+            parts.extend(content.as_ref().map(|content| format!("content = {}", string(content))));
+            parts.extend(content_type.as_ref().map(|media| format!("type = {}", string(media))));
+            ("respond", table(&parts))
         }
     }
 }

@@ -30,23 +30,24 @@ pub(super) enum Outcome {
 /// The open directories of all actions.
 #[derive(Debug)]
 pub(super) struct Actions {
-    /// The files of each route; `None` for a route without files.
-    files: Vec<Option<Files>>,
+    /// The files of each route, in the order of its actions; `None` for those without a directory.
+    files: Vec<Vec<Option<Files>>>,
 }
 
 impl Actions {
     pub(super) fn open(actions: &[Action], settings: &Settings) -> Self {
-        let files = actions.iter().map(|action| match action.last() {
-            Some(Action::Files { root, index, listing, .. }) => or_none(files_at(root, (index.as_deref(), *listing), settings)),
+        let files = |action: &Action| match action {
+            Action::Files { root, index, listing, .. } => Some(or_none(files_at(root, (index.as_deref(), *listing), settings))),
             _ => None,
-        });
-        Self { files: files.collect() }
+        };
+        Self { files: actions.iter().map(|action| action.all().filter_map(files).collect()).collect() }
     }
 
-    /// Does what the route with this number does. `path` is the normal form of the path, if the action needs it.
+    /// Does what the route with this number does, after the files of so many actions of it were looked for. `path` is the normal
+    /// form of the path, if the action needs it.
     pub(super) fn act<B: Backend>(
         &self,
-        (route, action): (usize, &Action),
+        (route, tried, action): (usize, usize, &Action),
         (changes, expressions): (&FieldChanges, &PathExpressions),
         path: &[u8],
         lane: &Lane<'_, Engine<'_, B>>,
@@ -56,13 +57,13 @@ impl Actions {
         match action {
             Action::App { app, mount } => pass_to_app(exchange, *app, mount, changes),
             Action::Files { fallback, candidates, .. } => {
-                let exchange = match &self.files[route] {
-                    Some(files) => answer_by_file(files, (candidates, path), lane, exchange, listeners),
-                    None => Some(exchange),
+                let exchange = match self.files[route].get(tried) {
+                    Some(Some(files)) => answer_by_file(files, (candidates, path), lane, exchange, listeners),
+                    _ => Some(exchange),
                 };
                 let Some(exchange) = exchange else { return Outcome::Answered };
-                if let Some(app) = fallback {
-                    return pass_to_app(exchange, *app, "", changes);
+                if let Some(fallback) = fallback {
+                    return self.act((route, tried + 1, fallback), (changes, expressions), path, lane, exchange, listeners);
                 }
                 if !matches!(exchange.head().method(), b"GET" | b"HEAD") {
                     answer(lane, exchange, 405, Some((b"Allow", b"GET, HEAD")), PLAIN, b"405 Method Not Allowed\n");
@@ -96,7 +97,7 @@ impl Actions {
                     }
                 }
                 match then {
-                    Some(then) => self.act((route, then), (changes, expressions), &changed, lane, exchange, listeners),
+                    Some(then) => self.act((route, tried, then), (changes, expressions), &changed, lane, exchange, listeners),
                     None if path.is_empty() => refuse(lane, exchange, 404, "no route matches"),
                     None => Outcome::Again(exchange),
                 }

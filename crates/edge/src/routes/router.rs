@@ -29,8 +29,8 @@ pub(crate) struct Router<'a> {
 }
 
 impl<'a> Router<'a> {
-    /// Opens the directories of `routes`. `settings` are those of the server, and `edge` is the number of this edge. One that cannot be opened has no files: all other
-    /// routes must not suffer.
+    /// Opens the directories of `routes`. `settings` are those of the server, and `edge` is the number of this edge. One that
+    /// cannot be opened has no files: all other routes must not suffer.
     pub(crate) fn open(routes: &'a Routes, settings: &Settings, edge: usize) -> Self {
         let limits = routes.limits.as_ref().map(|limits| Limits::new(limits, edge));
         Self {
@@ -122,7 +122,7 @@ impl<'a> Router<'a> {
             None => exchange,
         };
         let of_route = (&self.routes.changes[route], &self.routes.expressions[route]);
-        self.actions.act((route, action), of_route, &self.path, lane, exchange, listeners)
+        self.actions.act((route, 0, action), of_route, &self.path, lane, exchange, listeners)
     }
 }
 

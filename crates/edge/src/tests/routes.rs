@@ -218,3 +218,32 @@ fn a_rewritten_request_without_an_action_is_routed_again() {
     let client = site.asking(&get("/loop"));
     assert_response(&site.received(&client), "500", "500 Internal Server Error: the routes change the path without end\n");
 }
+
+#[test]
+fn without_a_file_the_fallback_answers() {
+    let files = |root: &str, fallback: Option<Action>| Action::Files {
+        root: root.into(),
+        index: None,
+        listing: None,
+        candidates: Vec::new(),
+        fallback: fallback.map(Box::new),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("b"), "second\n").expect("a file");
+    let gone = Action::Respond { status: 410, content: b"gone\n".to_vec(), content_type: None };
+    let second = folder.path().to_str().expect("it is UTF-8");
+    let routes = vec![
+        route("/app", files("/nonexistent/oribi", Some(app(0)))),
+        route("/*", files("/nonexistent/oribi", Some(files(second, Some(gone))))),
+    ];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(Box::leak(Box::new(routes))));
+    let mut worker = site.worker();
+    for (target, status, content) in [("/b", "200", "second\n"), ("/c", "410", "gone\n")] {
+        let client = site.asking(&get(target));
+        assert_response(&site.received(&client), status, content);
+    }
+    let client = site.asking(&get("/app"));
+    worker.echo();
+    assert_response(&site.received(&client), "200", "GET /app ");
+}

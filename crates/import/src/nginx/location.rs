@@ -383,7 +383,7 @@ impl Nginx<'_> {
                     Some(action)
                 });
                 match action {
-                    Some(Action::App { name, .. }) => fallback = Some(name),
+                    Some(action @ Action::App { .. }) => fallback = Some(Box::new(action)),
                     _ => {
                         let text = format!(
                             "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, \
@@ -415,7 +415,7 @@ impl Nginx<'_> {
                 Action::status(404)
             }
             Some(root) => Action::Files { root, tried: names, index: context.index.clone(), fallback },
-            None => fallback.map_or(Action::status(404), Action::app),
+            None => fallback.map_or(Action::status(404), |action| *action),
         };
         (action, passed)
     }

@@ -3,7 +3,7 @@
 use super::Unit;
 use crate::conditions::Match;
 use crate::draft::Action;
-use crate::filters::Changes;
+use crate::filters::{Changes, Filters};
 use crate::note::Key;
 use crate::redirect::{REDIRECTS, target, with_variables};
 use crate::tree::Node;
@@ -115,7 +115,7 @@ impl Unit<'_> {
             return self.draft.route(conditions.clone(), action, key);
         }
         if node.get("share").is_some() {
-            return self.share(node, conditions, key);
+            return self.share(node, conditions, key, above);
         }
         let Some(status) = node.get("return").and_then(Node::number) else {
             node.skip();
@@ -141,7 +141,7 @@ impl Unit<'_> {
         self.draft.route(conditions.clone(), action, key);
     }
 
-    fn share(&mut self, node: &Node, conditions: &Match, key: &Key) {
+    fn share(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
         let shares: Vec<&str> =
             node.get("share").map_or(Vec::new(), |share| share.values().iter().filter_map(Node::text).collect());
         let shares: Vec<String> = shares.iter().map(|share| share.replace("${uri}", "$uri")).collect();
@@ -157,7 +157,8 @@ impl Unit<'_> {
             }
         }
         let index = node.get("index").and_then(Node::text).map(str::to_owned);
-        let fallback = node.get("fallback").and_then(|fallback| self.fallback(fallback, &key.inside("fallback")));
+        let fallback =
+            node.get("fallback").and_then(|fallback| self.fallback(fallback, conditions, &key.inside("fallback"), above));
         let inside = key.inside("share");
         let files = match shared(&shares) {
             Ok(files) => Some(files),
@@ -167,29 +168,28 @@ impl Unit<'_> {
             }
         };
         let action = match (files, fallback) {
-            (Some((root, tried)), fallback) => Action::Files { root, tried, index, fallback },
-            (None, Some(app)) => Action::app(app),
+            (Some((root, tried)), fallback) => Action::Files { root, tried, index, fallback: fallback.map(Box::new) },
+            (None, Some(fallback)) => fallback,
             (None, None) => Action::status(404),
         };
         self.draft.route(conditions.clone(), action, key);
     }
 
-    /// The app that answers for files that do not exist.
-    fn fallback(&mut self, node: &Node, key: &Key) -> Option<String> {
-        let pass = node.get("pass").and_then(Node::text);
-        let app = pass.and_then(|pass| pass.strip_prefix("applications/")).map(|name| {
-            let name = name.split('/').next().unwrap_or_default();
-            self.app(&super::decoded(name))
-        });
-        match app {
-            Some(Ok(app)) => Some(app),
-            Some(Err(reason)) => {
-                self.draft.lost(key, format!("{reason}: clients get a 404"));
-                None
+    /// The action for files that do not exist: that of the one route that it would become.
+    fn fallback(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) -> Option<Action> {
+        let first = self.draft.routes.len();
+        self.action(node, conditions, key, above);
+        let mut routes = self.draft.routes.split_off(first);
+        let route = routes.pop().filter(|_| routes.is_empty());
+        match route {
+            Some(route) if route.action != Action::Again && route.conditions == *conditions && route.rewrite.is_none() => {
+                if route.filters != Filters::default() {
+                    self.draft.lost(&key.inside("response_headers"), "those of the route are sent with its fallback, too");
+                }
+                Some(route.action)
             }
-            None => {
-                node.skip();
-                self.draft.lost(key, "the fallback of files is an app: clients get a 404");
+            _ => {
+                self.draft.lost(key, "the fallback of files is one action without conditions: clients get a 404");
                 None
             }
         }

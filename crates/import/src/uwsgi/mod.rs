@@ -356,7 +356,7 @@ impl Serving<'_> {
         if let Some((root, key)) = self.check_static {
             self.draft.route(
                 Match::default(),
-                Action::Files { root, tried: Vec::new(), index: None, fallback: Some(name) },
+                Action::Files { root, tried: Vec::new(), index: None, fallback: Some(Box::new(Action::app(name))) },
                 &key,
             );
         } else if several {
