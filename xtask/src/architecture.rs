@@ -30,7 +30,7 @@ enum Unsafe {
 
 /// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode,
 /// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
-/// otlp`. `io`, `pool`, `limit` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
+/// otlp`. `io`, `pool`, `limit`, `auth` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
 /// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
 /// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
 /// `server` and the Lua host.
@@ -90,6 +90,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-limit", sees: &[], uses: Uses::Only(&["siphasher"]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-auth",
+        sees: &[],
+        uses: Uses::Only(&["argon2", "base64", "bcrypt", "md-5", "ring", "sha-crypt", "zeroize"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&["rustix", "rustls"]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -215,6 +221,7 @@ const RULES: &[Rule] = &[
             "oribi-message",
             "oribi-filter",
             "oribi-limit",
+            "oribi-auth",
             "oribi-proto",
             "oribi-route",
             "oribi-host",
