@@ -33,6 +33,8 @@ pub enum AccessItem {
     ClientPort,
     /// The peer of the connection: the client, or a proxy.
     Peer,
+    /// The user of the request, if the server or a web server in front has checked who it is.
+    User,
     /// The method, the target and the version.
     RequestLine,
     /// The method of the request.

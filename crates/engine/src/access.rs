@@ -135,7 +135,7 @@ impl<B: Backend> Engine<'_, B> {
         let status = refusal.status();
         self.count_refusal(refusal);
         self.tally.responded(status);
-        let subject = Subject { remote, peer: None, request: None, earlier: None, id, worker: None, https: false };
+        let subject = Subject { remote, peer: None, user: None, request: None, earlier: None, id, worker: None, https: false };
         self.write_line(&subject, &bare(status), ending);
     }
 
@@ -158,7 +158,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.observing.access_log.is_none() && !is_slow {
             return;
         }
-        let Subject { remote, peer, request, earlier, id, worker, https: _ } = *subject;
+        let Subject { remote, peer, user, request, earlier, id, worker, https: _ } = *subject;
         let parts = outcome.timings.map(|timings| timings.parts(now.into()));
         let duration = outcome.timings.map_or(Duration::ZERO, |timings| timings.age(now));
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
@@ -171,6 +171,7 @@ impl<B: Backend> Engine<'_, B> {
             remote: text(remote.address()),
             remote_port: text(remote.port()),
             peer: text(peer.unwrap_or(remote).address()),
+            user,
             earlier,
             server: request.map(|(_, listener)| self.listeners[usize::from(listener)].endpoint()),
             head: request.map(|(head, _)| head),
@@ -200,6 +201,8 @@ pub(super) struct Subject<'r> {
     pub(super) remote: &'r Remote,
     /// The other end of the connection, if the client is not the peer.
     pub(super) peer: Option<&'r Remote>,
+    /// The user of the request; `None` if nobody has checked who it is.
+    user: Option<&'r [u8]>,
     /// The head of the request and the number of its listener; `None` if the head is not available.
     pub(super) request: Option<(RequestHead<'r>, u16)>,
     /// The number of earlier requests on its connection, if known.
@@ -216,13 +219,15 @@ impl<'r> Subject<'r> {
     fn of(exchange: &'r Exchange) -> Self {
         let Received { remote, forwarded, listener, earlier, .. } = &*exchange.received;
         let (request, https) = (Some((exchange.head_as_sent(), *listener)), exchange.received.is_https());
-        Self { remote, peer: forwarded.peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: None, https }
+        let (peer, user, earlier) = (forwarded.peer.as_ref(), exchange.user(), Some(*earlier));
+        Self { remote, peer, user, request, earlier, id: None, worker: None, https }
     }
 
     fn of_draft(draft: &'r Draft) -> Self {
-        let Draft { remote, listener, peer, earlier, worker, https, .. } = draft;
+        let Draft { remote, listener, peer, user, earlier, worker, https, .. } = draft;
         let request = Some((draft.head(), *listener));
-        Self { remote, peer: peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: *worker, https: *https }
+        let (peer, earlier, user) = (peer.as_ref(), Some(*earlier), Some(&user[..]).filter(|user| !user.is_empty()));
+        Self { remote, peer, user, request, earlier, id: None, worker: *worker, https: *https }
     }
 }
 

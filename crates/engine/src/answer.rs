@@ -68,6 +68,8 @@ pub(super) struct Draft {
     pub(super) listener: u16,
     /// The other end of the connection, if it is not the client.
     pub(super) peer: Option<Remote>,
+    /// The user of the request; empty if nobody has checked who it is.
+    pub(super) user: Vec<u8>,
     pub(super) earlier: u32,
     /// The pid of the worker that has the request, if it is known and not this process.
     pub(super) worker: Option<u32>,
@@ -92,6 +94,8 @@ impl Draft {
         self.layout = HeadLayout { fields, ..*layout };
         self.head.clear();
         self.head.extend_from_slice(exchange.head_bytes());
+        self.user.clear();
+        self.user.extend_from_slice(exchange.user().unwrap_or_default());
         (self.remote, self.peer, self.listener) = (*remote, forwarded.peer, *listener);
         (self.earlier, self.worker, self.https) = (*earlier, None, exchange.received.is_https());
     }

@@ -13,7 +13,7 @@ use oribi_filter::FieldChanges;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_io::Encryption;
 use oribi_listen::Listener;
-use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Span, TargetForm};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -193,6 +193,21 @@ impl Exchange {
         layout.form = TargetForm::Origin;
     }
 
+    /// The user of the request; `None` if neither this server nor a web server in front has checked who it is.
+    #[must_use]
+    pub fn user(&self) -> Option<&[u8]> {
+        self.received.variables.as_ref()?.get(KnownVariable::RemoteUser)
+    }
+
+    /// Says who the user of the request is: apps get REMOTE_USER, and AUTH_TYPE with the scheme by which the server has checked
+    /// it. This replaces those of a web server in front.
+    pub fn set_user(&mut self, user: &[u8], scheme: &[u8]) {
+        let own = || Box::new(Variables { own: true, ..Variables::default() });
+        let variables = self.received.variables.get_or_insert_with(own);
+        variables.set(KnownVariable::RemoteUser, user);
+        variables.set(KnownVariable::AuthType, scheme);
+    }
+
     /// Removes unknown fields whose names are `unwanted`.
     pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
         let Received { input, layout, variables, text, .. } = &mut *self.received;
@@ -204,7 +219,8 @@ impl Exchange {
         layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
     }
 
-    /// Changes the fields of the request.
+    /// Changes the fields of the request. The values of removed fields are overwritten: the app gets the memory of the whole
+    /// head.
     pub fn change_fields(&mut self, changes: &FieldChanges) {
         let Received { input, layout, variables, text, .. } = &mut *self.received;
         let bytes = match variables {
@@ -216,7 +232,13 @@ impl Exchange {
                 text
             }
         };
-        layout.fields.retain(|field| !changes.drops_of_request(field.name.of(bytes)));
+        layout.fields.retain(|field| {
+            let stays = !changes.drops_of_request(field.name.of(bytes));
+            if !stays {
+                field.value.of_mut(bytes).fill(b' ');
+            }
+            stays
+        });
         for (name, value) in changes.appended() {
             let mut append = |part: &[u8]| {
                 let start = bytes.len();

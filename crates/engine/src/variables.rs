@@ -5,11 +5,9 @@ use oribi_host::{Endpoint, Gateway, Request};
 use oribi_io::Encryption;
 use oribi_message::{HeadLayout, KnownVariable, Role, Span, Variable};
 
-const SCRIPT_NAME: &[u8] = b"SCRIPT_NAME";
-
 /// The variables of a web server that depend on the target.
 const OF_TARGET: &[&[u8]] =
-    &[SCRIPT_NAME, b"PATH_INFO", b"PATH_TRANSLATED", b"QUERY_STRING", b"REQUEST_URI", b"DOCUMENT_URI", b"SCRIPT_FILENAME"];
+    &[b"SCRIPT_NAME", b"PATH_INFO", b"PATH_TRANSLATED", b"QUERY_STRING", b"REQUEST_URI", b"DOCUMENT_URI", b"SCRIPT_FILENAME"];
 
 /// The variables with their bytes, which also contain the head; and the data for a filter.
 #[derive(Debug, Default)]
@@ -74,12 +72,19 @@ impl Variables {
     #[inline(never)]
     pub(super) fn mount(&mut self, prefix: &[u8]) {
         self.own = true;
+        self.set(KnownVariable::ScriptName, prefix);
+    }
+
+    /// Sets a variable, in place of the one that may be there.
+    #[inline(never)]
+    pub(super) fn set(&mut self, known: KnownVariable, value: &[u8]) {
+        self.list.retain(|variable| variable.known != Some(known));
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(SCRIPT_NAME);
+        self.bytes.extend_from_slice(known.name().as_bytes());
         let between = self.bytes.len();
-        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(value);
         let (name, value) = (Span::new(start, between), Span::new(between, self.bytes.len()));
-        self.list.push(Variable { name, value, known: Some(KnownVariable::ScriptName) });
+        self.list.push(Variable { name, value, known: Some(known) });
     }
 
     /// Removes the variables of a web server that depend on the target.

@@ -109,7 +109,9 @@ fn append_entry(format: &AccessFormat, entry: &AccessEntry<'_>, date_cache: &mut
 /// Apache's `%h %l %u %t "%r" %>s %b`.
 fn append_common(entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     append_quoted(if entry.remote.is_empty() { b"-" } else { entry.remote.as_bytes() }, line);
-    line.extend_from_slice(b" - - [");
+    line.extend_from_slice(b" - ");
+    append_quoted(entry.user.filter(|user| !user.is_empty()).unwrap_or(b"-"), line);
+    line.extend_from_slice(b" [");
     date_cache.append_common(entry.time, line);
     line.extend_from_slice(b"] \"");
     append_request_line(entry.head, line);
@@ -127,6 +129,7 @@ fn append_object(entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut
     line.push(b'"');
     let texts = [
         ("remote", Some(entry.remote.as_bytes()).filter(|text| !text.is_empty())),
+        ("user", entry.user),
         ("request_id", entry.id),
         ("trace_id", entry.trace.map(|ids| ids.trace)),
         ("span_id", entry.trace.map(|ids| ids.span)),

@@ -27,6 +27,8 @@ pub struct AccessEntry<'a> {
     pub remote_port: &'a str,
     /// The address of the peer, which may be a proxy; empty if unknown.
     pub peer: &'a str,
+    /// The user of the request; `None` if nobody has checked who it is.
+    pub user: Option<&'a [u8]>,
     /// The number of earlier requests on the connection; `None` if the request was refused.
     pub earlier: Option<u32>,
     /// Address and port of the listener; `None` if the request could not be read.

@@ -32,6 +32,7 @@ fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, date_cache: &mut Date
         // An unknown port is 0.
         AccessItem::ClientPort => Some(entry.remote_port.as_bytes()).filter(|port| *port != b"0"),
         AccessItem::Peer => Some(entry.peer.as_bytes()),
+        AccessItem::User => entry.user,
         AccessItem::RequestLine => return append_request_line(head, line),
         AccessItem::Method => head.map(|head| head.method()),
         AccessItem::Path => head.map(|head| head.path()),

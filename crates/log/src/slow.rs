@@ -152,6 +152,7 @@ mod tests {
     fn entry<'a>(head: RequestHead<'a>) -> AccessEntry<'a> {
         let milliseconds = Duration::from_millis;
         AccessEntry {
+            user: None,
             remote: "192.0.2.7",
             remote_port: "40044",
             peer: "192.0.2.7",

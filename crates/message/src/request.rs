@@ -28,6 +28,15 @@ impl Span {
         &bytes[self.start as usize..self.end as usize]
     }
 
+    /// The bytes that it refers to, to be changed.
+    ///
+    /// # Panics
+    /// As [`Span::of`].
+    #[must_use]
+    pub fn of_mut(self, bytes: &mut [u8]) -> &mut [u8] {
+        &mut bytes[self.start as usize..self.end as usize]
+    }
+
     /// The number of bytes.
     #[inline]
     #[must_use]

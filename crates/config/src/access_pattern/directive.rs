@@ -25,7 +25,7 @@ pub(super) fn directive(text: &str) -> Result<(Found, &str), String> {
     let item = match (letter, argument) {
         ('^', _) => return Err("%^ti and %^to are not supported: trailers are not kept until the line is written".to_owned()),
         ('o', Some(name)) => Found::ResponseField(field_name(name)?, statuses),
-        ('l' | 'u', None) => Found::Nothing,
+        ('l', None) => Found::Nothing,
         (letter, None) => Found::Item(simple(letter)?, statuses),
         (letter, Some(argument)) => Found::Item(with_argument(letter, argument)?, statuses),
     };
@@ -49,6 +49,7 @@ fn simple(letter: char) -> Result<Item, String> {
         's' => Item::Status,
         't' => Item::Time(Instant::Begin, TimeForm::Common),
         'T' => Item::Duration(Unit::Seconds),
+        'u' => Item::User,
         'U' => Item::Path,
         'v' => Item::ServerName,
         'V' => Item::Host,
@@ -119,6 +120,7 @@ fn variable(name: &str) -> Option<Result<Item, String>> {
         "CONTENT_LENGTH" | "CONTENT_TYPE" => Item::RequestField(name.to_ascii_lowercase().replace('_', "-").into_bytes()),
         "REMOTE_ADDR" => Item::Client,
         "REMOTE_PORT" => Item::ClientPort,
+        "REMOTE_USER" => Item::User,
         "REQUEST_METHOD" => Item::Method,
         "REQUEST_URI" => Item::PathAndQuery,
         "SERVER_NAME" => Item::ServerName,
@@ -131,7 +133,8 @@ fn variable(name: &str) -> Option<Result<Item, String>> {
 fn unknown_variable(written: &str) -> String {
     format!(
         "{written} is not supported: the environment of the app is not kept. Known are CONTENT_LENGTH CONTENT_TYPE REMOTE_ADDR \
-         REMOTE_PORT REQUEST_METHOD REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL, and HTTP_ with the name of a field"
+         REMOTE_PORT REMOTE_USER REQUEST_METHOD REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL, and HTTP_ with the \
+         name of a field"
     )
 }
 
@@ -242,7 +245,7 @@ pub(super) fn named(text: &str) -> Result<(Found, &str), String> {
         "tmsecs" => Item::Time(Instant::Begin, TimeForm::Since(Unit::Milliseconds)),
         "tmicros" => Item::Time(Instant::Begin, TimeForm::Since(Unit::Microseconds)),
         "pid" => Item::Process,
-        "user" => return Ok((Found::Nothing, rest)),
+        "user" => Item::User,
         _ => match name.strip_prefix("var.").map(variable) {
             Some(Some(item)) => item?,
             Some(None) => return Err(unknown_variable(&format!("%({name})"))),

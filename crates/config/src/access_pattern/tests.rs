@@ -47,7 +47,7 @@ fn fields_of_responses_have_numbers() {
 
 #[test]
 fn names_of_uwsgi() {
-    assert_eq!(parts("[%(addr)] %(user)"), [text("["), item(Item::Client), text("] "), text("-")]);
+    assert_eq!(parts("[%(addr)] %(user)"), [text("["), item(Item::Client), text("] "), item(Item::User)]);
     assert_eq!(parts("%(var.HTTP_X_REQUEST_ID)"), [item(Item::RequestField(b"x-request-id".to_vec()))]);
 }
 
@@ -58,6 +58,7 @@ fn variables_of_apps_have_the_same_names_in_both() {
         ("CONTENT_TYPE", Item::RequestField(b"content-type".to_vec())),
         ("REMOTE_ADDR", Item::Client),
         ("REMOTE_PORT", Item::ClientPort),
+        ("REMOTE_USER", Item::User),
         ("REQUEST_METHOD", Item::Method),
         ("REQUEST_URI", Item::PathAndQuery),
         ("SERVER_NAME", Item::ServerName),

@@ -57,6 +57,7 @@ fn usual() -> Head {
 
 fn entry(head: &Head) -> AccessEntry<'_> {
     AccessEntry {
+        user: None,
         remote: "127.0.0.1",
         remote_port: "40044",
         peer: "192.0.2.1",
@@ -77,6 +78,7 @@ fn entry(head: &Head) -> AccessEntry<'_> {
 
 fn unread<'a>() -> AccessEntry<'a> {
     AccessEntry {
+        user: None,
         remote: "",
         remote_port: "0",
         peer: "",
@@ -241,4 +243,22 @@ fn what_becomes_of_connections_and_who_writes() {
     }
     let thread = rustix::thread::gettid().as_raw_nonzero();
     assert_eq!(by("%{tid}P %{hextid}P", &entry(&head)), format!("{thread} {thread:x}"));
+}
+
+#[test]
+fn a_user_is_logged_where_others_have_a_dash() {
+    let head = usual();
+    let entry = AccessEntry { user: Some(b"al \"x\" \n"), ..entry(&head) };
+    assert!(
+        line(&AccessFormat::Common, &entry).starts_with("127.0.0.1 - al \\\"x\\\" \\n ["),
+        "{}",
+        line(&AccessFormat::Common, &entry)
+    );
+    assert!(
+        line(&AccessFormat::Json, &entry).contains(",\"user\":\"al \\\"x\\\" \\n\","),
+        "{}",
+        line(&AccessFormat::Json, &entry)
+    );
+    assert_eq!(by("%u %l", &entry), "al \\\"x\\\" \\n -");
+    assert_eq!(by("%(user) %{REMOTE_USER}e", &AccessEntry { user: Some(b""), ..entry }), "- -");
 }
