@@ -1,14 +1,18 @@
 //! Compiles the routes of a configuration file.
 
-use oribi_config_file::{Action, ConfigFile, ErrorPage, Filters, Limit, Match, Pattern, RouteSection, Text};
+use oribi_config_file::{
+    Action, AppSection, Ask, Auth, ConfigFile, ErrorPage, Filters, Limit, Match, Passwords, Pattern, RouteSection, Text,
+};
 use oribi_files::media_type;
 use oribi_server::config::Settings;
 use oribi_server::directory::absolute;
 use oribi_server::routes::Limit as RouteLimit;
-use oribi_server::routes::{Action as Answer, Candidate, ErrorPage as Page, Filters as RouteFilters};
-use oribi_server::routes::{NamedPattern, PathExpressions, ResponsePlan, Route, Routes, Rule, RuleError, Template};
+use oribi_server::routes::{Action as Answer, AskRule, Candidate, ErrorPage as Page, Filters as RouteFilters};
+use oribi_server::routes::{NamedPattern, PasswordRule, PathExpressions, ResponsePlan, Route, Routes, Rule, RuleError};
+use oribi_server::routes::{Template, UserFile};
 use std::fs::{self, File};
 use std::io::Read;
+use std::sync::Arc;
 
 /// The most bytes of an error page.
 const PAGE_BYTES: u64 = 1 << 20;
@@ -29,13 +33,13 @@ pub fn names(content: &ConfigFile) -> Vec<&str> {
 /// # Errors
 /// The mistakes, each with its place.
 pub fn compile(content: &ConfigFile, settings: &Settings) -> Result<Option<Routes>, String> {
-    let edges = settings.edges_wanted();
+    let (edges, mut users) = (settings.edges_wanted(), Vec::new());
     if content.routes.is_empty() && content.apps.len() == 1 {
         if content.defaults == Filters::default() {
             return Ok(None);
         }
         let action = Answer::App { app: 0, mount: String::new() };
-        let only = Route { rule: Rule::default(), action, filters: filters(&content.defaults)? };
+        let only = Route { rule: Rule::default(), action, filters: filters(&content.defaults, &content.apps, &mut users)? };
         let routes = Routes::compile(vec![only]).map_err(|errors| format!("{errors:?}"))?;
         return limited(routes, &[&content.defaults], edges).map(Some);
     }
@@ -44,13 +48,14 @@ pub fn compile(content: &ConfigFile, settings: &Settings) -> Result<Option<Route
         return Err(format!("{place}: files: there is no such directory: {}", root.display()));
     }
     let none = Filters::default();
-    let route = |section: &RouteSection| {
+    let mut route = |section: &RouteSection| {
         let rule = rule(&section.conditions);
         let groups = PathExpressions::of(&rule.path).groups();
         let action = rewritten(section, answer(content, &section.action, &groups), &groups)?;
-        filters(filters_of(section, &none)).map(|filters| Route { rule, action, filters })
+        let filters = filters(filters_of(section, &none), &content.apps, &mut users)?;
+        Ok::<_, String>(Route { rule, action, filters })
     };
-    let routes = content.routes.iter().map(route).collect::<Result<_, _>>()?;
+    let routes = content.routes.iter().map(&mut route).collect::<Result<_, _>>()?;
     let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
     let routes = Routes::compile(routes).map_err(|errors| errors.iter().map(error).collect::<Vec<_>>().join("\n"))?;
     let filters: Vec<&Filters> = content.routes.iter().map(|section| filters_of(section, &none)).collect();
@@ -122,8 +127,17 @@ fn candidate(text: &Text) -> Candidate {
     Candidate { before: before.to_owned(), path: parts.is_some(), behind: behind.to_owned() }
 }
 
-fn filters(filters: &Filters) -> Result<RouteFilters, String> {
-    let Filters { request_fields, response_fields, cors, compression, error_pages, limits: _ } = filters;
+/// `users` are the files of users that have been read.
+fn filters(filters: &Filters, apps: &[AppSection], users: &mut Vec<Arc<UserFile>>) -> Result<RouteFilters, String> {
+    let Filters { request_fields, response_fields, cors, compression, error_pages, auth, limits: _ } = filters;
+    let (passwords, ask) = match auth.as_ref().and_then(Option::as_ref) {
+        Some(Auth::Passwords(rule)) => (Some(passwords(rule, users)?), None),
+        Some(Auth::Ask(Ask { app, path, fields })) => {
+            let app = apps.iter().position(|known| known.name == app.value).unwrap_or_default();
+            (None, Some(AskRule { app, path: path.clone(), fields: fields.clone() }))
+        }
+        None => (None, None),
+    };
     let error_pages = error_pages.iter().flatten().map(page).collect::<Result<_, _>>()?;
     Ok(RouteFilters {
         request: request_fields.clone().unwrap_or_default(),
@@ -133,7 +147,26 @@ fn filters(filters: &Filters) -> Result<RouteFilters, String> {
             compression: compression.clone().flatten(),
             error_pages,
         },
+        passwords,
+        ask,
     })
+}
+
+/// Returns the rule for users and passwords. Routes with the same file share it.
+fn passwords(rule: &Passwords, users: &mut Vec<Arc<UserFile>>) -> Result<PasswordRule, String> {
+    let Passwords { htpasswd, realm, weak, keep, field, place } = rule;
+    // The process that reads it again may be in another directory.
+    let path = absolute(htpasswd).unwrap_or_else(|_| htpasswd.clone());
+    let known = users.iter().find(|file| file.path() == path && file.accepts_weak() == *weak);
+    let file = match known {
+        Some(file) => Arc::clone(file),
+        None => {
+            let read = UserFile::read(&path, *weak).map_err(|why| format!("{place}: htpasswd: {why}"))?;
+            users.push(Arc::new(read));
+            Arc::clone(&users[users.len() - 1])
+        }
+    };
+    Ok(PasswordRule { file, realm: realm.clone(), keep: *keep, field: field.clone() })
 }
 
 /// Reads the content of an error page.

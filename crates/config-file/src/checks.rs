@@ -31,11 +31,11 @@ impl Checks<'_> {
         self.report.at(Severity::Warning, &self.sources[place.file], place, message, suggestion);
     }
 
-    /// Checks the names of apps in routes, if all files are complete.
-    pub fn names(&mut self, names: &[Text], routes: &[Outline]) {
+    /// Checks the names of apps in routes, and that of the app that all routes ask, if all files are complete.
+    pub fn names(&mut self, names: &[Text], routes: &[Outline], asked: Option<&Text>) {
         let known: HashSet<&str> = names.iter().map(|name| name.value.as_str()).collect();
         let mut used = HashSet::new();
-        for name in routes.iter().flat_map(|route| &route.apps) {
+        for name in routes.iter().flat_map(|route| &route.apps).chain(asked) {
             used.insert(name.value.as_str());
             if known.contains(name.value.as_str()) {
                 continue;

@@ -156,8 +156,47 @@ pub struct Filters {
     pub compression: Option<Option<Compression>>,
     /// The contents of the server's own errors.
     pub error_pages: Option<Vec<ErrorPage>>,
+    /// The rule by which requests need a user and a password, or the consent of an app; `Some(None)`: switched off.
+    pub auth: Option<Option<Auth>>,
     /// The limits. Routes that have the same one, from `[defaults]`, share its counts.
     pub limits: Option<Vec<Limit>>,
+}
+
+/// The rule by which requests may go on to the action of their route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// They need a user and a password.
+    Passwords(Passwords),
+    /// An app is asked.
+    Ask(Ask),
+}
+
+/// The rule by which an app is asked whether requests may go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The name of an app in the file.
+    pub app: Text,
+    /// The path of the question; begins with `/`, and may have a query.
+    pub path: String,
+    /// The fields of the answer that the action gets.
+    pub fields: Vec<String>,
+}
+
+/// The rule by which requests need a user and a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passwords {
+    /// The file of users; joined like [`AppSection::file`].
+    pub htpasswd: PathBuf,
+    /// The name of the protected part.
+    pub realm: String,
+    /// Whether hashes that can be guessed quickly are accepted.
+    pub weak: bool,
+    /// Whether the app also gets the field Authorization.
+    pub keep: bool,
+    /// A field in which the app gets the user beside REMOTE_USER.
+    pub field: Option<String>,
+    /// The place of the file.
+    pub place: Place,
 }
 
 /// A limit.

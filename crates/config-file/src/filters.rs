@@ -1,17 +1,18 @@
 //! The filters of a route, and those of `[defaults]` for all routes.
 
+mod auth;
 mod changes;
 mod compression;
 mod cors;
 mod error_pages;
 mod limits;
 
-use crate::content::{Filters, Text};
+use crate::content::{Auth, Filters, Text};
 use crate::table::{Entry, Reader, Value};
 use toml::de::DeValue;
 
 /// The keys of filters.
-pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress", "error-pages", "limit"];
+pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress", "error-pages", "auth", "limit"];
 
 impl Filters {
     /// Reads a filter. Returns `None` if its key is that of none; otherwise whether it has no mistake.
@@ -30,6 +31,11 @@ impl Filters {
             }
             "compress" => compression::compression(reader, entry).map(|rule| self.compression = Some(Some(rule))),
             "error-pages" => error_pages::error_pages(reader, entry).map(|pages| self.error_pages = Some(pages)),
+            "auth" if is_off(entry) => {
+                self.auth = Some(None);
+                Some(())
+            }
+            "auth" => auth::auth(reader, entry).map(|auth| self.auth = Some(Some(auth))),
             "limit" if is_off(entry) => {
                 self.limits = Some(Vec::new());
                 Some(())
@@ -40,14 +46,23 @@ impl Filters {
         Some(read.is_some())
     }
 
+    /// The app that is asked whether requests may go on.
+    pub(crate) fn asked(&self) -> Option<&Text> {
+        match self.auth.as_ref()?.as_ref()? {
+            Auth::Ask(ask) => Some(&ask.app),
+            Auth::Passwords(_) => None,
+        }
+    }
+
     /// Takes the filters that are missing from `defaults`.
     pub(crate) fn complete(&mut self, defaults: &Self) {
-        let Self { request_fields, response_fields, cors, compression, error_pages, limits } = defaults;
+        let Self { request_fields, response_fields, cors, compression, error_pages, auth, limits } = defaults;
         self.request_fields = self.request_fields.take().or_else(|| request_fields.clone());
         self.response_fields = self.response_fields.take().or_else(|| response_fields.clone());
         self.cors = self.cors.take().or_else(|| cors.clone());
         self.compression = self.compression.take().or_else(|| compression.clone());
         self.error_pages = self.error_pages.take().or_else(|| error_pages.clone());
+        self.auth = self.auth.take().or_else(|| auth.clone());
         self.limits = self.limits.take().or_else(|| limits.clone());
     }
 }

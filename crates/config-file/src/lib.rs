@@ -27,7 +27,8 @@ mod table;
 mod variables;
 
 pub use content::{
-    Action, AppSection, ConfigFile, ErrorPage, Filters, Item, Limit, Listen, Match, Pattern, RouteSection, Text,
+    Action, AppSection, Ask, Auth, ConfigFile, ErrorPage, Filters, Item, Limit, Listen, Match, Passwords, Pattern,
+    RouteSection, Text,
 };
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use language_options::{LANGUAGE_OPTIONS, LanguageOption, ValueForm};

@@ -164,7 +164,7 @@ impl<'e> Files<'e> {
         checks.same_addresses(&self.config.listens);
         checks.unreachable(&self.outlines);
         if self.complete {
-            checks.names(&self.names, &self.outlines);
+            checks.names(&self.names, &self.outlines, self.config.defaults.asked());
         }
         let mistakes = self.report.mistakes();
         let findings = self.report.finish();

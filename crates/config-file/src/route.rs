@@ -70,6 +70,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
             }),
         };
     }
+    outline.apps.extend(filters.asked().cloned());
     let rewriting = entries.iter().find(|entry| entry.key == "rewrite");
     match (first, rewriting) {
         (None, None) => reader.mistake(at, "the route has no action: app, files, redirect or respond"),

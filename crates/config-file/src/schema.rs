@@ -166,12 +166,21 @@ fn filters() -> Value {
             "per": { "$ref": "#/$defs/text" },
             "burst": number(),
             "open": number(),
+            "queue": { "$ref": "#/$defs/text" },
             "by": { "enum": ["client", "all"] },
             "field": text(),
             "dry-run": { "type": "boolean" },
         }),
         &[],
     );
+    let ask = json!({ "app": text(), "path": { "type": "string", "pattern": "^/" }, "fields": texts() });
+    let passwords = json!({
+        "htpasswd": text(),
+        "realm": text(),
+        "weak": { "type": "boolean" },
+        "keep": { "type": "boolean" },
+        "field": text(),
+    });
     let compression = json!({
         "codings": texts(),
         "types": texts(),
@@ -183,6 +192,7 @@ fn filters() -> Value {
         "request-fields": changes(),
         "response-fields": changes(),
         "limit": { "anyOf": [{ "const": false }, limit, { "type": "array", "items": limit, "maxItems": 8 }] },
+        "auth": { "anyOf": [{ "const": false }, closed(&passwords, &["htpasswd"]), closed(&ask, &["app", "path"])] },
         "error-pages": {
             "type": "object",
             "additionalProperties": false,

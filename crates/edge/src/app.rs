@@ -1,6 +1,7 @@
 //! The requests of one app at an edge: its pool, and everything that the edge knows about the requests in the pool.
 
 mod answers;
+mod asking;
 mod deadlines;
 mod failures;
 mod nap;
@@ -12,6 +13,7 @@ mod workers;
 mod yielding;
 
 use super::parent_link::ParentLink;
+use asking::Heard;
 use deadlines::Deadlines;
 use oribi_config::Settings;
 use oribi_engine::Engine;
@@ -54,6 +56,10 @@ pub(super) struct AppPool<'l, 'a, B: Backend> {
     /// The socket to the parent process, which stops workers for this edge.
     pub(super) parent_link: Option<&'a ParentLink>,
     heads: Heads,
+    /// Whether the app has ever been asked whether a request may go on.
+    hears: bool,
+    /// The news about requests that wait for its answers.
+    heard: Vec<Heard>,
     /// The bytes of the last event of the pool.
     bytes: Vec<u8>,
     /// Requests whose responses wait for slow clients. The frames of their workers are not read meanwhile.
@@ -100,6 +106,8 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             yielding: Yielding::default(),
             parent_link: None,
             heads: Heads::default(),
+            hears: false,
+            heard: Vec::new(),
             bytes: Vec::new(),
             paused: Vec::new(),
             unsent_heads: Vec::new(),

@@ -55,6 +55,11 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                     Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
                     None => log::error!("no certificates arrived from the master; keeping the current ones"),
                 },
+                Received::Users(memory) => {
+                    if let Some(router) = &mut self.router {
+                        router.take_users(memory);
+                    }
+                }
                 Received::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Received::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {

@@ -177,10 +177,12 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         self.hand_over();
         let now = self.now();
         self.apps.iter_mut().for_each(|app| app.pool.set_time(now));
+        self.admit();
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
             let mut answered = false;
             self.apps.iter_mut().for_each(|app| answered |= app.exchange_with_workers(look > 0));
+            self.hear();
             if !answered {
                 break;
             }
@@ -193,6 +195,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         self.apps.iter_mut().for_each(AppPool::watch_new_workers);
         self.answer_readiness_question();
         self.apps.iter_mut().for_each(AppPool::run_expired_timers);
+        self.hear();
         self.hand_over();
         self.wait()?;
         Ok(true)
@@ -223,6 +226,11 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             let lost = self.lane.source().take_lost();
             let Some(lost) = lost else { return };
             let known = self.apps.iter_mut().find_map(|app| app.withdraw_lost(lost.exchange));
+            if known.is_none()
+                && let Some(router) = &mut self.router
+            {
+                router.withdraw(lost.exchange, self.lane);
+            }
             self.lane.source().conclude_lost(lost, known);
         }
     }
@@ -249,7 +257,8 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
 
     /// Returns the time until the next timer expires. `None` if no timer runs.
     fn time_left(&self) -> Option<Duration> {
-        self.apps.iter().filter_map(AppPool::time_left).min()
+        let of_router = self.router.as_ref().and_then(|router| router.time_left(self.now()));
+        self.apps.iter().filter_map(AppPool::time_left).chain(of_router).min()
     }
 
     /// Reads the command. Returns `false` if the edge must end.

@@ -117,6 +117,8 @@ pub(crate) enum Received {
     AccessLog(OwnedFd),
     /// The certificates and keys, read again.
     Certificates(OwnedFd),
+    /// The files of users, read again.
+    Users(OwnedFd),
 }
 
 /// The kinds of descriptors from the parent process. The kind is the only byte of a message.
@@ -124,6 +126,7 @@ const SUCCESSOR: u8 = 0;
 const ERROR_LOG: u8 = 1;
 const ACCESS_LOG: u8 = 2;
 const CERTIFICATES: u8 = 3;
+const USERS: u8 = 4;
 
 /// The edge's end of the socket to its parent process.
 #[derive(Debug)]
@@ -148,6 +151,7 @@ impl ParentLink {
                     ERROR_LOG => return Some(Received::ErrorLog(descriptor)),
                     ACCESS_LOG => return Some(Received::AccessLog(descriptor)),
                     CERTIFICATES => return Some(Received::Certificates(descriptor)),
+                    USERS => return Some(Received::Users(descriptor)),
                     _ => {}
                 },
             }
@@ -222,6 +226,14 @@ impl EdgeLink {
     /// The edge has ended, or does not read from the socket.
     pub fn give_certificates(&self, vault: BorrowedFd<'_>) -> io::Result<()> {
         self.give(CERTIFICATES, vault)
+    }
+
+    /// Sends the edge the users of routes, whose files perhaps only the parent process may read.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_users(&self, users: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(USERS, users)
     }
 
     fn give(&self, kind: u8, descriptor: BorrowedFd<'_>) -> io::Result<()> {

@@ -1,17 +1,27 @@
 //! Routes: the first one whose conditions a request meets decides which app answers it, or that the edge answers itself.
 
 mod actions;
+mod asking;
 mod limits;
+mod passwords;
 mod preflight;
 pub(super) mod router;
+mod users;
+mod verifier;
 
+pub use asking::AskRule;
 pub use limits::Limit;
+pub use passwords::PasswordRule;
+pub use users::UserFile;
 
 use limits::SharedLimits;
 use oribi_filter::{FieldChanges, ResponsePlan};
 use oribi_route::{PathExpressions, Rule, RuleError, Table, Template};
+use passwords::NumberedRule;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A route.
 #[derive(Clone, Debug)]
@@ -31,6 +41,10 @@ pub struct Filters {
     pub request: FieldChanges,
     /// The changes of responses.
     pub response: ResponsePlan,
+    /// The rule by which requests need a user and a password; `None` if they need none.
+    pub passwords: Option<PasswordRule>,
+    /// The rule by which an app is asked first; `None` if none is asked.
+    pub ask: Option<AskRule>,
 }
 
 /// The answer of a route. Apps are named by their index.
@@ -82,6 +96,11 @@ pub enum Action {
 }
 
 impl Action {
+    /// The app that may answer; `None` if none does.
+    fn app(&self) -> Option<usize> {
+        self.all().find_map(|action| if let Self::App { app, .. } = action { Some(*app) } else { None })
+    }
+
     /// Whether the action depends on the normal form of the path.
     fn needs_path(&self) -> bool {
         match self {
@@ -129,6 +148,12 @@ pub struct Routes {
     changes: Vec<FieldChanges>,
     /// The changes of responses by each route.
     plans: Vec<ResponsePlan>,
+    /// The rules for passwords by each route; empty if no route has one.
+    passwords: Vec<Option<NumberedRule>>,
+    /// The rules by which routes ask apps.
+    questions: Vec<Option<AskRule>>,
+    /// The files of users of all routes.
+    users: Vec<Arc<UserFile>>,
     /// The limits; `None` without any.
     limits: Option<SharedLimits>,
     /// For each route, the number of the name under which its requests are counted; 0 for none. Empty without names.
@@ -143,6 +168,7 @@ impl Routes {
     pub fn compile(routes: Vec<Route>) -> Result<Self, Vec<RuleError>> {
         let (mut rules, mut actions, mut changes, mut plans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut expressions = Vec::new();
+        let (mut passwords, mut users, mut questions) = (Vec::new(), Vec::new(), Vec::new());
         for Route { rule, action, filters } in routes {
             let has_template = action.all().any(|action| matches!(action, Action::Redirect { .. } | Action::Rewrite { .. }));
             expressions.push(if has_template { PathExpressions::of(&rule.path) } else { PathExpressions::default() });
@@ -150,8 +176,12 @@ impl Routes {
             actions.push(action);
             changes.push(filters.request);
             plans.push(filters.response);
+            questions.push(filters.ask);
+            passwords.push(filters.passwords.map(|rule| numbered(rule, &mut users)));
         }
-        Ok(Self { table: Table::compile(&rules)?, actions, expressions, changes, plans, limits: None, labels: Vec::new() })
+        let table = Table::compile(&rules)?;
+        let (limits, labels) = (None, Vec::new());
+        Ok(Self { table, actions, expressions, changes, plans, passwords, users, questions, limits, labels })
     }
 
     /// Sets limits, and those of each route by their indices. This process must fork all edges, of which there are `edges`.
@@ -177,9 +207,28 @@ impl Routes {
         if self.plans.iter().all(ResponsePlan::is_empty) { &[] } else { &self.plans }
     }
 
+    /// Returns the paths of the files of users.
+    pub fn user_files(&self) -> impl Iterator<Item = &Path> {
+        self.users.iter().map(|file| file.path())
+    }
+
+    /// Reads the files of users again, for this process and for edges that it forks from now on. A file that cannot be used
+    /// keeps the users it had. Returns a file in memory for edges that are running. `None` without files of users.
+    ///
+    /// # Errors
+    /// The system has no memory.
+    pub fn read_users_again(&self) -> io::Result<Option<OwnedFd>> {
+        if self.users.is_empty() { Ok(None) } else { users::read_again(&self.users).map(Some) }
+    }
+
+    /// Takes the users from a file in memory of [`Routes::read_users_again`]. Returns whether it was valid.
+    fn take_users(&self, memory: OwnedFd) -> bool {
+        users::take(&self.users, memory).is_some()
+    }
+
     /// Whether a route may lead to an app.
     fn leads_to_app(&self, route: usize) -> bool {
-        self.actions[route].all().any(|action| matches!(action, Action::App { .. }))
+        self.actions[route].app().is_some()
     }
 
     /// Returns the directories of files.
@@ -189,4 +238,13 @@ impl Routes {
             _ => None,
         })
     }
+}
+
+/// Returns a rule with the number of its file in `files`, to which the file is added unless it is there.
+fn numbered(rule: PasswordRule, files: &mut Vec<Arc<UserFile>>) -> NumberedRule {
+    let file = files.iter().position(|known| Arc::ptr_eq(known, &rule.file)).unwrap_or_else(|| {
+        files.push(Arc::clone(&rule.file));
+        files.len() - 1
+    });
+    NumberedRule { rule, file }
 }

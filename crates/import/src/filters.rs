@@ -129,6 +129,20 @@ impl Limit {
     }
 }
 
+/// Users and passwords that clients need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Auth {
+    /// The file of users.
+    pub htpasswd: String,
+    pub realm: String,
+}
+
+impl Auth {
+    fn text(&self) -> String {
+        table(&[format!("htpasswd = {}", string(&self.htpasswd)), format!("realm = {}", string(&self.realm))])
+    }
+}
+
 /// The filters of a route, or of all routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filters {
@@ -137,11 +151,12 @@ pub(crate) struct Filters {
     pub compress: Option<Compress>,
     /// Files with the content of errors, by status.
     pub error_pages: Vec<(u16, String)>,
+    pub auth: Option<Auth>,
     pub limits: Vec<Limit>,
 }
 
 /// The names of filters.
-pub(crate) const NAMES: &[&str] = &["request-fields", "response-fields", "compress", "error-pages", "limit"];
+pub(crate) const NAMES: &[&str] = &["request-fields", "response-fields", "compress", "error-pages", "auth", "limit"];
 
 impl Filters {
     /// The value of a filter in `oribi.toml`, if there is one.
@@ -150,6 +165,7 @@ impl Filters {
             "request-fields" => self.request_fields.text(),
             "response-fields" => self.response_fields.text(),
             "compress" => self.compress.as_ref().map(Compress::text),
+            "auth" => self.auth.as_ref().map(Auth::text),
             "error-pages" => {
                 let pages = self.error_pages.iter().map(|(status, file)| format!("{status} = {}", string(file)));
                 (!self.error_pages.is_empty()).then(|| table(&pages.collect::<Vec<_>>()))
@@ -172,6 +188,7 @@ impl Filters {
             "request-fields" => taken.request_fields = std::mem::take(&mut self.request_fields),
             "response-fields" => taken.response_fields = std::mem::take(&mut self.response_fields),
             "compress" => taken.compress = self.compress.take(),
+            "auth" => taken.auth = self.auth.take(),
             "error-pages" => taken.error_pages = std::mem::take(&mut self.error_pages),
             _ => taken.limits = std::mem::take(&mut self.limits),
         }
@@ -184,6 +201,7 @@ impl Filters {
             "request-fields" => self.request_fields = std::mem::take(&mut from.request_fields),
             "response-fields" => self.response_fields = std::mem::take(&mut from.response_fields),
             "compress" => self.compress = from.compress.take(),
+            "auth" => self.auth = from.auth.take(),
             "error-pages" => self.error_pages = std::mem::take(&mut from.error_pages),
             _ => self.limits = std::mem::take(&mut from.limits),
         }

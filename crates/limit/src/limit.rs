@@ -1,6 +1,7 @@
 //! The number that a limit limits, and the requests that count together.
 
 use crate::Rule;
+use std::time::Duration;
 
 /// The number that a limit limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub enum LimitOf {
     Rate(Rule),
     /// Requests at the same time.
     Open(u32),
+    /// The wait of the oldest request in the queue of the app: while it is longer, requests are refused.
+    Queue(Duration),
 }
 
 /// The requests that count together.

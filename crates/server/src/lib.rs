@@ -47,7 +47,7 @@ pub mod engine {
 
 /// The routes of a server with several apps.
 pub mod routes {
-    pub use oribi_edge::routes::{Action, Candidate, Filters, Limit, Route, Routes};
+    pub use oribi_edge::routes::{Action, AskRule, Candidate, Filters, Limit, PasswordRule, Route, Routes, UserFile};
     pub use oribi_filter::{ErrorPage, ResponsePlan};
     pub use oribi_route::{NamedPattern, PathExpressions, Rule, RuleError, Template, unknown_variable};
 }

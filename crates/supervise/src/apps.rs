@@ -148,6 +148,7 @@ impl Workforce for Apps<'_> {
 
     fn reload(&mut self, server: &mut Server<'_>, app: Option<&str>) -> Result<u64, String> {
         server.renew_certificates();
+        server.renew_users();
         let numbers = match app {
             None => {
                 let running = self.apps.iter_mut().enumerate().filter(|(_, app)| !app.is_stopped());

@@ -390,6 +390,23 @@ impl<'a> Edges<'a> {
         }
     }
 
+    /// Reads the files of users again, and sends the edges the users.
+    pub(super) fn renew_users(&self) {
+        let users = match self.routes.map(Routes::read_users_again).transpose() {
+            Ok(Some(Some(users))) => users,
+            Ok(_) => return,
+            Err(error) => return log::error!("cannot send the users to the edges: {error}"),
+        };
+        log::info!("the files of users were read again");
+        for (number, entry) in self.entries.iter().enumerate() {
+            let Some(process) = &entry.process else { continue };
+            if let Err(error) = process.link.give_users(users.as_fd()) {
+                log::error!("cannot send the users to {}: {error}", self.name(number));
+            }
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
     /// Announces to the edges whether the server is about to end.
     pub(super) fn set_drain_state(&self, drain_state: DrainState) {
         // All slots share this value.

@@ -123,6 +123,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         let file_touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
         let app_changed = watch::look(server.watch.as_mut());
         let certificates_changed = server.certificates.have_changed(Instant::now());
+        let users_changed = server.users.have_changed(Instant::now());
         // Workers without an edge are given certificates when they start.
         let replaces_workers = certificates_changed && server.edges.is_none();
         if server.stays() {
@@ -131,6 +132,10 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             } else if certificates_changed {
                 server.renew_certificates();
             }
+        }
+        let server = &mut self.server;
+        if users_changed && server.stays() {
+            server.renew_users();
         }
         if signals::take(Signal::USR1) > 0 && !self.leave_slowly() {
             self.reopen_logs();

@@ -6,11 +6,14 @@ use super::apps::Apps;
 use super::first_process::FirstProcess;
 use super::privileges::Privileges;
 use super::server::{Role, Server};
+use super::watched_files::WatchedFiles;
 use super::{failed_to, inheritance, notify};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
 use oribi_edge::routes::Routes;
+use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Runs the command `mold` as the process that loads the app, and serves until a signal or an order stops the server. The mold
 /// finds the listeners in its environment, and calls [`supervise`](super::supervise), which takes them over. Each worker of the
@@ -51,6 +54,8 @@ fn start<'a>(
     let shapes: Vec<_> = apps.iter().map(|app| (app.name, app.settings, app.lanes)).collect();
     let mut server = Server::open(settings, None, Role::Master, true, &shapes)?;
     server.edges.iter_mut().for_each(|edges| edges.use_routes(routes));
+    let users = routes.into_iter().flat_map(Routes::user_files).map(Path::to_owned).collect();
+    server.users = WatchedFiles::of(users, Instant::now());
     for App { settings, mold, .. } in &mut apps {
         Privileges::of_workers(settings)?.drop_in(mold);
         inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));

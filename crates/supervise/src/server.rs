@@ -3,7 +3,6 @@
 
 mod opening;
 
-use super::certificate_files::CertificateFiles;
 use super::certifier::Certifier;
 use super::drain_period::DrainPeriod;
 use super::edges::Edges;
@@ -17,6 +16,7 @@ use super::signals::Signals;
 use super::title::Title;
 use super::upgrade::Succession;
 use super::watch::Watch;
+use super::watched_files::WatchedFiles;
 use oribi_admin::control::Control;
 use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
@@ -104,7 +104,9 @@ pub(super) struct Server<'a> {
     pub(super) watch: Option<Watch>,
     pub(super) restart_file: Option<RestartFile<'a>>,
     /// The files of certificates. Empty in a mold, and without encrypted listeners.
-    pub(super) certificates: CertificateFiles,
+    pub(super) certificates: WatchedFiles,
+    /// The files of users of routes. Empty in a mold, and without routes that want passwords.
+    pub(super) users: WatchedFiles,
     pub(super) certifier: Option<Certifier>,
     pub(super) exporter: Option<Exporter>,
     pub(super) control: Option<Control>,
@@ -174,6 +176,12 @@ impl Server<'_> {
             }
             Err(why) => log::error!("{why}; keeping the current certificates"),
         }
+    }
+
+    /// Reads the files of users again, and passes the users to the edges. A file that is unusable changes nothing.
+    pub(super) fn renew_users(&mut self) {
+        self.users.were_read();
+        self.edges.iter().for_each(Edges::renew_users);
     }
 
     /// Reopens the logs of this process, its edges and its helpers.

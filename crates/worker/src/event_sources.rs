@@ -156,7 +156,7 @@ impl EventSources {
     }
 
     /// Returns the waker: see [`oribi_host::Outlet::waker`].
-    pub(crate) fn waker(&self) -> Waker {
+    pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.waker))
     }
 

@@ -1,4 +1,4 @@
-//! `limit`: limits of the rate, or of the number of open requests.
+//! `limit`: limits of the rate, of the number of open requests, or of the wait in the queue.
 
 use crate::conditions::is_token;
 use crate::content::Limit;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 /// The keys of `limit`.
-const LIMIT: &[&str] = &["requests", "per", "burst", "open", "by", "field", "dry-run"];
+const LIMIT: &[&str] = &["requests", "per", "burst", "open", "queue", "by", "field", "dry-run"];
 
 /// The most limits of a route.
 const MOST: usize = 8;
@@ -41,13 +41,14 @@ pub(super) fn limits(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Vec<Li
 }
 
 fn limit(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -> Option<Limit> {
-    let (mut requests, mut per, mut burst, mut open) = (None, Duration::from_secs(1), None, None);
+    let (mut requests, mut per, mut burst, mut open, mut queue) = (None, Duration::from_secs(1), None, None, None);
     let (mut by, mut dry_run, mut complete) = (LimitBy::Client, false, true);
     for &inside in entries {
         complete &= match inside.key {
             "requests" => number(reader, inside).map(|number| requests = Some(number)).is_some(),
             "burst" => number(reader, inside).map(|number| burst = Some(number)).is_some(),
             "open" => number(reader, inside).map(|number| open = Some(number)).is_some(),
+            "queue" => time(reader, inside).map(|time| queue = Some(time)).is_some(),
             "per" => time(reader, inside).map(|time| per = time).is_some(),
             "by" => named(reader, inside).map(|named| by = named).is_some(),
             "field" => field(reader, inside).map(|name| by = LimitBy::Field(name)).is_some(),
@@ -63,11 +64,13 @@ fn limit(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -> Option<Li
         reader.mistake(second.at, "a limit has either `by` or `field`");
         return None;
     }
-    let of = match (requests, open) {
-        (Some(requests), None) => LimitOf::Rate(Rule { requests, per, burst: burst.unwrap_or(requests) }),
-        (None, Some(open)) if is_there("per").is_none() && burst.is_none() => LimitOf::Open(open),
+    let has_any = |keys: &[&str]| keys.iter().any(|key| is_there(key).is_some());
+    let of = match (requests, open, queue) {
+        (Some(requests), None, None) => LimitOf::Rate(Rule { requests, per, burst: burst.unwrap_or(requests) }),
+        (None, Some(open), None) if !has_any(&["per", "burst"]) => LimitOf::Open(open),
+        (None, None, Some(queue)) if !has_any(&["per", "burst", "by", "field"]) => LimitOf::Queue(queue),
         _ if complete => {
-            reader.mistake(at, "a limit has either requests = NUMBER and per = TIME, or open = NUMBER");
+            reader.mistake(at, "a limit has either requests = NUMBER and per = TIME, or open = NUMBER, or queue = TIME");
             return None;
         }
         _ => return None,

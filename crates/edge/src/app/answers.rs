@@ -71,6 +71,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     #[inline]
     fn handle_whole(&mut self, ticket: Ticket, bytes: &[u8], head: usize) {
+        if self.hears && self.is_question(ticket) && !self.hear(ticket, &bytes[..head]) {
+            self.table.remove(ticket);
+            return;
+        }
         let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
         let Some(exchange) = exchange else { return };
         let (head, content) = bytes.split_at(head);
@@ -98,6 +102,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
+        if self.hears && self.is_question(ticket) && !self.hear(ticket, bytes) {
+            return self.discard(ticket);
+        }
         self.report_wait(ticket, exchange);
         let lane = &self.lane;
         let begun = self.heads.read(bytes, |Head { head, content }| {
@@ -122,6 +129,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     fn handle_interim(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
+        if self.hears && self.is_question(ticket) {
+            return;
+        }
         let lane = &self.lane;
         let sent = self.heads.read(bytes, |Head { head, content }| match content {
             Content::Interim => Ok(lane.source().inform(exchange, head.status, head.fields)),
@@ -297,6 +307,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Passes the socket of a client to its app (Rack hijack), or postpones that until earlier responses have been sent.
     fn pass_socket(&mut self, ticket: Ticket, exchange: ExchangeId) -> io::Result<()> {
+        if self.hears && self.is_question(ticket) {
+            return Err(io::Error::other("the request only asks whether another one may go on"));
+        }
         let taken = self.lane.source().take_socket(exchange);
         match taken {
             Ok(socket) => {

@@ -56,7 +56,13 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.pool.backdate(ticket, entry.submitted);
         let connection = entry.connection;
         self.note_other_try(connection, ticket);
-        let again = Entry { retried: true, overflow, connection, ..Entry::new(ticket, exchange, entry.submitted) };
+        let again = Entry {
+            retried: true,
+            asking: entry.asking,
+            overflow,
+            connection,
+            ..Entry::new(ticket, exchange, entry.submitted)
+        };
         self.table.insert(again);
         self.deadlines.submitted(ticket);
         self.timers.submitted(self.now(), self.deadlines.are_set());
@@ -68,6 +74,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
         let Some(exchange) = entry.exchange.take() else { return };
+        if entry.asking {
+            self.table.unasked.push(exchange);
+        }
         self.report_wait(ticket, exchange);
         if untouched {
             self.refuse(exchange, status);
@@ -90,9 +99,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let withdrawn = self.pool.withdraw(ticket);
         if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
             // The entry stays, because the deadlines of the app still apply: it may be stuck.
-            if let Some(entry) = self.table.get(ticket) {
-                entry.exchange = None;
-            }
+            let exchange = self.table.get(ticket).and_then(|entry| entry.exchange.take().filter(|_| entry.asking));
+            self.table.unasked.extend(exchange);
         } else {
             self.table.remove(ticket);
         }

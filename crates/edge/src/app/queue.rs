@@ -50,6 +50,15 @@ pub(super) struct Queue {
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Puts a request into the queue, or refuses it if there is no room.
     pub(in super::super) fn submit(&mut self, exchange: Exchange) {
+        let request = exchange.request(self.listeners);
+        self.enqueue(&exchange, &request, false);
+        self.lane.source().give_back(exchange);
+    }
+
+    /// Puts the request of an exchange, or a question about it, into the queue. Returns whether there was room; otherwise the
+    /// client has been answered.
+    #[inline(always)]
+    pub(super) fn enqueue(&mut self, exchange: &Exchange, request: &Request<'_>, asking: bool) -> bool {
         let id = exchange.id();
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
         let available = self.pool.is_available();
@@ -64,20 +73,19 @@ impl<B: Backend> AppPool<'_, '_, B> {
             }
             self.lane.source().report_wait_until_now(id);
             self.refuse_for_now(id);
-            return self.lane.source().give_back(exchange);
+            return false;
         };
-        let request = exchange.request(self.listeners);
-        let start = if self.settings.request_start { request_start(&request, self.lane.source().wall_clock()) } else { None };
+        let start = if self.settings.request_start { request_start(request, self.lane.source().wall_clock()) } else { None };
         let field = start.as_ref().map(|start| (&b"X-Request-Start"[..], start.as_bytes()));
         let slot = reserved.slot();
         let room = self.pool.room(&mut reserved);
         let files = self.lane.source().content_files();
-        let fitted = match fit(&request, field.as_slice(), room, (&self.settings.temporary_directory, files)) {
+        let fitted = match fit(request, field.as_slice(), room, (&self.settings.temporary_directory, files)) {
             Ok(fitted) => fitted,
             Err(status) => {
                 self.pool.cancel(reserved);
                 self.refuse(id, status);
-                return self.lane.source().give_back(exchange);
+                return false;
             }
         };
         set_completion_time(room, exchange.complete_at());
@@ -97,12 +105,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
         if self.table.used() == 0 {
             self.moved = now;
         }
-        self.table.insert(Entry { overflow: fitted.overflow, connection, ..Entry::new(ticket, id, now) });
+        self.table.insert(Entry { overflow: fitted.overflow, connection, asking, ..Entry::new(ticket, id, now) });
         self.deadlines.submitted(ticket);
         self.timers.submitted(now, is_watched);
-        let mut engine = self.lane.source();
-        engine.note_queued();
-        engine.give_back(exchange);
+        self.lane.source().note_queued();
+        true
     }
 
     /// Answers with an error of the server's own, not of an app.

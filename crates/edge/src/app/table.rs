@@ -38,6 +38,8 @@ pub(super) struct Entry {
     pub(super) own_deadline: Option<Option<Duration>>,
     /// Whether the request was lost with a worker before, and is being tried again.
     pub(super) retried: bool,
+    /// Whether the request is a question whether another one may go on: its answer is not for the client.
+    pub(super) asking: bool,
     /// The number of the connection, if the connection may carry several requests.
     pub(super) connection: Option<u32>,
 }
@@ -77,6 +79,8 @@ pub(in super::super) struct Table {
     slots: Vec<SlotBuffers>,
     used: usize,
     pub(super) shares: Shares,
+    /// Exchanges whose questions have ended without an answer.
+    pub(super) unasked: Vec<ExchangeId>,
 }
 
 impl Entry {
@@ -94,6 +98,7 @@ impl Entry {
             stage: Escalation::Nothing,
             own_deadline: None,
             retried: false,
+            asking: false,
             connection: None,
         }
     }
@@ -149,7 +154,11 @@ impl Table {
         if let Some(connection) = connection {
             self.shares.end(connection, ticket);
         }
-        self.slots[ticket.slot() as usize].entry.take()
+        let entry = self.slots[ticket.slot() as usize].entry.take();
+        if let Some(Entry { asking: true, exchange: Some(exchange), .. }) = &entry {
+            self.unasked.push(*exchange);
+        }
+        entry
     }
 
     /// Removes a request. Returns its exchange, if its client waits, and whether a worker had begun to answer.

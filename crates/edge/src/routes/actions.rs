@@ -1,5 +1,6 @@
 //! The actions of routes: an app, files, a redirect, or a fixed response.
 
+use super::asking::Kept;
 use super::{Action, Candidate};
 use oribi_config::Settings;
 use oribi_engine::{Engine, Exchange};
@@ -21,7 +22,9 @@ const PLAIN: &[u8] = b"text/plain; charset=utf-8";
 pub(super) enum Outcome {
     /// This app answers.
     App(Exchange, usize),
-    /// The edge has answered.
+    /// An app must be asked first.
+    Ask(Kept),
+    /// The edge has answered, or keeps the request.
     Answered,
     /// The path has changed, and the routes decide again.
     Again(Exchange),

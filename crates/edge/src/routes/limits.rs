@@ -1,4 +1,5 @@
-//! Limits of the rate of requests, and of the number of open ones. All edges share the counts.
+//! Limits of the rate of requests, of the number of open ones, and of the wait in the queue of their app. All edges share the
+//! counts of the first two; each edge has a queue of its own.
 
 use super::actions::Outcome;
 use oribi_engine::{Engine, Exchange};
@@ -26,6 +27,9 @@ const MOST_CLIENTS: usize = 1 << 16;
 
 /// The time between two messages about the requests that a limit refuses.
 const QUIET: Duration = Duration::from_secs(10);
+
+/// The largest value of Retry-After of a request that is refused because of the queue, in seconds.
+const LONGEST_RETRY: u64 = 60;
 
 /// A limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub(super) struct SharedLimits {
 enum Counts {
     Rate(Table<'static>),
     Open(&'static [AtomicU64], u32),
+    /// Nothing is counted.
+    Queue(Duration),
 }
 
 impl SharedLimits {
@@ -66,13 +72,16 @@ impl SharedLimits {
     /// The system has no memory.
     pub(super) fn new(limits: Vec<Limit>, mut of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
         // A request that its client's limit refuses must not count for a limit that the client shares with others.
-        of_routes.iter_mut().for_each(|route| route.sort_by_key(|limit| limits[*limit].by == LimitBy::All));
+        // Nor must one count that is refused because of the queue.
+        let place = |limit: &Limit| (!matches!(limit.of, LimitOf::Queue(_)), limit.by == LimitBy::All);
+        of_routes.iter_mut().for_each(|route| route.sort_by_key(|limit| place(&limits[*limit])));
         let clients = (ALL_CLIENTS / limits.len().max(1)).clamp(FEWEST_CLIENTS, MOST_CLIENTS);
         let counts = |limit: &Limit| match limit.of {
             LimitOf::Rate(rule) => {
                 let words = shared_words(Table::words(clients, &[rule]))?;
                 Ok(Counts::Rate(Table::new(words, &[rule]).map_err(io::Error::other)?))
             }
+            LimitOf::Queue(most) => Ok(Counts::Queue(most)),
             LimitOf::Open(most) => Ok(Counts::Open(shared_words(Concurrent::words(edges, clients))?, most)),
         };
         let counts = limits.iter().map(counts).collect::<io::Result<_>>()?;
@@ -117,6 +126,8 @@ impl Drop for OpenRequest {
 enum Decision {
     Within(Option<OpenRequest>),
     Over(Option<(Rule, Verdict)>),
+    /// The oldest request of the queue has waited so long.
+    Late(Duration),
 }
 
 impl<'a> Limits<'a> {
@@ -130,33 +141,47 @@ impl<'a> Limits<'a> {
     fn open(&self, limit: usize) -> Option<Concurrent<'static>> {
         match self.shared.counts[limit] {
             Counts::Open(words, most) => Some(Concurrent::new(words, self.shared.edges, self.edge, most)),
-            Counts::Rate(_) => None,
+            Counts::Rate(_) | Counts::Queue(_) => None,
         }
     }
 
-    /// Refuses a request that is over a limit of its route. Returns any other request.
+    /// Refuses a request that is over a limit of its route. Returns any other request. `oldest` gives the wait of the oldest
+    /// request in the queue of the app of the route; `None` if no request waits, or if the route has no app.
     pub(super) fn check<B: Backend>(
         &self,
         route: usize,
         lane: &Lane<'_, Engine<'_, B>>,
         exchange: Exchange,
-        slot: &WorkerSlot,
+        (slot, mut oldest): (&WorkerSlot, impl FnMut() -> Option<Duration>),
     ) -> Result<Exchange, Outcome> {
         let Some(limits) = self.shared.of_routes.get(route) else { return Ok(exchange) };
         for &limit in limits {
             let now = lane.source().now();
-            let key = self.key(limit, &exchange.head(), exchange.client());
-            match self.decide(limit, key, now) {
+            let decision = match self.shared.counts[limit] {
+                Counts::Queue(most) => match oldest().filter(|wait| *wait > most) {
+                    Some(wait) => Decision::Late(wait),
+                    None => continue,
+                },
+                Counts::Rate(_) | Counts::Open(..) => {
+                    let key = self.key(limit, &exchange.head(), exchange.client());
+                    self.decide(limit, key, now)
+                }
+            };
+            match decision {
                 Decision::Within(None) => {}
                 Decision::Within(Some(open)) => lane.source().keep_with(exchange.id(), Box::new(open)),
-                Decision::Over(details) => {
+                over @ (Decision::Over(_) | Decision::Late(_)) => {
                     let limited = &self.shared.limits[limit];
                     self.log(limit, exchange.client(), now);
                     if limited.dry_run {
                         continue;
                     }
                     slot.account.count(Counter::LimitRoute);
-                    refuse(lane, exchange, limit, details);
+                    match over {
+                        Decision::Late(wait) => shed(lane, exchange, wait),
+                        Decision::Over(details) => refuse(lane, exchange, limit, details),
+                        Decision::Within(_) => unreachable!("it is over"),
+                    }
                     return Err(Outcome::Answered);
                 }
             }
@@ -224,4 +249,12 @@ fn refuse<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, limit:
     ];
     let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
     lane.answer_with(exchange, 429, fields, b"429 Too Many Requests\n");
+}
+
+/// Answers 503, because the app has more to do than it can.
+fn shed<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, exchange: Exchange, wait: Duration) {
+    // A new request would probably wait as long as the oldest request has waited.
+    let seconds = (wait.as_secs() + 1).min(LONGEST_RETRY).to_string();
+    let fields: [FieldPair<'_>; 2] = [(b"Content-Type", b"text/plain; charset=utf-8"), (b"Retry-After", seconds.as_bytes())];
+    lane.answer_with(exchange, 503, fields.into_iter(), b"503 Service Unavailable\n");
 }

@@ -1,18 +1,24 @@
 //! Routes requests in an edge.
 
 use super::actions::{Actions, Outcome, refuse};
+use super::asking::{Asking, Kept, question};
 use super::limits::Limits;
+use super::passwords::{Admitted, Login, Passwords};
 use super::{Action, Routes, preflight};
 use crate::EdgeLoop;
 use oribi_config::Settings;
 use oribi_engine::{Engine, Exchange};
 use oribi_filter::Preflight;
+use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_listen::Listener;
 use oribi_route::{RequestView, Scheme, Scratch};
 use oribi_source::LentRequest;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The most times that the path of a request changes with another choice of its route.
 const MOST_REWRITES: usize = 10;
@@ -26,6 +32,10 @@ pub(crate) struct Router<'a> {
     path: Vec<u8>,
     actions: Actions,
     limits: Option<Limits<'a>>,
+    /// `None` if no route wants a password.
+    passwords: Option<Passwords<'a>>,
+    /// `None` if no route asks an app.
+    asking: Option<Asking<'a>>,
 }
 
 impl<'a> Router<'a> {
@@ -35,6 +45,8 @@ impl<'a> Router<'a> {
         let limits = routes.limits.as_ref().map(|limits| Limits::new(limits, edge));
         Self {
             limits,
+            passwords: Passwords::new(&routes.passwords, &routes.users),
+            asking: Asking::new(&routes.questions),
             routes,
             scratch: Scratch::default(),
             path: Vec::new(),
@@ -49,23 +61,28 @@ impl<'a> Router<'a> {
         lane: &Lane<'_, Engine<'_, B>>,
         exchange: Exchange,
         place: (&[Listener], &WorkerSlot),
+        oldest_wait: impl FnMut(usize) -> Option<Duration>,
     ) -> Outcome {
-        match self.route_once(lane, exchange, place) {
-            Outcome::Again(exchange) => self.route_again(lane, exchange, place),
+        let mut oldest_wait = oldest_wait;
+        match self.route_once(lane, exchange, place, &mut oldest_wait) {
+            Outcome::Again(exchange) => self.route_again((lane, exchange), 1, place, oldest_wait),
             outcome => outcome,
         }
     }
 
+    /// Routes a request whose path has changed `rewrites` times.
     #[cold]
     fn route_again<B: Backend>(
         &mut self,
-        lane: &Lane<'_, Engine<'_, B>>,
-        mut exchange: Exchange,
+        (lane, mut exchange): (&Lane<'_, Engine<'_, B>>, Exchange),
+        rewrites: usize,
         place: (&[Listener], &WorkerSlot),
+        mut oldest_wait: impl FnMut(usize) -> Option<Duration>,
     ) -> Outcome {
-        for _ in 1..MOST_REWRITES {
-            match self.route_once(lane, exchange, place) {
+        for rewrites in rewrites..MOST_REWRITES {
+            match self.route_once(lane, exchange, place, &mut oldest_wait) {
                 Outcome::Again(again) => exchange = again,
+                Outcome::Ask(kept) => return Outcome::Ask(Kept { rewrites, ..kept }),
                 outcome => return outcome,
             }
         }
@@ -77,6 +94,7 @@ impl<'a> Router<'a> {
         lane: &Lane<'_, Engine<'_, B>>,
         exchange: Exchange,
         (listeners, slot): (&[Listener], &WorkerSlot),
+        oldest_wait: &mut impl FnMut(usize) -> Option<Duration>,
     ) -> Outcome {
         let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let head = exchange.head();
@@ -115,25 +133,129 @@ impl<'a> Router<'a> {
         let mut exchange = exchange;
         restored.iter().for_each(|changes| exchange.change_fields(changes));
         let exchange = match &self.limits {
-            Some(limits) => match limits.check(route, lane, exchange, slot) {
+            Some(limits) => match limits.check(route, lane, exchange, (slot, || oldest_wait(action.app()?))) {
                 Ok(exchange) => exchange,
                 Err(outcome) => return outcome,
             },
             None => exchange,
         };
+        let exchange = match &mut self.passwords {
+            Some(passwords) => match passwords.check((route, &self.path), lane, exchange) {
+                Login::Admitted(exchange) => exchange,
+                Login::Kept => return Outcome::Answered,
+            },
+            None => exchange,
+        };
+        if let Some(asking) = &mut self.asking
+            && asking.rule(route).is_some()
+        {
+            return Outcome::Ask(Kept { exchange, route, path: self.path.clone(), rewrites: 0 });
+        }
         let of_route = (&self.routes.changes[route], &self.routes.expressions[route]);
         self.actions.act((route, 0, action), of_route, &self.path, lane, exchange, listeners)
     }
 }
 
+impl Router<'_> {
+    /// Takes users from the parent process, which has read their files again.
+    pub(crate) fn take_users(&mut self, memory: OwnedFd) {
+        if !self.routes.take_users(memory) {
+            log::error!("no users arrived from the master; keeping the current ones");
+        }
+        self.passwords.iter_mut().for_each(Passwords::forget);
+    }
+
+    /// Drops a request that waits here, and whose client has disconnected. Returns whether it was here.
+    pub(crate) fn withdraw<B: Backend>(&mut self, lost: ExchangeId, lane: &Lane<'_, Engine<'_, B>>) -> bool {
+        self.passwords.as_mut().is_some_and(|passwords| passwords.withdraw(lost, lane))
+    }
+
+    /// Returns the time until requests that wait here are looked at. `None` if none waits.
+    pub(crate) fn time_left(&self, now: Duration) -> Option<Duration> {
+        self.passwords.as_ref()?.time_left(now)
+    }
+}
+
 impl<B: Backend> EdgeLoop<'_, '_, B> {
+    /// Lets requests on whose passwords are right.
+    pub(crate) fn admit(&mut self) {
+        let Some(passwords) = self.router.as_mut().and_then(|router| router.passwords.as_mut()) else { return };
+        for Admitted { exchange, route, path } in passwords.conclude(self.lane) {
+            self.act(Kept { exchange, route, path, rewrites: 0 });
+        }
+    }
+
+    /// Lets requests on to their actions that an app has allowed, and gives those back that have been answered.
+    pub(crate) fn hear(&mut self) {
+        for number in 0..self.apps.len() {
+            for (exchange, answer) in self.apps[number].take_heard() {
+                // Another worker may have got the question of one that has died.
+                if answer.is_none() && self.apps.iter().any(|app| app.still_asks(exchange)) {
+                    continue;
+                }
+                let asking = self.router.as_mut().and_then(|router| router.asking.as_mut());
+                let Some((asking, mut kept)) = asking.and_then(|asking| asking.take(exchange).map(|kept| (asking, kept)))
+                else {
+                    continue;
+                };
+                match answer {
+                    Some(answer) => {
+                        asking.admit(&mut kept, &answer);
+                        self.act(kept);
+                    }
+                    None => self.lane.source().give_back(kept.exchange),
+                }
+            }
+        }
+    }
+
+    /// Does what the route of a request says that has waited.
+    fn act(&mut self, Kept { exchange, route, path, rewrites }: Kept) {
+        let Some(router) = &mut self.router else { return };
+        let (routes, apps) = (router.routes, &mut self.apps);
+        let of_route = (&routes.changes[route], &routes.expressions[route]);
+        let action = (route, 0, &routes.actions[route]);
+        let outcome = match router.actions.act(action, of_route, &path, self.lane, exchange, self.listeners) {
+            Outcome::Again(exchange) => {
+                let place = (self.listeners, self.slot);
+                router.route_again((self.lane, exchange), rewrites + 1, place, |app| apps[app].oldest_wait())
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Outcome::App(exchange, app) => {
+                self.slot.requests.fetch_add(1, Relaxed);
+                self.apps[app].submit(exchange);
+            }
+            Outcome::Ask(kept) => self.ask(kept),
+            Outcome::Answered | Outcome::Again(_) => {}
+        }
+    }
+
+    /// Asks the app of a route whether a request may go on.
+    fn ask(&mut self, kept: Kept) {
+        let asking = self.router.as_mut().and_then(|router| router.asking.as_mut());
+        let Some((asking, rule)) = asking.and_then(|asking| asking.rule(kept.route).map(|rule| (asking, rule))) else { return };
+        let question = question(rule, &LentRequest::head(&kept.exchange));
+        if self.apps[rule.app].ask(&kept.exchange, &question) {
+            asking.keep(kept);
+        } else {
+            self.lane.source().give_back(kept.exchange);
+        }
+    }
+
     /// Returns the app for a request, and the request. `None` if the edge has answered it.
     #[inline]
     pub(crate) fn route(&mut self, exchange: Exchange) -> Option<(Exchange, usize)> {
         let Some(router) = &mut self.router else { return Some((exchange, 0)) };
-        match router.route(self.lane, exchange, (self.listeners, self.slot)) {
+        let apps = &mut self.apps;
+        match router.route(self.lane, exchange, (self.listeners, self.slot), |app| apps[app].oldest_wait()) {
             Outcome::App(exchange, app) => Some((exchange, app)),
             Outcome::Answered => None,
+            Outcome::Ask(kept) => {
+                self.ask(kept);
+                None
+            }
             Outcome::Again(_) => unreachable!("a request is routed until it has an answer"),
         }
     }

@@ -135,3 +135,28 @@ fn a_request_is_open_while_its_client_takes_the_response() {
     worker.echo();
     assert_response(&site.received(&next), "200", "GET /next ");
 }
+
+#[test]
+fn while_the_queue_is_old_requests_are_shed_at_once() {
+    let mut site = site(LimitOf::Queue(SECOND / 2), LimitBy::All, false);
+    let first = site.asking(&get("/free"));
+    let second = site.asking(&get("/a"));
+    site.advance(SECOND / 2);
+    assert_eq!(site.received(&first) + &site.received(&second), "", "they wait for a worker");
+    site.advance(MOMENT);
+    let third = site.asking(&get("/a"));
+    let received = site.received(&third);
+    assert_response(&received, "503", "503 Service Unavailable\n");
+    assert!(received.contains("\r\nRetry-After: 1\r\n"), "{received}");
+    let fourth = site.asking(&get("/free"));
+    assert_eq!(site.received(&fourth), "", "other routes go on to wait");
+    let mut worker = site.worker();
+    for (client, target) in [(&first, "/free"), (&second, "/a"), (&fourth, "/free")] {
+        worker.echo();
+        assert_response(&site.received(client), "200", &format!("GET {target} "));
+    }
+    third.send(&get("/a"));
+    site.run();
+    worker.echo();
+    assert_response(&site.received(&third), "200", "GET /a ");
+}

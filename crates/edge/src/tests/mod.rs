@@ -1,10 +1,12 @@
 //! Tests of an edge in a simulated network, with real workers of a real pool. The tests act as the workers' apps.
 
 mod apps;
+mod asking;
 mod clients;
 mod filters;
 mod limits;
 mod passing;
+mod passwords;
 mod queue;
 mod routes;
 mod shares;

@@ -41,8 +41,9 @@ pub(super) struct Context {
     pub root: Option<String>,
     pub index: Option<String>,
     pub access: Vec<Directive>,
-    /// The directive by which clients prove who they are.
+    /// The directive by which clients prove who they are, and the file of their passwords.
     pub login: Option<Directive>,
+    pub users: Option<String>,
     /// Directives that are filters.
     pub filters: Vec<Directive>,
     /// Locations of the server, the one that fits best first.
@@ -59,11 +60,18 @@ impl Context {
             "auth_basic" | "auth_request" | "auth_jwt" | "auth_digest" => {
                 self.login = Some(directive.clone()).filter(|directive| directive.word(0) != "off");
             }
-            "auth_basic_user_file" | "auth_request_set" | "auth_jwt_key_file" | "auth_basic_file" => {}
+            "auth_basic_user_file" => self.users = Some(directive.word(0).to_owned()),
+            "auth_request_set" | "auth_jwt_key_file" | "auth_basic_file" => {}
             name if is_filter(name) => self.filters.push(directive.clone()),
             _ => return false,
         }
         true
+    }
+
+    /// The realm and the file of users, if clients need passwords that are in a file.
+    pub fn passwords(&self) -> Option<(&Directive, &str)> {
+        let login = self.login.as_ref().filter(|login| login.name == "auth_basic" && !login.word(0).contains('$'))?;
+        Some((login, self.users.as_deref().filter(|users| !users.contains('$'))?))
     }
 
     /// The location of the server for a path.

@@ -3,7 +3,7 @@
 use super::context::{CODINGS, Context, PASSED, RESPONSES, is_filter};
 use super::syntax::Directive;
 use super::{Nginx, key};
-use crate::filters::{Changes, Compress, Filters};
+use crate::filters::{Auth, Changes, Compress, Filters};
 use crate::note::Key;
 
 /// Fields that the proxy of Oribi writes or passes on itself.
@@ -27,6 +27,7 @@ impl Nginx<'_> {
         let mut filters = Filters { compress: self.compression(context), ..Filters::default() };
         if limited {
             filters.limits = self.limits(context);
+            filters.auth = self.auth(context);
         }
         for directive in context.filters.iter().filter(|directive| RESPONSES.contains(&&*directive.name)) {
             self.used(directive);
@@ -53,6 +54,16 @@ impl Nginx<'_> {
             self.used(directive);
         }
         filters
+    }
+
+    fn auth(&mut self, context: &Context) -> Option<Auth> {
+        let (login, users) = context.passwords()?;
+        if !std::mem::replace(&mut self.told_of_passwords, true) {
+            let text =
+                "`oribi check` says which hashes are weak: make new ones with `htpasswd -B`, or accept them with weak = true";
+            self.draft.lost(&key(login), text);
+        }
+        Some(Auth { htpasswd: users.to_owned(), realm: login.word(0).to_owned() })
     }
 
     /// Notes that a directive was read.

@@ -172,9 +172,9 @@ impl Nginx<'_> {
         if done || is_server {
             return done;
         }
-        if let Some(login) = &context.login {
+        if let Some(login) = context.login.as_ref().filter(|_| context.passwords().is_none()) {
             let key = Key::at(login.line, &login.name);
-            self.draft.lost(&key, "Oribi asks clients for no passwords: the app does; until then, these requests get a 403");
+            self.draft.lost(&key, "auth of a route takes a file of users: until you write it, these requests get a 403");
             self.push(routes, conditions.clone(), Action::status(403), key, context, true);
             return true;
         }

@@ -28,6 +28,7 @@ struct Nginx<'d> {
     used: BTreeSet<(usize, String, Vec<String>)>,
     /// Whether a note says that errors have fields, too.
     told_of_errors: bool,
+    told_of_passwords: bool,
     draft: &'d mut Draft,
 }
 
@@ -46,6 +47,7 @@ pub(crate) fn read(text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
         named: Vec::new(),
         used: BTreeSet::new(),
         told_of_errors: false,
+        told_of_passwords: false,
         draft,
     };
     let mut servers = Vec::new();

@@ -4,6 +4,8 @@ use super::Serving;
 use super::entry::Entry;
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
+use crate::filters::Auth;
+use crate::note::Key;
 use crate::redirect::target;
 
 /// The options that are rules.
@@ -30,6 +32,10 @@ impl Serving<'_> {
         };
         let (kind, argument) = action.trim().split_once(':').unwrap_or((action.trim(), ""));
         let action = match kind {
+            "basicauth" => match self.password(&key, conditions == Match::default() || ALL.contains(&expression), argument) {
+                true => return,
+                false => Ok(Action::status(403)),
+            },
             "redirect" | "redirect-302" => redirect(argument, 302),
             "redirect-permanent" | "redirect-301" => redirect(argument, 301),
             "break" => argument
@@ -55,6 +61,27 @@ impl Serving<'_> {
                 self.rules.push(Route::new(conditions, action, key));
             }
             Err(reason) => self.draft.lost(&key, format!("left out: {reason}")),
+        }
+    }
+}
+
+/// Expressions that all paths fit.
+const ALL: &[&str] = &["^", "^/", ".*", "^.*", "^/.*"];
+
+impl Serving<'_> {
+    /// `basicauth:REALM,FILE` for all requests, after which uWSGI goes on with the next rule. Returns whether `[defaults]` has
+    /// it.
+    fn password(&mut self, key: &Key, of_all: bool, argument: &str) -> bool {
+        match argument.split_once(',') {
+            Some((realm, file)) if !file.contains(':') && of_all && self.rules.is_empty() => {
+                self.draft.defaults.auth = Some(Auth { htpasswd: file.to_owned(), realm: realm.to_owned() });
+                self.draft.lost(key, "hashes of older crypt are not known: make new ones with `htpasswd -B`");
+                true
+            }
+            _ => {
+                self.draft.lost(key, "auth of a route takes a file of users: until you write it, these requests get a 403");
+                false
+            }
         }
     }
 }

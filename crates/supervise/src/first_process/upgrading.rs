@@ -1,6 +1,5 @@
 //! The steps of an upgrade, in a first process that starts its successor or that was started as one.
 
-use super::super::certificate_files::CertificateFiles;
 use super::super::edges::Edges;
 use super::super::notify::{Notifier, Reloading};
 use super::super::pid_file::PidFile;
@@ -10,6 +9,7 @@ use super::super::server::Phase;
 use super::super::signals;
 use super::super::title::Title;
 use super::super::upgrade::{EndedProcess, Succession, SuccessorProgress, exit_status};
+use super::super::watched_files::WatchedFiles;
 use super::super::workforce::{Finish, Workforce};
 use super::super::{announce, describe_end};
 use super::FirstProcess;
@@ -156,7 +156,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
 
     fn finish_for_successor(&mut self, edges: &[Sender]) {
         let server = &mut self.server;
-        (server.restart_file, server.watch, server.certificates) = (None, None, CertificateFiles::default());
+        (server.restart_file, server.watch) = (None, None);
+        (server.certificates, server.users) = (WatchedFiles::default(), WatchedFiles::default());
         match &mut server.edges {
             Some(own) => {
                 let deadline = Instant::now() + server.settings.timeouts.graceful;

@@ -1,7 +1,6 @@
 //! The start of a server process: it opens or inherits everything that it needs before its workforce starts.
 
 use super::super::adoption::{adopt_or_open, secured};
-use super::super::certificate_files::CertificateFiles;
 use super::super::certifier::{self, Certifier};
 use super::super::edges::{AppShape, Edges};
 use super::super::exporter::Exporter;
@@ -12,6 +11,7 @@ use super::super::restart_file::RestartFile;
 use super::super::server_totals::ServerTotals;
 use super::super::signals::Signals;
 use super::super::upgrade::{self, Succession};
+use super::super::watched_files::WatchedFiles;
 use super::super::{failed_to, raise_descriptor_limit, watch};
 use super::{Phase, Role, Server};
 use oribi_admin::control::Control;
@@ -59,7 +59,8 @@ impl<'a> Server<'a> {
         certifier::answer_challenges(&mut listeners, answers);
         let now = Instant::now();
         let mut server = Self {
-            certificates: CertificateFiles::of(&listeners, now),
+            certificates: WatchedFiles::of_listeners(&listeners, now),
+            users: WatchedFiles::default(),
             certifier: Certifier::new(settings),
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, now)),
             watch: watch::begin(settings),
@@ -150,7 +151,8 @@ impl<'a> Server<'a> {
             notifier: Notifier::default(),
             watch: None,
             restart_file: None,
-            certificates: CertificateFiles::default(),
+            certificates: WatchedFiles::default(),
+            users: WatchedFiles::default(),
             certifier: None,
             exporter: None,
             control: None,

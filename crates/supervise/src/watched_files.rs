@@ -1,4 +1,4 @@
-//! Watches the files of certificates, which are read again when a renewal program has changed them.
+//! Watches files of the server that are read again when a program has changed them: those of certificates, and those of users.
 
 use oribi_listen::Listener;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +12,9 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// target is another file. `None` if it is not accessible.
 type FileIdentity = Option<[i64; 7]>;
 
-/// The files of all encrypted listeners, and their identities.
+/// Files, and their identities.
 #[derive(Debug, Default)]
-pub(super) struct CertificateFiles {
+pub(super) struct WatchedFiles {
     paths: Vec<PathBuf>,
     /// The identities when they were read.
     last_read: Vec<FileIdentity>,
@@ -23,9 +23,9 @@ pub(super) struct CertificateFiles {
     next_check: Option<Instant>,
 }
 
-impl CertificateFiles {
-    /// Watches the files of `listeners`, which have just been read.
-    pub(super) fn of(listeners: &[Listener], now: Instant) -> Self {
+impl WatchedFiles {
+    /// Watches the files of certificates of `listeners`, which have just been read.
+    pub(super) fn of_listeners(listeners: &[Listener], now: Instant) -> Self {
         let mut paths: Vec<PathBuf> = Vec::new();
         for offer in listeners.iter().filter_map(|listener| listener.offer.as_ref()) {
             for files in &offer.files {
@@ -34,6 +34,11 @@ impl CertificateFiles {
             }
             paths.extend(offer.authorities.clone());
         }
+        Self::of(paths, now)
+    }
+
+    /// Watches files that have just been read.
+    pub(super) fn of(mut paths: Vec<PathBuf>, now: Instant) -> Self {
         paths.sort();
         paths.dedup();
         let mut files = Self { next_check: (!paths.is_empty()).then_some(now + INTERVAL), paths, ..Self::default() };
@@ -95,7 +100,7 @@ mod tests {
         }
         let start = Instant::now();
         let later = |looks: u32| start + INTERVAL * looks;
-        let mut files = CertificateFiles { paths: vec![certificate.clone(), key.clone()], ..CertificateFiles::default() };
+        let mut files = WatchedFiles { paths: vec![certificate.clone(), key.clone()], ..WatchedFiles::default() };
         files.next_check = Some(later(1));
         files.were_read();
         assert!(!files.have_changed(later(1)), "they are as they were");
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn without_files_nothing_is_waited_for() {
-        let mut files = CertificateFiles::of(&[], Instant::now());
+        let mut files = WatchedFiles::of_listeners(&[], Instant::now());
         assert!(files.wait(Instant::now()).is_none() && !files.have_changed(Instant::now() + INTERVAL));
     }
 }
