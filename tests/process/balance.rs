@@ -36,7 +36,7 @@ fn settings() -> Settings {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
-        workers: variable("ORIBI_TEST_WORKERS").parse().unwrap_or(2),
+        workers: variable("ORIBI_TEST_WORKERS").parse().unwrap_or(2_usize).into(),
         io: IoModel::Chosen(Model::named(&variable("ORIBI_TEST_IO")).unwrap_or(Model::Epoll)),
         ..Settings::default()
     };

@@ -43,7 +43,7 @@ fn settings() -> Settings {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
     let settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
-        workers: 1,
+        workers: 1.into(),
         threads: number("ORIBI_TEST_THREADS"),
         request_warning: WARNING,
         request_kill: Some(KILL),

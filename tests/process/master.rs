@@ -139,7 +139,7 @@ fn settings() -> Settings {
     let delay = std::env::var("ORIBI_TEST_DELAY").map_or(0, |seconds| seconds.parse().expect("it is a number"));
     let mut settings = Settings {
         listen: vec![listen],
-        workers: 2,
+        workers: 2.into(),
         restart_file,
         respawn_interval,
         error_log,

@@ -50,7 +50,7 @@ fn settings() -> Settings {
         .map_or_else(|| ListenAddress::tcp("127.0.0.1", 0), |path| ListenAddress::unix(path, Some(0o600)));
     let settings = Settings {
         listen: vec![listen],
-        workers: 2,
+        workers: 2.into(),
         // The same tests are run for both shapes of the processes: see tests/run.
         edge: variable("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         edge_sandbox: variable("ORIBI_EDGE_SANDBOX")

@@ -63,7 +63,7 @@ fn settings() -> Settings {
     let number = |name| variable(name).and_then(|value| value.parse().ok()).unwrap_or(1);
     let settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
-        workers: number("ORIBI_TEST_WORKERS"),
+        workers: number("ORIBI_TEST_WORKERS").into(),
         threads: number("ORIBI_TEST_THREADS"),
         respawn_interval: variable("ORIBI_TEST_PAUSE").map_or(Duration::from_millis(10), |_| Duration::from_secs(600)),
         ..Settings::default()

@@ -38,7 +38,7 @@ fn settings() -> Settings {
     let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 600 });
     let mut settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
-        workers: number("ORIBI_TEST_WORKERS"),
+        workers: number("ORIBI_TEST_WORKERS").into(),
         threads: number("ORIBI_TEST_THREADS"),
         // A replacement that waited for this would arrive too late for a test.
         respawn_interval: Duration::from_secs(600),

@@ -60,7 +60,7 @@ mod tests {
         let said = vec![setting("workers", "9"), setting("threads", "9"), setting("max_requests", "9")];
         assert_eq!(apply(said, &mut config), Ok(vec![]));
         let settings = config.finish().expect("fits");
-        assert_eq!((settings.workers, settings.max_requests), (3, Some(9)));
+        assert_eq!((settings.workers, settings.max_requests), (3.into(), Some(9)));
         let resolved = config.resolve().expect("fits");
         let origin =
             |name: &str| resolved.explain().find(|(_, line)| line.name == name).map(|(_, line)| line.origin.to_string());

@@ -13,7 +13,7 @@ pub use asking::ask;
 
 use crate::trouble::{Trouble, explain};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use oribi_control_api::{Answer, AppOrder, Done, NotJson, Order, Server, Stopped, servers_to_json};
+use oribi_control_api::{Answer, AppOrder, Done, NotJson, Order, Server, Stopped, WorkerTarget, servers_to_json};
 use oribi_server::control::{Found, find};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
         None => (order.to_owned(), arguments),
     };
     let waits = !matches!(arguments.try_get_one::<bool>("no-wait"), Ok(Some(true)));
-    let line = match arguments.try_get_one::<u32>("NUMBER") {
+    let line = match arguments.try_get_one::<WorkerTarget>("NUMBER") {
         Ok(Some(number)) => format!("{order} {number}{}", if waits { "" } else { " no-wait" }),
         Ok(None) | Err(_) => match arguments.try_get_one::<u32>("WORKER") {
             Ok(Some(worker)) => format!("{order} {worker}"),
@@ -213,8 +213,18 @@ pub fn command() -> Command {
 fn scale(command: Command) -> Command {
     let no_wait = Arg::new("no-wait").long("no-wait").action(ArgAction::SetTrue);
     command
-        .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..)))
+        .arg(
+            Arg::new("NUMBER")
+                .required(true)
+                .value_parser(worker_target)
+                .help("The number of workers; MIN:MAX: it follows the load; auto: as in the settings"),
+        )
         .arg(no_wait.help("Return as soon as the change has begun"))
+}
+
+/// Parses a number of workers, or its limits.
+fn worker_target(text: &str) -> Result<WorkerTarget, String> {
+    WorkerTarget::parse(text).ok_or_else(|| "expected a number of workers from 1 on, MIN:MAX, or auto".to_owned())
 }
 
 /// Parses the name of an app: one word of a line.

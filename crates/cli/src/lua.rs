@@ -9,7 +9,7 @@ use crate::configuration::{Configuration, Said};
 use crate::language::{App, Home, Language};
 use crate::options::{Mode, Options};
 use crate::trouble::Trouble;
-use crate::{begin, exit_status, go_to_background, place, print, resolve};
+use crate::{begin, behind_master, exit_status, go_to_background, place, print, resolve};
 use oribi_lua::hooks::Hooks;
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::seed_configuration::{DEFAULT_FILE, SeedConfiguration};
@@ -159,6 +159,9 @@ impl Service {
         }
         for note in notes {
             ::log::warn!("{note}");
+        }
+        if let Some(served) = behind_master::serve(settings, settings.threads) {
+            return served;
         }
         let runtime = self.runtime()?;
         match self.load(&runtime) {

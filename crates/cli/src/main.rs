@@ -8,6 +8,7 @@
 mod advice;
 mod ahttpd;
 mod apps;
+mod behind_master;
 mod command_line;
 mod completions;
 mod configuration;
@@ -156,6 +157,7 @@ fn name_app(config: &mut Config, path: &Path) -> Result<(), Trouble> {
 fn resolve(config: &Config, served: Served) -> Result<Resolved, Trouble> {
     let mut resolved = config.resolve().map_err(|error| Trouble::usage(error.to_string()))?;
     resolved.decide_about_edges(served);
+    resolved.check_workers().map_err(Trouble::usage)?;
     Ok(resolved)
 }
 
@@ -230,7 +232,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
 /// Goes to the background if requested, opens the logs, and logs the name of the app.
 fn begin(mode: Mode, settings: &mut Settings) -> Result<(), Trouble> {
     // The process that stays in the foreground keeps the user's standard error, which the logs would replace.
-    if mode == Mode::Daemonize {
+    if mode == Mode::Daemonize && !process::has_master() {
         go_to_background(settings, Directory::Same)?;
     }
     let kept = process::keep_standard_error(settings);

@@ -4,7 +4,7 @@ use crate::language::{App, Home, Language};
 use crate::options::{Mode, Options};
 use crate::planned_setting::PlannedSetting;
 use crate::trouble::Trouble;
-use crate::{begin, exit_status, print, resolve};
+use crate::{begin, behind_master, exit_status, print, resolve};
 use oribi_proxy::{Proxy, Upstream, is_upstream};
 use oribi_server::config::{Config, Origin, Plan, Served, SettingError, Timeouts};
 use oribi_server::process;
@@ -64,5 +64,8 @@ fn serve(mode: Mode, app: &App, options: &Options, mut config: Config) -> Result
         return print(&form.text(&plan, &planned(&names, &Origin::CommandLine.to_string())));
     }
     begin(mode, &mut resolved.settings)?;
+    if let Some(served) = behind_master::serve(&resolved.settings, resolved.settings.threads) {
+        return served;
+    }
     Ok(exit_status(process::supervise_program(&resolved.settings, &proxy)))
 }

@@ -137,7 +137,7 @@ fn mistakes_are_explained() {
         (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "did you mean `--workers`?", "--help"][..]),
         (
             &["app.psgi", "--workers", "many"],
-            &["oribi: bad value `many` for workers: expected a whole number from 0 to 1024, or auto"],
+            &["oribi: bad value `many` for workers: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX"],
         ),
         (&["app.psgi", "--max-body-len", "64q"], &["bad value `64q` for max-body-size: expected a size"]),
         (

@@ -35,6 +35,24 @@ impl Resolved {
     }
 }
 
+impl Resolved {
+    /// Returns the reason why the numbers of workers are impossible with the decision about edges, if they are.
+    ///
+    /// # Errors
+    /// The number is to follow the load, and there is no edge: only an edge has a queue that can be measured.
+    pub fn check_workers(&self) -> Result<(), String> {
+        let settings = &self.settings;
+        if settings.workers.follows_load() && settings.edges_wanted() == 0 {
+            return Err(format!(
+                "workers = {} needs an edge, because the waiting time of requests is seen in its queue: leave --edge off (and \
+                 --accept own) out, or set one number of workers",
+                settings.workers
+            ));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +92,20 @@ mod tests {
     fn a_mold_is_told_what_was_decided() {
         let arguments = decided(Served::App, &[]).arguments();
         assert!(arguments.iter().any(|argument| argument == "edge=on"), "{arguments:?}");
+    }
+
+    #[test]
+    fn numbers_that_follow_the_load_need_an_edge() {
+        for (workers, edge, possible) in
+            [("2:8", "auto", true), ("2:8", "off", false), ("8:8", "off", true), ("0:1", "off", false)]
+        {
+            let mut config = Config::with(|_| None, 2);
+            for (name, value) in [("workers", workers), ("edge", edge)] {
+                config.set(name, value, Origin::CommandLine).expect("fits");
+            }
+            let mut resolved = config.resolve().expect("fits");
+            resolved.decide_about_edges(Served::App);
+            assert_eq!(resolved.check_workers().is_ok(), possible, "{workers} {edge}");
+        }
     }
 }

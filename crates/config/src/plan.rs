@@ -33,7 +33,7 @@ impl fmt::Display for Plan<'_> {
             let label = if index == 0 { "tls" } else { "" };
             writeln!(formatter, "{label:<10} {line}")?;
         }
-        let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
+        let (workers, threads) = (settings.workers.in_words(), counted(settings.threads, "thread"));
         writeln!(formatter, "processes  {workers} x {threads}")?;
         writeln!(formatter, "edges      {}", edges(self.resolved))?;
         if settings.edges_wanted() > 0

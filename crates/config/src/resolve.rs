@@ -216,7 +216,7 @@ fn make_absolute(settings: &mut Settings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
+    use crate::{Config, WorkerRange};
     use std::time::Duration;
 
     /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine with 3 CPUs.
@@ -270,7 +270,7 @@ mod tests {
         let environment =
             ["WEB_CONCURRENCY=2", "ORIBI_WORKERS=5", "ORIBI_MAX_REQUESTS=7", "ORIBI_KEEPALIVE=", "ORIBI_NO_SUCH=1"];
         let resolved = config(&environment, &["max-requests=8"]).resolve().expect("fits");
-        assert_eq!((resolved.settings.workers, resolved.settings.max_requests), (5, Some(8)));
+        assert_eq!((resolved.settings.workers, resolved.settings.max_requests), (5.into(), Some(8)));
         assert_eq!(resolved.origin("workers").to_string(), "environment (ORIBI_WORKERS)");
         let error = config(&["ORIBI_MAX_BODY_SIZE=much"], &[]).finish().expect_err("does not fit").to_string();
         assert!(error.starts_with("bad value `much` for ORIBI_MAX_BODY_SIZE: "), "{error}");
@@ -293,14 +293,14 @@ mod tests {
     #[test]
     fn the_higher_origin_wins_in_any_order() {
         let mut config = Config::with(|name| (name == "WEB_CONCURRENCY").then(|| "2".to_owned()), 3);
-        assert_eq!(config.finish().expect("fits").workers, 2);
+        assert_eq!(config.finish().expect("fits").workers, 2.into());
         config.set("max_workers", "5", Origin::named("plackup")).expect("fits");
         config.set("workers", "7", Origin::File("/etc/oribi".to_owned())).expect("fits");
         config.set("listen", ":7", Origin::File("/etc/oribi".to_owned())).expect("fits");
-        assert_eq!(config.finish().expect("fits").workers, 5);
+        assert_eq!(config.finish().expect("fits").workers, 5.into());
         assert_eq!(config.finish().expect("fits").listen[0].to_string(), "*:7");
         config.set("workers", "9", Origin::named("file oribi.rb:3")).expect("fits");
-        assert_eq!(config.finish().expect("fits").workers, 5);
+        assert_eq!(config.finish().expect("fits").workers, 5.into());
         config.set("threads", "9", Origin::named("file oribi.rb:3")).expect("fits");
         let resolved = config.resolve().expect("fits");
         assert!(resolved.explain().any(|(_, line)| line.origin.to_string() == "oribi.rb:3"));
@@ -312,12 +312,15 @@ mod tests {
     fn workers_of_the_environment() {
         for (text, expected) in [("auto", 3), ("", 3), (" ", 3), ("AUTO", 3), ("2", 2), ("0", 1)] {
             let pair = format!("WEB_CONCURRENCY={text}");
-            assert_eq!(config(&[&pair], &[]).finish().expect("fits").workers, expected, "{text:?}");
+            assert_eq!(config(&[&pair], &[]).finish().expect("fits").workers, WorkerRange::from(expected), "{text:?}");
         }
         let error = config(&["WEB_CONCURRENCY=many"], &[]).finish().expect_err("does not fit").to_string();
-        assert_eq!(error, "bad value `many` for WEB_CONCURRENCY: expected a whole number from 0 to 1024, or auto");
+        assert_eq!(
+            error,
+            "bad value `many` for WEB_CONCURRENCY: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX"
+        );
         let overruled = config(&["WEB_CONCURRENCY=many"], &["workers=4"]);
-        assert_eq!(overruled.finish().expect("nobody asks the environment").workers, 4);
+        assert_eq!(overruled.finish().expect("nobody asks the environment").workers, 4.into());
     }
 
     #[test]
@@ -360,7 +363,11 @@ mod tests {
                 "/srv",
                 "cannot do what `chroot` asks for: Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",
             ),
-            ("max_workers", "-1", "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto"),
+            (
+                "max_workers",
+                "-1",
+                "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX",
+            ),
             (
                 "max-body-size",
                 "10q",
@@ -421,6 +428,9 @@ mod tests {
             "replace-order=old_first",
             "reload=",
             "reload-path=/srv/app,/srv/lib",
+            "scale-up-wait=50ms",
+            "scale-up-cpu=75",
+            "scale-down-idle=5m",
             "spawn_interval=1.5",
             "err_respawn_interval=500ms",
             "graceful_timeout=off",

@@ -80,7 +80,7 @@ pub(super) struct Draft {
 impl Draft {
     /// The defaults, for a process that may use this many CPUs.
     pub(super) fn new(processors: usize) -> Self {
-        let settings = Settings { workers: processors, ..Settings::default() };
+        let settings = Settings { workers: processors.into(), ..Settings::default() };
         Self { settings, processors, host: None, port: None }
     }
 }

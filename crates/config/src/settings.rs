@@ -15,6 +15,8 @@ use super::routes::{Route, route_names};
 use super::system_log::SystemLog;
 use super::tls::Tls;
 use super::traces::SampleRatio;
+use super::worker_range::WorkerRange;
+use super::worker_scaling::WorkerScaling;
 use oribi_tls::{CertificateFiles, Pem};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -301,8 +303,10 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Whether clients may speak HTTP/2.
     pub http2: bool,
-    /// The number of worker processes.
-    pub workers: usize,
+    /// The number of worker processes, or the two between which it follows the load.
+    pub workers: WorkerRange,
+    /// The settings of a number that follows the load.
+    pub scaling: WorkerScaling,
     /// Threads of each worker that run the app. Each is a lane of its own, except in a language with one lock (Ruby): there all
     /// of them belong to one lane.
     pub threads: usize,
@@ -447,7 +451,7 @@ impl Settings {
     pub fn sockets_of_address(&self) -> usize {
         match (self.accept, self.edges_wanted()) {
             (AcceptModel::Shared, _) => 1,
-            (AcceptModel::Own, 0) => self.workers.max(1) * self.threads.max(1),
+            (AcceptModel::Own, 0) => self.workers.most() * self.threads.max(1),
             (AcceptModel::Own, edges) => edges,
         }
     }
@@ -500,7 +504,8 @@ impl Default for Settings {
             strict_uri: false,
             proxies: Proxies::default(),
             http2: true,
-            workers: 1,
+            workers: 1.into(),
+            scaling: WorkerScaling::default(),
             threads: 1,
             min_threads: 1,
             io: IoModel::Auto,

@@ -16,6 +16,7 @@ mod metrics;
 mod requests;
 mod tls;
 mod traces;
+mod workers;
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::io_model::IoModel;
@@ -104,18 +105,10 @@ static TABLE: &[Setting] = &[
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
         .show(|settings| settings.server_name.clone().unwrap_or_default()),
     // ---- Workers and threads
-    Setting::app("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default, 0 is 1")
-        .aliases(&["max-workers", "worker-processes", "nproc"])
-        .environment("WEB_CONCURRENCY")
-        .default_words("the CPUs that the process may use, cgroup quota included")
-        .apply(|draft, text| {
-            let automatic = text.trim().eq_ignore_ascii_case("auto");
-            // As in Puma and Starlet, 0 asks for a single process; here that is one worker.
-            let told = if automatic { draft.processors } else { or_auto(small_count(text, 0..=PROCESSES))? };
-            draft.settings.workers = told.max(1);
-            Ok(())
-        })
-        .show(|settings| settings.workers.to_string()),
+    workers::WORKERS,
+    workers::UP_WAIT,
+    workers::UP_CPU,
+    workers::DOWN_IDLE,
     Setting::app(
         "threads",
         Section::Workers,
@@ -547,10 +540,6 @@ fn add_listener(draft: &mut Draft, address: ListenAddress) {
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {
         draft.settings.listen.push(address);
     }
-}
-
-fn or_auto(number: Result<usize, String>) -> Result<usize, String> {
-    number.map_err(|why| format!("{why}, or auto"))
 }
 
 #[cfg(test)]

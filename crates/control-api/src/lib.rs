@@ -19,6 +19,7 @@ mod seconds;
 mod servers;
 mod status;
 mod times;
+mod worker_target;
 
 pub use answer::{Answer, Failure, NotJson};
 pub use backtraces::{Backtraces, ThreadBacktrace, WorkerBacktrace};
@@ -33,3 +34,4 @@ pub use seconds::Seconds;
 pub use servers::{Server, servers_to_json};
 pub use status::{AppState, Certificate, Connections, Generation, Status};
 pub use times::{Bucket, Histogram, Times};
+pub use worker_target::WorkerTarget;

@@ -1,5 +1,6 @@
 //! The orders of clients, each a line.
 
+use crate::WorkerTarget;
 use std::fmt::{self, Display, Formatter};
 
 /// An order of a client.
@@ -24,10 +25,10 @@ pub enum Order {
     Upgrade,
     /// Finish the requests, and end.
     Stop,
-    /// Set the number of workers.
+    /// Set the number of workers, or its limits.
     Scale {
-        /// The number of workers, at least 1.
-        workers: usize,
+        /// The number of workers.
+        target: WorkerTarget,
         /// Whether the answer comes only when these workers are ready and no other workers are left. If false, the answer comes
         /// at once.
         waits: bool,
@@ -56,16 +57,16 @@ pub enum AppOrder {
     Start,
     /// Set the number of workers, as [`Order::Scale`] does.
     Scale {
-        /// The number of workers, at least 1.
-        workers: usize,
+        /// The number of workers.
+        target: WorkerTarget,
         /// Whether the answer comes only when the change is complete.
         waits: bool,
     },
 }
 
 /// The orders, for the message about an unknown one.
-const KNOWN: &str = "status, health, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs, \
-     app NAME reload|restart|stop|start|scale NUMBER [no-wait]";
+const KNOWN: &str = "status, health, workers, requests, backtrace [WORKER], reload, upgrade, stop, \
+     scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]";
 
 impl Order {
     /// Parses a line without its end.
@@ -97,8 +98,8 @@ impl Order {
             ("stop", None) => Self::Stop,
             ("reopen-logs", None) => Self::ReopenLogs,
             ("scale", Some(number)) => {
-                let (workers, waits) = parse_scale(number, second)?;
-                Self::Scale { workers, waits }
+                let (target, waits) = parse_scale(number, second)?;
+                Self::Scale { target, waits }
             }
             ("scale", None) => return Err("scale: expected a number of workers".to_owned()),
             ("status" | "health" | "workers" | "requests" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
@@ -124,12 +125,12 @@ impl Order {
 }
 
 /// Parses the number of workers, and the word after it.
-fn parse_scale(number: &str, second: Option<&str>) -> Result<(usize, bool), String> {
-    let number = number.parse().ok().filter(|number| *number > 0);
-    let workers = number.ok_or("scale: expected a number of workers, at least 1")?;
+fn parse_scale(number: &str, second: Option<&str>) -> Result<(WorkerTarget, bool), String> {
+    let target = WorkerTarget::parse(number);
+    let target = target.ok_or("scale: expected a number of workers, at least 1, or MIN:MAX, or auto")?;
     match second {
-        None => Ok((workers, true)),
-        Some("no-wait") => Ok((workers, false)),
+        None => Ok((target, true)),
+        Some("no-wait") => Ok((target, false)),
         Some(_) => Err("scale: only no-wait may follow the number".to_owned()),
     }
 }
@@ -150,7 +151,7 @@ fn parse_app_order(words: &str) -> Result<Order, String> {
 }
 
 fn scale_app(number: &str, second: Option<&str>) -> Result<AppOrder, String> {
-    parse_scale(number, second).map(|(workers, waits)| AppOrder::Scale { workers, waits })
+    parse_scale(number, second).map(|(target, waits)| AppOrder::Scale { target, waits })
 }
 
 /// Writes the line for the order, without its end.
@@ -166,8 +167,8 @@ impl Display for Order {
             Self::Reload => "reload",
             Self::Upgrade => "upgrade",
             Self::Stop => "stop",
-            Self::Scale { workers, waits: true } => return write!(formatter, "scale {workers}"),
-            Self::Scale { workers, waits: false } => return write!(formatter, "scale {workers} no-wait"),
+            Self::Scale { target, waits: true } => return write!(formatter, "scale {target}"),
+            Self::Scale { target, waits: false } => return write!(formatter, "scale {target} no-wait"),
             Self::ReopenLogs => "reopen-logs",
             Self::App { name, act } => return write!(formatter, "app {name} {act}"),
         };
@@ -182,8 +183,8 @@ impl Display for AppOrder {
             Self::Restart => formatter.write_str("restart"),
             Self::Stop => formatter.write_str("stop"),
             Self::Start => formatter.write_str("start"),
-            Self::Scale { workers, waits: true } => write!(formatter, "scale {workers}"),
-            Self::Scale { workers, waits: false } => write!(formatter, "scale {workers} no-wait"),
+            Self::Scale { target, waits: true } => write!(formatter, "scale {target}"),
+            Self::Scale { target, waits: false } => write!(formatter, "scale {target} no-wait"),
         }
     }
 }
@@ -203,16 +204,24 @@ mod tests {
             ("backtrace 3", Order::Backtrace { worker: Some(3) }),
             ("reload\r", Order::Reload),
             (" stop ", Order::Stop),
-            ("scale 4", Order::Scale { workers: 4, waits: true }),
-            ("scale 4 no-wait", Order::Scale { workers: 4, waits: false }),
+            ("scale 4", Order::Scale { target: WorkerTarget::Number(4), waits: true }),
+            ("scale 4 no-wait", Order::Scale { target: WorkerTarget::Number(4), waits: false }),
+            ("scale 2:8", Order::Scale { target: WorkerTarget::Between { least: 2, most: 8 }, waits: true }),
+            ("scale auto no-wait", Order::Scale { target: WorkerTarget::Auto, waits: false }),
             ("reopen-logs", Order::ReopenLogs),
             ("upgrade", Order::Upgrade),
             ("app shop reload", Order::App { name: "shop".to_owned(), act: AppOrder::Reload }),
             ("app shop restart", Order::App { name: "shop".to_owned(), act: AppOrder::Restart }),
             ("app reload stop", Order::App { name: "reload".to_owned(), act: AppOrder::Stop }),
             ("app a.b start", Order::App { name: "a.b".to_owned(), act: AppOrder::Start }),
-            ("app a scale 2", Order::App { name: "a".to_owned(), act: AppOrder::Scale { workers: 2, waits: true } }),
-            ("app a scale 2 no-wait", Order::App { name: "a".to_owned(), act: AppOrder::Scale { workers: 2, waits: false } }),
+            (
+                "app a scale 2",
+                Order::App { name: "a".to_owned(), act: AppOrder::Scale { target: WorkerTarget::Number(2), waits: true } },
+            ),
+            (
+                "app a scale 2 no-wait",
+                Order::App { name: "a".to_owned(), act: AppOrder::Scale { target: WorkerTarget::Number(2), waits: false } },
+            ),
         ] {
             assert_eq!(Order::parse(line.as_bytes()), Ok(order.clone()), "{line:?}");
             assert_eq!(order.to_string(), line.trim(), "it is also written so");
@@ -226,6 +235,7 @@ mod tests {
             "scale 1 2",
             "scale 1 no-wait 2",
             "scale x",
+            "scale 3:2",
             "reload no wait",
             "backtrace 0",
             "backtrace all",

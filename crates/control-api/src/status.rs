@@ -72,7 +72,7 @@ pub struct AppState {
     /// The name of the app.
     #[serde(deserialize_with = "or_default")]
     pub name: String,
-    /// One of `loading`, `serving`, `failed` and `stopped`.
+    /// One of `loading`, `serving`, `asleep`, `failed` and `stopped`.
     #[serde(deserialize_with = "or_default")]
     pub state: Cow<'static, str>,
     /// The target number of workers.

@@ -7,6 +7,7 @@ mod failures;
 mod nap;
 mod queue;
 mod shares;
+mod sleeping;
 mod table;
 mod timers;
 mod workers;
@@ -40,6 +41,8 @@ pub(super) struct AppPool<'l, 'a, B: Backend> {
     lane: &'l Lane<'a, Engine<'a, B>>,
     /// The settings of the app.
     settings: &'a Settings,
+    /// The index of the app among those of the server.
+    pub(super) index: u32,
     /// The first words of messages about the app, if there are several apps; otherwise empty.
     label: String,
     listeners: &'a [Listener],
@@ -93,6 +96,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         Ok(Self {
             lane,
             settings,
+            index: 0,
             label: String::new(),
             listeners,
             slot,
@@ -135,8 +139,11 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         self.handle_answers(takes_time || has_submitted)
     }
 
-    /// Whether workers answer the requests of the app.
+    /// Whether workers answer the requests of the app. Those of an app that sleeps start for the next request.
     pub(super) fn is_ready(&self) -> bool {
+        if self.pool.is_asleep() {
+            return true;
+        }
         let worker_counts = self.pool.worker_counts();
         let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
         worker_counts.attached > 0 && (worker_counts.waiting > 0 || self.table.used() == 0 || moves)

@@ -72,7 +72,7 @@ impl BackendVisitor for EdgeVisitor<'_> {
 
 fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pools: Vec<oribi_pool::Edge>) -> io::Result<()> {
     let lane_setup = LaneSetup { settings, ..setup.lane };
-    let (engine, event_sources) = lane_setup.engine(backend, settings.workers)?;
+    let (engine, event_sources) = lane_setup.engine(backend, settings.workers.most())?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let apps = setup.apps.iter().map(|app| app.settings).zip(pools);
     let mut edge = EdgeLoop::new(&lane, &lane_setup, apps)?
@@ -151,7 +151,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     /// Sets the socket to the parent process.
     fn with_parent(mut self, parent_link: &'a ParentLink) -> Self {
         self.parent_link = Some(parent_link);
-        self.apps.iter_mut().for_each(|app| app.parent_link = Some(parent_link));
+        for (app, index) in self.apps.iter_mut().zip(0..) {
+            (app.parent_link, app.index) = (Some(parent_link), index);
+        }
         self
     }
 

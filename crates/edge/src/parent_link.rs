@@ -68,6 +68,9 @@ pub enum Reason {
     /// The app takes long, and the edge has left a warning in the worker's orders: send the signal that makes the worker read
     /// its orders.
     Slow = 3,
+    /// There is a request for an app that is asleep: start a worker. The message has the index of the app in place of a process
+    /// id.
+    Asleep = 4,
 }
 
 impl Reason {
@@ -76,6 +79,7 @@ impl Reason {
             1 => Some(Self::Stuck),
             2 => Some(Self::Broken),
             3 => Some(Self::Slow),
+            4 => Some(Self::Asleep),
             _ => None,
         }
     }
@@ -84,7 +88,7 @@ impl Reason {
 /// A request to end or signal a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerRequest {
-    /// The process id of the worker, according to the edge.
+    /// The process id of the worker, according to the edge; for [`Reason::Asleep`] the index of the app.
     pub process: u32,
     /// The reason for the request.
     pub reason: Reason,
@@ -264,6 +268,8 @@ mod tests {
         assert_eq!(edge_link.next(), Some(WorkerRequest { process: 77, reason: Reason::Stuck }));
         assert_eq!(edge_link.next(), Some(WorkerRequest { process: 78, reason: Reason::Broken }));
         assert_eq!(edge_link.next(), Some(WorkerRequest { process: 80, reason: Reason::Slow }));
+        assert!(parent_link.request_action(199, Reason::Asleep));
+        assert_eq!(edge_link.next(), Some(WorkerRequest { process: 199, reason: Reason::Asleep }));
         assert_eq!(edge_link.next(), None);
         drop(edge_link);
         assert!(!parent_link.request_action(79, Reason::Stuck), "the keeper is gone");

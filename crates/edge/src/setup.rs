@@ -37,7 +37,7 @@ pub(super) fn settings_of_edge(settings: &Settings, pools: &[oribi_pool::Edge]) 
     settings.limits.content_small_bytes = settings.limits.content_memory_bytes;
     settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
     // The edges share the connections as if each were a worker with one lane.
-    settings.workers = settings.edges_wanted().max(1);
+    settings.workers = settings.edges_wanted().into();
     let open = open_descriptors();
     // One descriptor for each worker watches its process.
     let others = open + pools.iter().map(|pool| u64::from(pool.shape().workers)).sum::<u64>() + OTHER_DESCRIPTORS;
@@ -90,7 +90,7 @@ pub fn shape(settings: &Settings, workers: u32) -> Shape {
     // postpone. When workers are being replaced, more requests may be postponed; these use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
-    let postponed = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_postponed(AREAS));
+    let postponed = number(settings.workers.most()).saturating_mul(oribi_worker::intake::most_postponed(AREAS));
     let slots = number(settings.queue_limit).saturating_add(answering).saturating_add(postponed);
     Shape {
         slots: slots.min(65_535),

@@ -173,6 +173,11 @@ impl Memory {
         Ok(speakers)
     }
 
+    /// Copies the word that begins at this byte.
+    pub(crate) fn word(&self, start: usize) -> io::Result<u64> {
+        self.copy(start, WORD).map(|bytes| Words(bytes).at(0))
+    }
+
     /// Copies bytes of the memory.
     fn copy(&self, start: usize, length: usize) -> io::Result<Vec<u8>> {
         copy(&self.file, start, length)

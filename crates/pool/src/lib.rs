@@ -57,6 +57,7 @@
 //! waits for more than requests: commands of its supervisor, a waker, a timer, and the descriptors that its app watches.
 #![deny(unsafe_code)]
 
+mod availability;
 #[cfg(test)]
 mod deaths;
 mod edge;
@@ -74,6 +75,7 @@ mod step;
 mod words;
 mod worker;
 
+pub use availability::Availability;
 pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Ticket, Waits, Withdrawal, WorkerCounts};
 pub use frames::HEAD_BYTES;
 pub use inspection::{PooledRequest, RequestState};

@@ -113,17 +113,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Informs the edge whether workers will answer requests.
-    ///
-    /// # Errors
-    /// The operating system refuses to map the memory.
-    pub fn set_available(&self, available: bool) -> io::Result<()> {
-        let requests = Shared::map(self.as_fd(), self.layout.requests())?;
-        requests.words()[Layout::UNAVAILABLE].store(u64::from(!available), SeqCst);
-        self.edge_doorbell.ring();
-        Ok(())
-    }
-
     /// The bytes of the file that all processes may write.
     #[must_use]
     pub fn claims(&self) -> Range<usize> {

@@ -83,9 +83,8 @@ impl Layout {
     pub(crate) const SERIAL: usize = 1;
     /// The id of the edge's process; 0 if there is no edge.
     pub(crate) const EDGE: usize = 2;
-    /// Whether the app is unavailable, so that no request should wait for a worker. Only the parent process of edge and workers
-    /// writes it, rarely.
-    pub(crate) const UNAVAILABLE: usize = 3;
+    /// The [`Availability`](crate::Availability) of the app. Only the parent process of edge and workers writes it, rarely.
+    pub(crate) const AVAILABILITY: usize = 3;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;

@@ -3,6 +3,7 @@
 //! Nothing that one app does ends another one: each has its own molds, workers, pools and pace. The server starts as long as one
 //! app can be loaded.
 
+mod following;
 mod reload;
 
 use super::announce;
@@ -11,10 +12,12 @@ use super::molds::{MOLD_GRACE, Molds};
 use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
 use super::workforce::{Finish, Workforce};
+use following::Following;
 use oribi_admin::control::{Control, ProcessReport, Progress};
-use oribi_control_api::{AppState, Generation};
-use oribi_edge::parent_link::WorkerRequest;
+use oribi_control_api::{AppState, Generation, WorkerTarget};
+use oribi_edge::parent_link::{Reason, WorkerRequest};
 use oribi_listen::Listener;
+use oribi_pool::Availability;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use reload::AppReloads;
@@ -27,16 +30,17 @@ pub(super) struct Apps<'a> {
     reloads: AppReloads,
     /// Whether it was announced that the server serves.
     announced: bool,
-    /// Whether each app was available when the edges were last informed.
-    available: Vec<bool>,
+    /// The availability of each app when the edges were last informed.
+    available: Vec<Availability>,
+    following: Following,
 }
 
 impl<'a> Apps<'a> {
     /// Creates the workforce without a mold.
     pub(super) fn new(apps: Vec<App<'a>>) -> Self {
         let apps: Vec<_> = apps.into_iter().enumerate().map(|(index, app)| Molds::new(app, index)).collect();
-        let available = vec![true; apps.len()];
-        Self { apps, reloads: AppReloads::default(), announced: false, available }
+        let (available, following) = (vec![Availability::Available; apps.len()], Following::new(apps.len()));
+        Self { apps, reloads: AppReloads::default(), announced: false, available, following }
     }
 
     /// Returns the app with this name. Without a name, there must be only one app.
@@ -57,7 +61,7 @@ impl<'a> Apps<'a> {
         if self.announced || server.phase == Phase::Failed || !self.apps.iter().all(Molds::is_settled) {
             return;
         }
-        if !self.apps.iter().any(Molds::has_served) {
+        if !self.apps.iter().any(Molds::has_started) {
             log::error!("no app could be loaded: fix the errors above, then start the server again");
             return server.fail();
         }
@@ -68,19 +72,19 @@ impl<'a> Apps<'a> {
             announce(&server.listeners, server.settings, self.wanted());
             server.control.iter_mut().for_each(Control::take_name);
         }
-        let failed: Vec<&Molds<'_>> = self.apps.iter().filter(|app| !app.has_served()).collect();
+        let failed: Vec<&Molds<'_>> = self.apps.iter().filter(|app| !app.has_started()).collect();
         if !failed.is_empty() {
             log::error!("not all apps serve: {} cannot be loaded, and clients get a 503", names(failed));
         }
     }
 
     /// Informs the edges which apps are available, if that has changed.
-    fn note_availability(&mut self, server: &Server<'_>) {
+    pub(super) fn note_availability(&mut self, server: &Server<'_>) {
         for (index, (app, before)) in self.apps.iter().zip(&mut self.available).enumerate() {
-            let available = app.label().is_unnamed() || app.is_available();
+            let available = app.availability();
             if std::mem::replace(before, available) != available {
                 for pool in server.pools(index) {
-                    if let Err(error) = pool.set_available(available) {
+                    if let Err(error) = pool.set_availability(available) {
                         log::error!("cannot inform an edge about {}: {error}", app.label());
                     }
                 }
@@ -108,6 +112,7 @@ impl Workforce for Apps<'_> {
 
     fn step(&mut self, server: &mut Server<'_>) {
         self.apps.iter_mut().for_each(|app| app.step(server));
+        self.following.follow(&mut self.apps, server);
         self.note_start(server);
         self.note_availability(server);
         self.give_up_if_failed(server);
@@ -115,6 +120,8 @@ impl Workforce for Apps<'_> {
 
     fn keep_running(&mut self, server: &mut Server<'_>) {
         self.apps.iter_mut().for_each(|app| app.keep_a_mold(server));
+        // A request may have woken an app.
+        self.note_availability(server);
         self.give_up_if_failed(server);
     }
 
@@ -129,7 +136,7 @@ impl Workforce for Apps<'_> {
     }
 
     fn has_served(&self) -> bool {
-        self.announced || self.apps.iter().all(Molds::is_settled) && self.apps.iter().any(Molds::has_served)
+        self.announced || self.apps.iter().all(Molds::is_settled) && self.apps.iter().any(Molds::has_started)
     }
 
     fn is_complete(&self) -> bool {
@@ -143,7 +150,7 @@ impl Workforce for Apps<'_> {
 
     fn answers_those_waiting(&self) -> bool {
         // Loading an app may take long.
-        self.apps.iter().any(Molds::has_served)
+        self.apps.iter().any(Molds::has_started)
     }
 
     fn reload(&mut self, server: &mut Server<'_>, app: Option<&str>) -> Result<u64, String> {
@@ -151,7 +158,7 @@ impl Workforce for Apps<'_> {
         server.renew_users();
         let numbers = match app {
             None => {
-                let running = self.apps.iter_mut().enumerate().filter(|(_, app)| !app.is_stopped());
+                let running = self.apps.iter_mut().enumerate().filter(|(_, app)| !app.is_stopped() && !app.is_asleep());
                 running.map(|(index, app)| (index, app.load_again(server))).collect()
             }
             Some(_) => {
@@ -178,9 +185,17 @@ impl Workforce for Apps<'_> {
         self.apps.iter().map(|app| app.most(server)).sum()
     }
 
-    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, workers: usize) -> Result<u64, String> {
+    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, target: WorkerTarget) -> Result<u64, String> {
         let (index, app) = self.app(app)?;
-        Ok(app.have_workers(server, workers)? * self.apps.len() as u64 + index as u64)
+        Ok(app.scale_to(server, target)? * self.apps.len() as u64 + index as u64)
+    }
+
+    fn follows_load(&self) -> bool {
+        self.apps.iter().any(|app| app.range().follows_load())
+    }
+
+    fn begin_with(&mut self, workers: usize) {
+        self.apps.iter_mut().for_each(|app| app.begin_with(workers));
     }
 
     fn scale_progress(&self, number: u64) -> Progress {
@@ -258,7 +273,14 @@ impl Workforce for Apps<'_> {
     }
 
     fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
-        self.apps.iter().for_each(|app| app.handle_request(request));
+        match (request.reason, request.process as usize) {
+            (Reason::Asleep, index) => {
+                if let Some(app) = self.apps.get_mut(index) {
+                    self.following.wake(app, index);
+                }
+            }
+            _ => self.apps.iter().for_each(|app| app.handle_request(request)),
+        }
     }
 
     fn reopen_logs(&self) {
@@ -279,7 +301,8 @@ impl Workforce for Apps<'_> {
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
-        self.apps.iter().filter_map(|app| app.next_step(server, now)).min()
+        let steps = self.apps.iter().filter_map(|app| app.next_step(server, now));
+        steps.chain(self.following.wait(&self.apps, now)).min()
     }
 
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {

@@ -7,6 +7,7 @@
 //! `first_process`, with `apps` (molds) or `workers` as its workforce. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod adoption;
 mod allowance;
 mod alone;

@@ -61,5 +61,7 @@ fn start<'a>(
         inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
     }
     server.set_title("loading");
-    Ok(FirstProcess::new(server, Apps::new(apps)))
+    let mut apps = Apps::new(apps);
+    apps.note_availability(&server);
+    Ok(FirstProcess::new(server, apps))
 }

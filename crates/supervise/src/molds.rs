@@ -3,11 +3,13 @@
 
 mod changing;
 mod ends;
+mod following;
 mod generation;
 mod late;
 mod loading;
 mod reports;
 mod rolling;
+mod sleeping;
 mod stopping;
 mod taking_over;
 
@@ -21,14 +23,15 @@ use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::watch::{self, Watch};
 use generation::Generation;
-use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_config::{Settings, WorkerRange};
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use rolling::Rolling;
 use rustix::event::PollFd;
 use rustix::process::Pid;
+use sleeping::Wakefulness;
 use std::fmt::{self, Display, Formatter};
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -92,6 +95,9 @@ pub(super) struct Molds<'a> {
     pace: Pace,
     /// The target number of workers of each generation.
     wanted: usize,
+    /// The limits of that number.
+    range: WorkerRange,
+    wakefulness: Wakefulness,
     /// The number of threads of a worker that take requests by themselves.
     lanes: usize,
     change: changing::Changing,
@@ -122,7 +128,9 @@ impl<'a> Molds<'a> {
             failed: false,
             stopped: false,
             pace: Pace::new(Duration::ZERO, settings.respawn_interval).replacing(MOLDS.0, MOLDS.1),
-            wanted: settings.workers.max(1),
+            wanted: settings.workers.at_start(),
+            range: settings.workers,
+            wakefulness: if settings.workers.may_sleep() { Wakefulness::Asleep } else { Wakefulness::Awake },
             lanes,
             change: changing::Changing::default(),
             directory,
@@ -139,7 +147,7 @@ impl<'a> Molds<'a> {
     pub(super) fn step(&mut self, server: &mut Server<'_>) {
         self.listen_to_molds(server);
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
-        if (watch::look(self.watch.as_mut()) || touched) && server.stays() && !self.stopped {
+        if (watch::look(self.watch.as_mut()) || touched) && server.stays() && !self.stopped && !self.is_asleep() {
             self.load_again(server);
         }
         self.roll(server);
@@ -158,14 +166,9 @@ impl<'a> Molds<'a> {
         self.stopped
     }
 
-    /// Whether the app has served at least once.
-    pub(super) const fn has_served(&self) -> bool {
-        self.served
-    }
-
-    /// Whether the app has served, or cannot serve now: it could not be loaded, or an order has stopped it.
-    pub(super) const fn is_settled(&self) -> bool {
-        self.served || self.failed || self.stopped
+    /// Whether the app has served, or does not serve now: it could not be loaded, or sleeps, or an order has stopped it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.has_started() || self.failed || self.stopped
     }
 
     /// Whether requests of the app will be answered: they may have to wait until it is loaded.
@@ -182,6 +185,7 @@ impl<'a> Molds<'a> {
     pub(super) fn state(&self) -> &'static str {
         match (self.stopped, self.serves(), self.failed) {
             (true, ..) => "stopped",
+            _ if self.is_asleep() => "asleep",
             (false, true, _) => "serving",
             (false, false, true) => "failed",
             (false, false, false) => "loading",
@@ -190,11 +194,16 @@ impl<'a> Molds<'a> {
 
     /// Whether a process serves, starts, or loads the app, or none is to do so.
     pub(super) fn is_alive(&self) -> bool {
-        self.stopped || self.generations.iter().any(Generation::stays)
+        self.stopped || self.is_asleep() || self.generations.iter().any(Generation::stays)
     }
 
-    pub(super) const fn wanted(&self) -> usize {
-        self.wanted
+    /// The target number of workers; 0 while the app sleeps.
+    pub(super) fn wanted(&self) -> usize {
+        if self.is_asleep() { 0 } else { self.wanted }
+    }
+
+    pub(super) const fn settings(&self) -> &'a Settings {
+        self.settings
     }
 
     /// Makes all molds end without waiting for requests.

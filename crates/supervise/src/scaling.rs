@@ -26,7 +26,7 @@ pub(super) fn room(workers: usize) -> usize {
 /// replacements. `descriptors` is the limit of open descriptors, or `None` without a limit. Several `apps` share the places,
 /// which are then limited even without a limit of descriptors: a server may have hundreds of apps.
 pub(super) fn pool_capacity(settings: &Settings, lanes: usize, descriptors: Option<u64>, apps: usize) -> usize {
-    let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
+    let (workers, lanes) = (settings.workers.most(), lanes.max(1));
     let (times, spare) = if apps > 1 { (2, 4) } else { (4, 16) };
     let least = workers.saturating_mul(times).saturating_add(spare).saturating_mul(lanes);
     let all = room(workers).saturating_mul(lanes);
@@ -48,8 +48,9 @@ const DESCRIPTORS: usize = 3;
 /// Half of the places are for replacements: when all workers are replaced, there are temporarily twice as many. `capacity` is
 /// `None` without edges.
 pub(super) fn most_with(settings: &Settings, capacity: Option<usize>, lanes: usize) -> usize {
-    let most = most(settings.workers);
-    capacity.map_or(most, |capacity| most.min(capacity / lanes.max(1) / 2).max(settings.workers).max(1))
+    let highest = settings.workers.most();
+    let most = most(highest);
+    capacity.map_or(most, |capacity| most.min(capacity / lanes.max(1) / 2).max(highest))
 }
 
 /// Returns the target number of workers after `more` signals to add a worker and `fewer` signals to remove one, if the target
@@ -102,6 +103,13 @@ impl WorkerCountChange {
         (self.number, self.outcome) = (self.number + 1, ChangeOutcome::UnderWay);
         self.awaited = None;
         self.number
+    }
+
+    /// As [`Self::begin`], for a change after which no worker starts or ends.
+    pub(super) fn begin_nothing(&mut self) -> u64 {
+        let number = self.begin();
+        self.end();
+        number
     }
 
     /// Records that the target number is reached, and that the workers `leaving` are still ending. The change is complete when
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_server_grows_to_twice_its_workers_or_to_a_fixed_number_unless_each_worker_has_its_sockets() {
-        let mut settings = Settings { workers: 2, ..Settings::default() };
+        let mut settings = Settings { workers: 2.into(), ..Settings::default() };
         assert_eq!([0, 1, 2, 32, 33, 100].map(most), [64, 64, 64, 64, 66, 200]);
         assert_eq!(check(&settings, 64, most(2)), Ok(64));
         let refused = check(&settings, 65, most(2)).expect_err("too many");
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn places_are_for_twice_as_many_workers_as_far_as_descriptors_allow() {
-        let settings = Settings { workers: 4, ..Settings::default() };
+        let settings = Settings { workers: 4.into(), ..Settings::default() };
         assert_eq!(pool_capacity(&settings, 1, None, 1), 132);
         assert_eq!(pool_capacity(&settings, 8, None, 1), 132 * 8);
         assert_eq!(pool_capacity(&settings, 1, Some(1 << 20), 1), 132);

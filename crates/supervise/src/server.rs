@@ -5,7 +5,7 @@ mod opening;
 
 use super::certifier::Certifier;
 use super::drain_period::DrainPeriod;
-use super::edges::Edges;
+use super::edges::{AppPools, Edges};
 use super::exporter::Exporter;
 use super::notify::Notifier;
 use super::pid_file::PidFile;
@@ -140,6 +140,11 @@ impl Server<'_> {
     /// Returns the memory that the workers of an app share with edges. Only a master has several apps.
     pub(super) fn pools(&self, app: usize) -> &[Memory] {
         self.edges.as_ref().map_or(&self.pools, |edges| &edges.apps()[app].pools)
+    }
+
+    /// Returns the pools of an app. `None` without edges in this process.
+    pub(super) fn app_pools(&self, app: usize) -> Option<&AppPools<'_>> {
+        self.edges.as_ref().and_then(|edges| edges.apps().get(app))
     }
 
     /// In a new worker: returns the memory that it shares with edges, and drops everything else of the edges.

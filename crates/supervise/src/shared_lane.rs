@@ -54,7 +54,7 @@ enum Turn {
 impl<'a, B: Backend> SharedLane<'a, Engine<'a, Tls<B>>> {
     /// Creates a lane with an engine of its own.
     pub(super) fn new(backend: B, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
-        let (engine, event_sources) = setup.engine(backend, setup.settings.workers)?;
+        let (engine, event_sources) = setup.engine(backend, setup.settings.workers.most())?;
         let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         Self::of(lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, lock, reporter)
     }
@@ -342,7 +342,7 @@ mod tests {
     ) {
         let _deadline = oribi_test_support::waits_for("a shared lane and its client");
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
-        let settings = Settings { listen, workers: 1, ..settings };
+        let settings = Settings { listen, workers: 1.into(), ..settings };
         let listeners = open(&settings).expect("loopback is there");
         let slot = WorkerSlot::unshared();
         let (woken, mut waker) = io::pipe().expect("a pipe is to be had");

@@ -4,7 +4,7 @@ use super::first_process::FirstProcess;
 use super::inheritance::{self, Inheritance};
 use super::mold::Mold;
 use super::server::{Role, Server};
-use super::workers::{Workers, lanes_of_worker};
+use super::workers::{FIXED, Workers, lanes_of_worker};
 use super::{descriptor_shortage, failed_to, io_model, raise_descriptor_limit, scaling, unusable_directory};
 use oribi_config::directory::Directory;
 use oribi_config::{IoModel, Settings};
@@ -44,6 +44,9 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
     let io = io_model::explain(settings, runtime)?;
     let start_log = StartLog { settings, io };
     let Some(inherited) = inheritance::inherit()? else {
+        if settings.workers.follows_load() {
+            return Err(FIXED.to_owned());
+        }
         let scoreboard = scoreboard(settings, None)?;
         let directory = is_program.then(Directory::current);
         let workers = Workers::new(settings, runtime, scoreboard, (None, 1), directory)?;
@@ -106,7 +109,8 @@ fn log_socket_owners(listeners: &[Listener], settings: &Settings) {
 /// Creates the scoreboard: in the file `board`, which the master reads, if there is one and it has the right size. Otherwise in
 /// memory that only this process and its workers share.
 fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> Result<Scoreboard, String> {
-    let (count, threads, routes) = (scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers());
+    let (count, threads, routes) =
+        (scaling::room(settings.workers.most()), settings.watched_threads(), settings.routes_of_workers());
     let accepting = settings.edges_wanted() == 0;
     if let Some(board) = board {
         match Scoreboard::in_file(&board, count, threads, routes, accepting) {

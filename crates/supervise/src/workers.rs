@@ -24,7 +24,7 @@ use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, failed_to, scaling};
 use oribi_admin::control::{ProcessReport, Progress};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
-use oribi_control_api::Generation;
+use oribi_control_api::{Generation, WorkerTarget};
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_host::Runtime;
 use oribi_stats::app_metrics::Contexts;
@@ -36,6 +36,10 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use stopping::FinalPhase;
+
+/// The answer to an order that lets the number of workers follow the load, or a setting that does, without a master.
+pub(super) const FIXED: &str = "the number of workers can follow the load only where `oribi` itself starts the app, with an \
+                                edge: set one number";
 
 /// Returns the number of threads of a worker that take requests by themselves.
 pub(super) fn lanes_of_worker(settings: &Settings, runtime: &dyn Runtime) -> usize {
@@ -111,7 +115,7 @@ impl<'a> Workers<'a> {
             scoreboard,
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
-            wanted: settings.workers.max(1),
+            wanted: settings.workers.at_start(),
             change: scaling::WorkerCountChange::default(),
             owes_settled: None,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
@@ -221,8 +225,9 @@ impl Workforce for Workers<'_> {
         only(app).map(|()| self.wanted)
     }
 
-    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, workers: usize) -> Result<u64, String> {
+    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, target: WorkerTarget) -> Result<u64, String> {
         only(app)?;
+        let WorkerTarget::Number(workers) = target else { return Err(FIXED.to_owned()) };
         self.have_workers(server, workers)
     }
 

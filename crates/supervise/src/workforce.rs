@@ -4,7 +4,7 @@
 use super::server::Server;
 use super::server_totals::ServerTotals;
 use oribi_admin::control::{ProcessReport, Progress};
-use oribi_control_api::{AppState, Generation};
+use oribi_control_api::{AppState, Generation, WorkerTarget};
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
@@ -83,12 +83,20 @@ pub(super) trait Workforce {
     /// Returns the highest number of workers that may be set.
     fn most_workers(&self, server: &Server<'_>) -> usize;
 
-    /// Sets the target number of workers of an app. Returns the number that identifies this change, for
+    /// Sets the target number of workers of an app, or its limits. Returns the number that identifies this change, for
     /// [`Self::scale_progress`].
     ///
     /// # Errors
     /// The number is not possible, or there is no such app; the message says why.
-    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, workers: usize) -> Result<u64, String>;
+    fn scale(&mut self, server: &Server<'_>, app: Option<&str>, target: WorkerTarget) -> Result<u64, String>;
+
+    /// Whether the number of workers of the only app follows the load.
+    fn follows_load(&self) -> bool {
+        false
+    }
+
+    /// Before the first start: sets the number of workers with which an app begins whose number follows the load.
+    fn begin_with(&mut self, _workers: usize) {}
 
     /// Returns the progress of the change that `number` identifies.
     fn scale_progress(&self, number: u64) -> Progress;

@@ -83,12 +83,12 @@ impl<'a> LaneSetup<'a> {
             here: self.slot.connections,
             everywhere: self.slot.all_connections,
             lanes,
-            lanes_each: lanes / self.settings.workers.max(1),
+            lanes_each: lanes / self.settings.workers.most(),
             idle: self.slot.idle,
             workers: self.slot.workers,
             doorbell: self.slot.doorbell,
         })?;
-        engine.count_in(account, lanes <= settings.workers.max(1));
+        engine.count_in(account, lanes <= settings.workers.most());
         engine.report_states_to(self.slot.gauges);
         Ok((engine, event_sources))
     }
@@ -168,7 +168,7 @@ impl BackendVisitor for LaneVisitor<'_> {
 
     fn visit<B: KernelBackend>(self, backend: B) -> io::Result<()> {
         let Self { setup, supply } = self;
-        let (engine, event_sources) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+        let (engine, event_sources) = setup.engine(backend, setup.settings.workers.most() * setup.settings.threads)?;
         let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
         run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
     }

@@ -4,7 +4,7 @@ use super::Control;
 use super::clients::Caller;
 use super::readiness::{self, ReadinessProgress};
 use super::report::{ProcessReport, Report};
-use oribi_control_api::{Answer, AppOrder, Changed, Done, Order, Processes, Requests, Scaled, Stopped};
+use oribi_control_api::{Answer, AppOrder, Changed, Done, Order, Processes, Requests, Scaled, Stopped, WorkerTarget};
 use std::time::Instant;
 
 /// A first process that can be controlled.
@@ -61,12 +61,12 @@ pub trait Steered {
     /// Begins to stop the server.
     fn begin_stop(&mut self);
 
-    /// Sets the target number of workers of an app (the only one without a name). Returns the previous target number, and the number that identifies this change, for
-    /// [`Steered::scale_progress`].
+    /// Sets the target number of workers of an app (the only one without a name), or its limits. Returns the previous target
+    /// number, the new one, and the number that identifies this change, for [`Steered::scale_progress`].
     ///
     /// # Errors
     /// That number of workers is impossible; the message contains the reason.
-    fn scale(&mut self, app: Option<&str>, workers: usize) -> Result<(usize, u64), String>;
+    fn scale(&mut self, app: Option<&str>, target: WorkerTarget) -> Result<(usize, usize, u64), String>;
 
     /// Returns the progress of the change that `number` identifies.
     fn scale_progress(&self, number: u64) -> Progress;
@@ -167,12 +167,12 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(false) => reload(server, Some(&name)),
             Err(why) => Ok(failed(why)),
         },
-        Order::App { name, act: AppOrder::Scale { workers, waits } } => scale(server, Some(&name), workers, waits),
+        Order::App { name, act: AppOrder::Scale { target, waits } } => scale(server, Some(&name), target, waits),
         Order::Stop => {
             server.begin_stop();
             Err(Awaited::End)
         }
-        Order::Scale { workers, waits } => scale(server, None, workers, waits),
+        Order::Scale { target, waits } => scale(server, None, target, waits),
         Order::ReopenLogs => {
             server.reopen_all_logs();
             Ok(Answer::Done(Done {}).to_json())
@@ -191,10 +191,10 @@ fn reload(server: &mut impl Steered, app: Option<&str>) -> Result<String, Awaite
     }
 }
 
-fn scale(server: &mut impl Steered, app: Option<&str>, workers: usize, waits: bool) -> Result<String, Awaited> {
-    match server.scale(app, workers) {
-        Ok((before, number)) if waits => Err(Awaited::Workers { number, workers, before }),
-        Ok((before, _)) => Ok(scaled(workers, before)),
+fn scale(server: &mut impl Steered, app: Option<&str>, target: WorkerTarget, waits: bool) -> Result<String, Awaited> {
+    match server.scale(app, target) {
+        Ok((before, workers, number)) if waits => Err(Awaited::Workers { number, workers, before }),
+        Ok((before, workers, _)) => Ok(scaled(workers, before)),
         Err(why) => Ok(failed(why)),
     }
 }

@@ -1,7 +1,7 @@
 //! Every answer, byte by byte, as clients of other versions and scripts expect it.
 
 use super::*;
-use oribi_control_api::{Generation, Health, Request, Requests, to_json};
+use oribi_control_api::{Generation, Health, Request, Requests, WorkerTarget, to_json};
 use oribi_log::append_json;
 use oribi_stats::scoreboard::{Connections, Row};
 use oribi_stats::totals::{Account, COUNTER_ROWS, Counter, RequestPhase, Tally};
@@ -149,8 +149,9 @@ impl Steered for Fixed {
 
     fn begin_stop(&mut self) {}
 
-    fn scale(&mut self, app: Option<&str>, _: usize) -> Result<(usize, u64), String> {
-        self.named(app).map(|()| (2, 1))
+    fn scale(&mut self, app: Option<&str>, target: WorkerTarget) -> Result<(usize, usize, u64), String> {
+        let workers = if let WorkerTarget::Number(number) = target { number } else { 3 };
+        self.named(app).map(|()| (2, workers, 1))
     }
 
     fn scale_progress(&self, _: u64) -> Progress {
@@ -328,8 +329,8 @@ fn the_answers_to_orders_that_fail() {
     assert_eq!(
         fixed().answer("\u{1b}", None),
         "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], \
-         reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs, app NAME reload|restart|stop|start|scale NUMBER \
-         [no-wait]\"}\n"
+         reload, upgrade, stop, scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME \
+         reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]\"}\n"
     );
 }
 

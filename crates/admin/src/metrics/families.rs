@@ -162,11 +162,23 @@ fn generations(text: &mut Text, report: &Report) {
         text.family(
             Kind::Gauge,
             "oribi_app_serves",
-            "Whether an app serves: 0 while it loads, is stopped or cannot be loaded.",
+            "Whether an app serves: 0 while it loads, sleeps, is stopped or cannot be loaded.",
         );
     }
     for AppState { name, state, .. } in &report.apps {
         text.sample(&[("app", name)], u8::from(state == "serving"));
+    }
+    if !report.apps.is_empty() {
+        text.family(Kind::Gauge, "oribi_app_asleep", "Whether an app has no process until its next request (--workers 0:MAX).");
+    }
+    for AppState { name, state, .. } in &report.apps {
+        text.sample(&[("app", name)], u8::from(state == "asleep"));
+    }
+    if !report.apps.is_empty() {
+        text.family(Kind::Gauge, "oribi_app_workers_wanted", "Workers that there should be of an app; 0 while it sleeps.");
+    }
+    for AppState { name, workers, .. } in &report.apps {
+        text.sample(&[("app", name)], *workers);
     }
 }
 

@@ -61,7 +61,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     pub(super) fn enqueue(&mut self, exchange: &Exchange, request: &Request<'_>, asking: bool) -> bool {
         let id = exchange.id();
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
-        let available = self.pool.is_available();
+        let available = self.pool.is_available() || self.wake_app();
         let reserved = if is_full || !available { None } else { self.pool.reserve() };
         let Some(mut reserved) = reserved else {
             let now = self.now();
@@ -156,6 +156,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
             }
         }
         if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
+            // The request may have come at the moment when the app fell asleep, or its message was lost.
+            self.wake_app();
             self.drop_those_without_clients(now);
             // All requests that have waited that long may have been dropped.
             if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
@@ -167,7 +169,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Returns the waiting requests that have waited too long, the oldest first, each with its time of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
-        let most = if self.pool.is_available() { self.settings.queue_timeout } else { Duration::ZERO };
+        let most = if self.pool.is_available() || self.pool.is_asleep() { self.settings.queue_timeout } else { Duration::ZERO };
         if !self.table.shares.are_out_of_order() && self.oldest_wait().is_none_or(|wait| wait < most) {
             return Vec::new();
         }

@@ -261,7 +261,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     #[inline(never)]
     fn fill_queue(&mut self) {
-        let enough = LEAST_IN_QUEUE.max(2 * self.settings.workers);
+        let enough = LEAST_IN_QUEUE.max(2 * self.settings.workers.most());
         for _ in 0..self.table.shares.turns.len() {
             let Some(connection) = self.table.shares.turns.pop_front() else { return };
             let share = &mut self.table.shares.of[connection as usize];

@@ -2,6 +2,8 @@
 
 use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
+use crate::parent_link::{Reason, WorkerRequest};
+use oribi_pool::Availability;
 use oribi_route::{PathExpressions, Rule, Template};
 
 fn route(path: &str, action: Action) -> Route {
@@ -72,7 +74,7 @@ fn an_app_that_is_unavailable_refuses_its_requests_at_once() {
     let mut site = site(&Settings::default());
     let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
     let waiting = site.asking(&get("/a"));
-    site.memory[0].set_available(false).expect("memory");
+    site.memory[0].set_availability(Availability::Unavailable).expect("memory");
     let refused = site.asking(&get("/a"));
     assert!(site.received(&refused).starts_with("HTTP/1.1 503 "));
     site.advance(MOMENT * 200);
@@ -80,10 +82,44 @@ fn an_app_that_is_unavailable_refuses_its_requests_at_once() {
     let other = site.asking(&get("/b"));
     second.echo();
     assert_response(&site.received(&other), "200", "GET /b ");
-    site.memory[0].set_available(true).expect("memory");
+    site.memory[0].set_availability(Availability::Available).expect("memory");
     let client = site.asking(&get("/a"));
     first.echo();
     assert_response(&site.received(&client), "200", "GET /a ");
+}
+
+#[test]
+fn the_first_request_for_an_app_that_sleeps_wakes_it_and_waits() {
+    let mut site = site(&Settings::default());
+    let mut first = site.worker_of(0);
+    site.memory[1].set_availability(Availability::Asleep).expect("memory");
+    let other = site.asking(&get("/a"));
+    first.echo();
+    assert_response(&site.received(&other), "200", "GET /a ");
+    assert_eq!(site.edge_link.next(), None, "it was for an app that is awake");
+    let client = site.asking(&get("/b"));
+    assert_eq!(site.edge_link.next(), Some(WorkerRequest { process: 1, reason: Reason::Asleep }));
+    site.advance(MOMENT * 5_000);
+    assert_eq!(site.received(&client), "", "it waits");
+    assert!(site.edge_link.next().is_some_and(|request| request.reason == Reason::Asleep), "in case that the message was lost");
+    while site.edge_link.next().is_some() {}
+    site.memory[1].set_availability(Availability::Available).expect("memory");
+    let mut second = site.worker_of(1);
+    second.echo();
+    assert_response(&site.received(&client), "200", "GET /b ");
+    site.advance(MOMENT * 5_000);
+    assert_eq!(site.edge_link.next(), None, "it is awake");
+}
+
+#[test]
+fn a_request_for_an_app_that_sleeps_waits_no_longer_than_any_other() {
+    let mut site = site(&Settings { queue_timeout: SECOND * 5, ..Settings::default() });
+    site.memory[0].set_availability(Availability::Asleep).expect("memory");
+    let client = site.asking(&get("/a"));
+    site.advance(SECOND * 4);
+    assert_eq!(site.received(&client), "");
+    site.advance(SECOND * 2);
+    assert!(site.received(&client).starts_with("HTTP/1.1 503 "));
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn an_address_meant_twice_is_opened_once() {
 fn each_lane_may_have_a_socket_that_no_other_server_shares() {
     let _deadline = patience();
     use oribi_config::AcceptModel;
-    let settings = Settings { accept: AcceptModel::Own, workers: 2, threads: 3, ..settings(&[("127.0.0.1", 0)]) };
+    let settings = Settings { accept: AcceptModel::Own, workers: 2.into(), threads: 3, ..settings(&[("127.0.0.1", 0)]) };
     let listeners = open(&settings).expect("loopback is there");
     assert_eq!(listeners[0].sockets().count(), 6);
     let port: u16 = listeners[0].server_port.parse().expect("a port");

@@ -3,6 +3,7 @@
 mod answers;
 mod arrivals;
 mod aside;
+mod availability;
 mod notes;
 mod recovery;
 mod slot_records;
@@ -326,13 +327,6 @@ impl Edge {
     pub fn oldest(&mut self) -> Option<Ticket> {
         self.forget_taken();
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
-    }
-
-    /// Whether workers will answer requests, as the parent process has said.
-    #[inline]
-    #[must_use]
-    pub fn is_available(&self) -> bool {
-        self.requests.words()[Layout::UNAVAILABLE].load(Relaxed) == 0
     }
 
     /// The numbers of attached and of waiting workers.

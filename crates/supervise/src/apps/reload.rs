@@ -40,7 +40,7 @@ impl AppReloads {
             }
         }
         if generations.is_empty() {
-            return Progress::Done("no app was loaded again, because all are stopped".to_owned());
+            return Progress::Done("no app was loaded again, because all are stopped or asleep".to_owned());
         }
         if failed.is_empty() { Progress::Done(done.join("; ")) } else { Progress::Failed(failed.join("; ")) }
     }

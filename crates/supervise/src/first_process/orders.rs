@@ -7,7 +7,7 @@ use super::super::{memory_use, requests};
 use super::FirstProcess;
 use oribi_admin::control::{Control, ProcessReport, Progress, ReadinessProgress, Report, Steered};
 use oribi_admin::metrics::{Measured, Metrics, Traffic};
-use oribi_control_api::{Health, Requests};
+use oribi_control_api::{Health, Requests, WorkerTarget};
 use oribi_listen::expiries;
 use oribi_stats::app_metrics::AppMetrics;
 use oribi_stats::scoreboard::{Connections, Row};
@@ -132,12 +132,13 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
         self.begin_to_drain(Instant::now());
     }
 
-    fn scale(&mut self, app: Option<&str>, workers: usize) -> Result<(usize, u64), String> {
+    fn scale(&mut self, app: Option<&str>, target: WorkerTarget) -> Result<(usize, usize, u64), String> {
         if self.server.phase != Phase::Serving {
             return Err(STOPPING.to_owned());
         }
         let before = self.workforce.workers_of(app)?;
-        Ok((before, self.workforce.scale(&self.server, app, workers)?))
+        let number = self.workforce.scale(&self.server, app, target)?;
+        Ok((before, self.workforce.workers_of(app)?, number))
     }
 
     fn scale_progress(&self, number: u64) -> Progress {

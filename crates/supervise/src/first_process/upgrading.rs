@@ -15,6 +15,7 @@ use super::super::{announce, describe_end};
 use super::FirstProcess;
 use oribi_admin::control::{self, Control, Steered};
 use oribi_admin::metrics::{self, Metrics};
+use oribi_control_api::WorkerTarget;
 use oribi_ipc::handover::Sender;
 use oribi_listen::Listener;
 use oribi_stats::totals::Counter;
@@ -60,7 +61,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         // The end of process 1 would be the end of all others.
         let has_manager = Notifier::is_wanted() && std::process::id() != 1;
         let limit = server.settings.life.upgrade_timeout;
-        let scaled = self.workforce.has_one_app().then(|| Scaled::of(server.settings, wanted)).flatten();
+        let scaled = self.workforce.has_one_app().then(|| Scaled::of(server.settings, wanted, self.workforce.follows_load()));
+        let scaled = scaled.flatten();
         let metrics = server.metrics.as_ref();
         let totals = &server.totals;
         let pid = server.succession.start_successor(&server.listeners, totals, metrics, has_manager, limit, scaled)?;
@@ -73,13 +75,17 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// since.
     pub(super) fn keep_scale(&mut self) {
         let Some(scaled) = self.server.succession.scaled.take() else { return };
-        let (configured, Scaled { configured: before, wanted }) = (self.server.settings.workers.max(1), scaled);
+        let (configured, Scaled { configured: before, wanted, follows_load }) =
+            (self.server.settings.workers.at_start(), scaled);
+        if follows_load && self.server.settings.workers.follows_load() {
+            return self.workforce.begin_with(wanted);
+        }
         if configured != before {
             log::info!(
                 "workers: {configured}: the configuration has changed from {before}, so the {wanted} that were set since are \
                  given up"
             );
-        } else if let Err(why) = self.scale(None, wanted) {
+        } else if let Err(why) = self.scale(None, WorkerTarget::Number(wanted)) {
             log::warn!("the number of workers that was set in the old server, {wanted}, cannot be kept: {why}");
         }
     }
@@ -94,7 +100,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
         if more + fewer > 0 {
             let (present, most) = (self.workforce.wanted(), self.workforce.most_workers(&self.server));
-            if let Err(why) = self.scale(None, scaling::changed(most, present, more, fewer)) {
+            let target = WorkerTarget::Number(scaling::changed(most, present, more, fewer));
+            if let Err(why) = self.scale(None, target) {
                 log::warn!("{why}");
             }
         }

@@ -9,7 +9,7 @@ use oribi_admin::control::Progress;
 /// The last change, and the generation that will report its completion.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
-    last: WorkerCountChange,
+    pub(super) last: WorkerCountChange,
     /// The generation to which the change was sent last, and whose report is awaited.
     sent_to: Option<u64>,
 }

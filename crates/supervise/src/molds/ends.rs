@@ -36,7 +36,8 @@ impl Molds<'_> {
             (Phase::Serving | Phase::Draining, _) if !self.served => {
                 let now = Instant::now();
                 self.pace.failed(now, now - started_at);
-                let again = if self.label.is_unnamed() { String::new() } else { self.next_load(now, ready) };
+                let again =
+                    if self.label.is_unnamed() && !self.range.may_sleep() { String::new() } else { self.next_load(now, ready) };
                 log::error!("the process that loads {} (pid {pid}) {end} before the app could serve{again}", self.label);
                 self.fail_to_start(server);
             }

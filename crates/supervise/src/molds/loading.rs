@@ -18,6 +18,7 @@ impl Molds<'_> {
     pub(in super::super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
         // Whether the app fails will be known when it is loaded.
         (self.stopped, self.failed) = (false, self.failed && !self.stopped);
+        self.wake();
         self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
         // A load in progress began before this request, and may have read old code, so it is given up.
@@ -88,7 +89,7 @@ impl Molds<'_> {
     /// Starts a mold if no mold serves or loads the app, and no pause after a failure is in progress.
     pub(in super::super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
         let stays = self.generations.iter().any(Generation::stays);
-        if self.stopped || stays || !self.pace.wait(Instant::now()).is_zero() {
+        if self.stopped || self.is_asleep() || stays || !self.pace.wait(Instant::now()).is_zero() {
             return;
         }
         match self.start_generation(server) {
@@ -107,7 +108,8 @@ impl Molds<'_> {
     fn start_generation(&mut self, server: &mut Server<'_>) -> io::Result<u64> {
         self.started += 1;
         let settings = self.settings;
-        let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
+        let board =
+            Board::new(scaling::room(settings.workers.most()), settings.watched_threads(), settings.routes_of_workers())?;
         // The path of the directory may lead to a new release by now.
         match self.directory.path().filter(|_| !self.label.is_unnamed()) {
             Some(path) => _ = self.mold.current_dir(path),
@@ -122,7 +124,7 @@ impl Molds<'_> {
         if server.succession.is_not_ready() {
             generation.link.send(Message::Complete);
         }
-        if workers != self.settings.workers.max(1) {
+        if workers != self.settings.workers.at_start() {
             generation.scale(workers);
         }
         self.generations.push(generation);

@@ -24,6 +24,7 @@ impl Molds<'_> {
     /// Stops the app alone: its workers finish their requests, and no process of it starts until it is loaded again.
     pub(in super::super) fn stop_app(&mut self) {
         self.stopped = true;
+        self.wake();
         self.roll_back(ReloadOutcome::GivenUp);
         let patience = self.patience();
         for generation in self.generations.iter_mut().filter(|generation| generation.stays()) {
@@ -51,7 +52,7 @@ impl Molds<'_> {
     /// another server.
     pub(super) fn fail_to_start(&mut self, server: &mut Server<'_>) {
         self.failed = true;
-        if self.label.is_unnamed() || server.succession.is_not_ready() {
+        if self.label.is_unnamed() && !self.range.may_sleep() || server.succession.is_not_ready() {
             server.fail();
             self.give_up();
         }

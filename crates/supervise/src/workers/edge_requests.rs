@@ -26,6 +26,8 @@ impl Workers<'_> {
                 }
                 return;
             }
+            // Only a master has apps that sleep.
+            Reason::Asleep => return,
             Reason::Stuck => ("its app does not react", Counter::EndedBecauseStuck),
             Reason::Broken => ("it has damaged the memory of its edge", Counter::EndedByFailure),
         };

@@ -1,0 +1,48 @@
+//! The rows of the table about the number of workers.
+
+use super::super::setting::{Section, Setting};
+use super::super::value::{duration, show_duration};
+use super::super::worker_values::{percent, worker_range};
+use super::PROCESSES;
+
+pub(super) const WORKERS: Setting = Setting::app(
+    "workers",
+    Section::Workers,
+    "NUMBER",
+    "Worker processes; `auto` for the default, 0 is 1. MIN:MAX starts with MIN, and the number follows the load; with 0:MAX \
+     the app sleeps, without any process, while it has no requests",
+)
+.aliases(&["max-workers", "worker-processes", "nproc"])
+.environment("WEB_CONCURRENCY")
+.default_words("the CPUs that the process may use, cgroup quota included")
+.apply(|draft, text| worker_range(text, draft.processors, PROCESSES).map(|range| draft.settings.workers = range))
+.show(|settings| settings.workers.to_string());
+
+pub(super) const UP_WAIT: Setting = Setting::app(
+    "scale-up-wait",
+    Section::Workers,
+    "TIME",
+    "With --workers MIN:MAX: start one more worker when requests have waited longer than this (the median)",
+)
+.apply(|draft, text| duration(text).map(|time| draft.settings.scaling.up_wait = time))
+.show(|settings| show_duration(settings.scaling.up_wait));
+
+pub(super) const UP_CPU: Setting = Setting::app(
+    "scale-up-cpu",
+    Section::Workers,
+    "PERCENT",
+    "With --workers MIN:MAX: start none while the processors, or the quota of the cgroup, are busier than this; 100 starts \
+     them anyway",
+)
+.apply(|draft, text| percent(text).map(|share| draft.settings.scaling.up_cpu = share))
+.show(|settings| settings.scaling.up_cpu.to_string());
+
+pub(super) const DOWN_IDLE: Setting = Setting::app(
+    "scale-down-idle",
+    Section::Workers,
+    "TIME",
+    "With --workers MIN:MAX: end a worker after this time in which at least one had nothing to do; with 0:MAX the last one \
+     too, and the process that has loaded the app",
+)
+.apply(|draft, text| duration(text).map(|time| draft.settings.scaling.down_idle = time))
+.show(|settings| show_duration(settings.scaling.down_idle));
