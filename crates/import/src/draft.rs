@@ -113,7 +113,30 @@ pub(crate) struct App {
     pub directory: Option<String>,
     pub environment: Vec<(String, String)>,
     pub options: Settings,
+    /// The lowest number of workers, if their number follows the load; `workers` is the highest one.
+    pub least_workers: Option<(u64, Key)>,
     pub key: Key,
+}
+
+impl App {
+    /// Puts the lowest and the highest number of workers together. Returns the key of the lowest one if it has no effect, because
+    /// it is not below the other one.
+    pub fn join_workers(&mut self) -> Option<Key> {
+        let (least, key) = self.least_workers.take()?;
+        let workers = self.options.list.iter_mut().find(|setting| setting.name == "workers");
+        let number = |value: &Value| match value {
+            Value::Number(number) => Some(*number),
+            Value::Text(text) => text.parse().ok(),
+            Value::On(_) | Value::List(_) => None,
+        };
+        match workers.map(|setting| (number(&setting.value), setting)) {
+            Some((Some(most), setting)) if least < most => {
+                setting.value = Value::Text(format!("{least}:{most}"));
+                None
+            }
+            _ => Some(key),
+        }
+    }
 }
 
 /// The action of a route.

@@ -16,6 +16,8 @@ pub(super) enum To {
     Server(&'static str),
     /// An option of the app with the value of the flag.
     App(&'static str),
+    /// The lowest number of workers.
+    LeastWorkers,
     /// An option of `[server]` with this value.
     ServerIs(&'static str, &'static str),
     /// Oribi does the same without an option.

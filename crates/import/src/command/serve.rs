@@ -114,6 +114,10 @@ impl Serving<'_> {
         match to {
             To::Server(option) => self.draft.server.set(option, text, key),
             To::App(option) => self.app.options.set(option, text, key),
+            To::LeastWorkers => match text.parse() {
+                Ok(least) => self.app.least_workers = Some((least, key.clone())),
+                Err(_) => self.draft.lost(key, "expected the lowest number of workers"),
+            },
             To::ServerIs(option, value) => self.draft.server.set(option, value, key),
             To::Same(reason) => self.draft.same(key, reason),
             To::Lost(reason) => self.draft.lost(key, reason),
@@ -242,6 +246,9 @@ impl Serving<'_> {
         }
         for (option, value) in self.server.defaults.iter().filter(|_| !self.configured) {
             self.app.options.otherwise(option, number_or_text(value), title);
+        }
+        if let Some(key) = self.app.join_workers() {
+            self.draft.lost(&key, "it has no effect unless the highest number of workers is higher");
         }
         self.app.name = self.draft.free_name("app");
         self.app.key = key.clone();

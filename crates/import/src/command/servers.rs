@@ -243,10 +243,10 @@ pub(super) const PASSENGER: &[Flag] = &[
     one(&["--pid-file"], To::Server("pid-file")),
     bare(&["-d", "--daemonize"], To::Lost(BACKGROUND)),
     one(&["--max-pool-size"], To::App("workers")),
-    one(&["--min-instances"], To::Lost("the number of workers is fixed: that of workers")),
+    one(&["--min-instances"], To::LeastWorkers),
     one(
         &["--pool-idle-time", "--max-preloader-idle-time", "--force-max-concurrent-requests-per-process"],
-        To::Lost("workers stay while they are idle"),
+        To::Lost("scale-down-idle of the app is the time after which a surplus worker ends, with workers = \"MIN:MAX\""),
     ),
     one(&["--spawn-method"], To::Same(ALWAYS_LOADED)),
     one(&["--concurrency-model"], To::Lost("threads of the app sets the number of threads")),

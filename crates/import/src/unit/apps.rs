@@ -63,15 +63,13 @@ fn options(node: &Node, key: &Key, app: &mut App, draft: &mut Draft) {
         if let Some(number) = processes.number() {
             app.options.set("workers", number, &inside);
         } else {
-            if let Some(number) = processes.get("max").and_then(Node::number) {
-                app.options.set("workers", number, &inside.inside("max"));
-            }
-            for name in ["spare", "idle_timeout"] {
-                if let Some(node) = processes.get(name) {
-                    node.skip();
-                    let text = "the number of workers is fixed: that of max; oribi ctl app NAME scale N changes it";
-                    draft.lost(&inside.inside(name), text);
-                }
+            // The defaults of Unit: one process, none of them spare, for 15 seconds.
+            let number = |name: &str, default: u64| processes.get(name).and_then(Node::number).unwrap_or(default);
+            app.options.set("workers", number("max", 1), &inside.inside("max"));
+            app.least_workers = Some((number("spare", 0), inside.inside("spare")));
+            app.options.set("scale-down-idle", number("idle_timeout", 15), &inside.inside("idle_timeout"));
+            if let Some(key) = app.join_workers() {
+                draft.same(&key, "the number of workers is that of max");
             }
         }
     }

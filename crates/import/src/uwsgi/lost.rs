@@ -2,7 +2,8 @@
 
 use super::options::To::{self, Lost};
 
-const FIXED: &str = "the number of workers is fixed: that of workers; oribi ctl app NAME scale N changes it";
+const SCALING: &str = "workers = \"MIN:MAX\" follows the time that requests wait: scale-up-wait and scale-down-idle of the app";
+const SLEEPING: &str = "workers = \"0:MAX\" of the app: it has no process while it has no requests (scale-down-idle)";
 const HOOKS: &str = "hooks: in Ruby config/oribi.rb beside the app (before_fork, after_fork), in Lua a file of hooks; \
      otherwise ExecStartPre= of a systemd unit";
 const PYTHON: &str = "Oribi runs Perl (PSGI), Ruby (Rack) and Lua: keep uWSGI for this app";
@@ -68,8 +69,6 @@ pub(super) const LOST: &[(&[&str], To)] = &[
     (&["harakiri-graceful-timeout"], Lost("request-kill of the app is the time until the worker is killed")),
     (
         &[
-            "cheap",
-            "cheaper",
             "cheaper-algo",
             "cheaper-initial",
             "cheaper-step",
@@ -85,11 +84,10 @@ pub(super) const LOST: &[(&[&str], To)] = &[
             "cheaper-busyness-backlog-step",
             "cheaper-busyness-verbose",
             "cheaper-idle",
-            "idle",
-            "die-on-idle",
         ],
-        Lost(FIXED),
+        Lost(SCALING),
     ),
+    (&["cheap", "idle", "die-on-idle"], Lost(SLEEPING)),
     (&["no-new-privs", "no-initgroups"], Lost("no-new-privileges of the app")),
     (
         &[
@@ -458,7 +456,8 @@ pub(super) const LOST: &[(&[&str], To)] = &[
 /// The beginnings of names that belong together, with the same reason for all of them. `LOST` and `OPTIONS` come first.
 pub(super) const GROUPS: &[(&[&str], &str)] = &[
     (&["route", "response-route", "error-route", "final-route", "redirect"], ROUTES),
-    (&["cheaper-", "idle"], FIXED),
+    (&["cheaper-"], SCALING),
+    (&["idle"], SLEEPING),
     (
         &[
             "hook-",

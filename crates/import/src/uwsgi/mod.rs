@@ -130,6 +130,10 @@ impl Serving<'_> {
             To::Same(reason) => self.draft.same(&key, reason),
             To::Lost(_) if !on && value != "0" => self.draft.same(&key, "it is off"),
             To::Lost(reason) => self.draft.lost(&key, reason),
+            To::LeastWorkers => match value.parse() {
+                Ok(least) => self.app.least_workers = Some((least, key)),
+                Err(_) => self.draft.lost(&key, "expected the lowest number of workers"),
+            },
             To::Http => self.listen(value, "", &key),
             To::Https => self.https(value, &key),
             To::Fastcgi => self.listen(value, "fcgi", &key),
@@ -302,6 +306,9 @@ impl Serving<'_> {
         }
         if self.file.is_some() || !self.mounts.is_empty() {
             self.app.options.otherwise("workers", 1, "uWSGI");
+        }
+        if let Some(key) = self.app.join_workers() {
+            self.draft.lost(&key, "it has no effect unless workers (processes) is higher");
         }
         let folder = self.app.directory.clone();
         let whole = |file: &str| match &folder {

@@ -15,6 +15,8 @@ pub(super) enum To {
     Same(&'static str),
     /// There is no counterpart: the reason, or the nearest equivalent.
     Lost(&'static str),
+    /// The lowest number of workers.
+    LeastWorkers,
     Http,
     Https,
     Fastcgi,
@@ -49,9 +51,9 @@ pub(super) enum To {
 }
 
 use To::{
-    AddField, App, CheckStatic, Daemonize, Directory, Expires, Fastcgi, File, Http, Https, Keepalive, Mount, PerlLibrary,
-    Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Rule, Same, Server, ServerIs, SocketMode, Static,
-    StaticWhole, Stats, Uwsgi, Variable,
+    AddField, App, CheckStatic, Daemonize, Directory, Expires, Fastcgi, File, Http, Https, Keepalive, LeastWorkers, Mount,
+    PerlLibrary, Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Rule, Same, Server, ServerIs,
+    SocketMode, Static, StaticWhole, Stats, Uwsgi, Variable,
 };
 
 /// Names and counterparts. `-` and `_` are the same.
@@ -76,6 +78,7 @@ pub(super) const OPTIONS: &[(&[&str], To)] = &[
     (&["post-buffering-bufsize"], Same("buffers grow by themselves")),
     (&["limit-post"], Server("max-body-size")),
     (&["processes", "workers", "p"], App("workers")),
+    (&["cheaper"], LeastWorkers),
     (&["threads"], App("threads")),
     (&["enable-threads", "T"], Same("threads of the app may run at any time")),
     (&["max-requests", "R"], App("max-requests")),
