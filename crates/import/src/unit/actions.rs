@@ -18,7 +18,7 @@ impl Unit<'_> {
                 self.draft.lost(key, "these requests get a 404");
                 self.draft.route(conditions.clone(), Action::status(404), key);
             }
-            Some(Some(path)) => self.rewritten(node, path, conditions, key, above),
+            Some(Some(path)) => self.rewritten(node, &path, conditions, key, above),
         }
         let passes_on =
             node.get("pass").and_then(Node::text).is_some_and(|pass| pass == "routes" || pass.starts_with("routes/"));
@@ -62,7 +62,7 @@ impl Unit<'_> {
     }
 
     /// An action for requests whose path has changed.
-    fn rewritten(&mut self, node: &Node, path: String, conditions: &Match, key: &Key, above: &mut Vec<String>) {
+    fn rewritten(&mut self, node: &Node, path: &str, conditions: &Match, key: &Key, above: &mut Vec<String>) {
         let pass = node.get("pass").and_then(Node::text).unwrap_or_default();
         let first = self.draft.routes.len();
         let routes = pass.strip_prefix("routes").map(|rest| super::decoded(rest.trim_start_matches('/')));
@@ -76,7 +76,7 @@ impl Unit<'_> {
             }
             None => self.answer(node, conditions, key, above),
         }
-        self.draft.routes[first..].iter_mut().for_each(|route| route.rewrite = Some(path.clone()));
+        self.draft.routes[first..].iter_mut().for_each(|route| route.rewrite = Some(path.to_owned()));
     }
 
     /// The fields that a response gets, or loses.

@@ -18,7 +18,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
     for (name, value) in node.entries() {
         let inside = key.inside(name);
         let alternatives = match name.as_str() {
-            "uri" => patterns(value, pattern_decoded).map(super::patterns::of_paths),
+            "uri" => patterns(value, pattern_decoded).map(|patterns| super::patterns::of_paths(&patterns)),
             "host" => patterns(value, str::to_ascii_lowercase).map(|patterns| vec![super::patterns::of_hosts(patterns)]),
             "method" => simple(value, |patterns| Match { method: patterns, ..Match::default() }, method),
             "scheme" => simple(value, |patterns| Match { scheme: patterns, ..Match::default() }, str::to_ascii_lowercase),

@@ -29,11 +29,11 @@ fn signed(pattern: &str) -> (&str, &str) {
 }
 
 /// The patterns of paths. `Vec::new()`: no request meets them.
-pub(super) fn of_paths(patterns: Vec<String>) -> Vec<Match> {
+pub(super) fn of_paths(patterns: &[String]) -> Vec<Match> {
     let any = !patterns.is_empty();
     let mut path: Vec<String> = Vec::new();
     let mut negated = false;
-    for pattern in &patterns {
+    for pattern in patterns {
         let (sign, rest) = signed(pattern);
         match rest {
             // A path is never empty.
@@ -129,12 +129,12 @@ mod tests {
         assert_eq!(of_value(list("~ !~")), list("* !*"));
         assert_eq!(of_value(vec![format!("{LITERAL_STAR}*")]), list(r"~^\*.*$"));
         assert_eq!(of_value(vec![format!("!{LITERAL}!a*")]), list("* !~^!a.*$"));
-        let paths = |text| of_paths(list(text)).into_iter().map(|found| found.path).collect::<Vec<_>>();
+        let paths = |text| of_paths(&list(text)).into_iter().map(|found| found.path).collect::<Vec<_>>();
         assert_eq!(paths("/a"), [list("/a")]);
         assert_eq!(paths("! /a"), [list("/a")]);
         assert_eq!(paths("!"), [Vec::<String>::new()]);
-        assert_eq!(paths(""), [Vec::<String>::new(); 0]);
-        assert_eq!(of_paths(Vec::new()), [Match::default()]);
+        assert!(paths("").is_empty());
+        assert_eq!(of_paths(&[]), [Match::default()]);
     }
 
     #[test]
