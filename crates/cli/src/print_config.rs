@@ -1,6 +1,7 @@
 //! Prints the `oribi.toml` that says the same as the options of one app.
 
 use crate::planned_setting::PlannedSetting;
+use oribi_config_file::{LANGUAGE_OPTIONS, ValueForm};
 use oribi_control_api::to_json;
 use oribi_server::config::{Plan, Scope};
 use std::fmt::Write;
@@ -31,6 +32,13 @@ pub fn text(plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
         // Writing into a text cannot fail.
         let _ = writeln!(table, "{} = {value}", setting.name);
     }
+    let (of_language, elsewhere): (Vec<_>, Vec<_>) = of_host.iter().filter(|setting| setting.is_changed).partition(|setting| {
+        let has_place = LANGUAGE_OPTIONS.iter().any(|option| option.name == setting.name && option.form == ValueForm::Text);
+        has_place && setting.value.is_some()
+    });
+    for setting in of_language {
+        let _ = writeln!(app, "{} = {}", setting.name, quoted(setting.value.as_deref().unwrap_or_default()));
+    }
     let mut text = "# oribi.toml\n".to_owned();
     if !server.is_empty() {
         let _ = write!(text, "\n[server]\n{server}");
@@ -43,7 +51,7 @@ pub fn text(plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
     } else {
         let _ = write!(text, "\n# {} is no app in a file, so that it has no table here.\n", plan.app);
     }
-    for setting in of_host.iter().filter(|setting| setting.is_changed) {
+    for setting in elsewhere {
         let _ = writeln!(text, "# Not in a file: --{} {}", setting.name, setting.value.as_deref().unwrap_or_default());
     }
     text
