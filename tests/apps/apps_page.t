@@ -111,10 +111,10 @@ sub begin ($command) {
 sub prints ($command, $expected) {
     my $pattern = pattern($expected);
     my $reads   = $command =~ /\A(?:curl|oribi ctl (?:status|workers))\b/;
-    my $kept    = $command eq 'oribi ctl upgrade' ? $server->connection : undef;
-    answers($kept, 'a connection before the upgrade') if $kept;
+    my $kept    = $command =~ m{\Aoribi ctl (?:apply|upgrade)\z} ? $server->connection : undef;
+    answers($kept, 'a connection before') if $kept;
     my $got     = output($command);
-    answers($kept, 'the same connection after it') if $kept;
+    answers($kept, 'the same connection afterwards') if $kept;
     if ($reads && $server) { $server->wait_until(sub { $got =~ $pattern || do { $got = output($command); $got =~ $pattern } }) }
     like $got, $pattern, $command or diag $server ? $server->log_text : q();
     return if $command ne 'oribi ctl stop';

@@ -38,6 +38,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
         Err(said) => return Ok(explain(&said)),
     };
     let Some((order, arguments)) = matches.subcommand() else { return list(&matches) };
+    if order == "apply" {
+        let order = apply(arguments)?;
+        return show(&order, &ask(&socket(arguments)?, &order)?, arguments.get_flag("json"));
+    }
     let (order, arguments) = match arguments.subcommand() {
         Some((act, inner)) => {
             let name = arguments.get_one::<String>("NAME").map(String::as_str).unwrap_or_default();
@@ -59,6 +63,18 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
         return health::run(&path, arguments);
     }
     show(&order, &ask(&path, &order)?, arguments.get_flag("json"))
+}
+
+/// Returns the order to apply a file. The server has another directory than this command.
+fn apply(arguments: &ArgMatches) -> Result<Order, Trouble> {
+    let absolute = |file: &PathBuf| {
+        let path = oribi_server::directory::absolute(file)
+            .map_err(|error| Trouble::failure(format!("cannot find {}: {error}", file.display())))?;
+        let text = path.to_str().filter(|text| !text.contains(char::is_control) && text.trim_ascii_end() == *text);
+        text.map(str::to_owned).ok_or_else(|| Trouble::usage(format!("{}: such a name cannot be sent", file.display())))
+    };
+    let file = arguments.get_one::<PathBuf>("FILE").map(absolute).transpose()?;
+    Ok(Order::Apply { file, dry_run: arguments.get_flag("dry-run") })
 }
 
 /// Lists the running servers, for a command line without an order.
@@ -128,7 +144,7 @@ fn show(order: &Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
         Order::Workers => tables::processes(&done(Answer::parse(answer))?),
         Order::Requests => tables::requests(&done(Answer::parse(answer))?),
         Order::Backtrace { .. } => backtraces::of(&done(Answer::parse(answer))?),
-        Order::Reload | Order::Upgrade => tables::changed(&done(Answer::parse(answer))?),
+        Order::Reload | Order::Apply { .. } | Order::Upgrade => tables::changed(&done(Answer::parse(answer))?),
         Order::App { act: AppOrder::Scale { .. }, .. } | Order::Scale { .. } => tables::scaled(done(Answer::parse(answer))?),
         Order::Stop => {
             let stopped: Stopped = done(Answer::parse(answer))?;
@@ -184,6 +200,15 @@ pub fn command() -> Command {
                 "reload",
                 "Load the app again; waits until the new generation has taken over, or reports why it cannot",
             ))
+            .subcommand(
+                order("apply", "Read the file with the apps again and change what differs; waits until all of it has changed")
+                    .arg(
+                        Arg::new("FILE")
+                            .value_parser(value_parser!(PathBuf))
+                            .help("Read this file instead, and keep it as the file of the server"),
+                    )
+                    .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only print the differences")),
+            )
             .subcommand(order(
                 "upgrade",
                 "Replace the program of the server itself; waits until the new one has taken over, or reports why it cannot",

@@ -41,6 +41,23 @@ pub fn read(path: &Path) -> Result<Reading, Findings> {
 /// # Errors
 /// As [`read`].
 pub fn read_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Reading, Findings> {
+    read_keeping(path, environment, &mut |_, _| {})
+}
+
+/// Like [`read_with`]; passes the path and the content of each file that could be read to `keep`, in the order for [`parse`].
+///
+/// # Errors
+/// As [`read`].
+pub fn read_keeping(
+    path: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+    keep: &mut dyn FnMut(String, &[u8]),
+) -> Result<Reading, Findings> {
+    let mut content = |path: &Path| {
+        let content = content(path)?;
+        keep(path.display().to_string(), &content);
+        Ok(content)
+    };
     let mut files = Files::new(environment);
     let include = files.add(path, content(path)).include;
     let own = path.canonicalize().ok();

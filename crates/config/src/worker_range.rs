@@ -65,7 +65,8 @@ impl Display for WorkerRange {
 
 impl WorkerRange {
     /// Describes the number for users: `1 worker`, `2 to 8 workers`.
-    pub(super) fn in_words(self) -> String {
+    #[must_use]
+    pub fn in_words(self) -> String {
         let most = counted(self.most, "worker");
         if self.follows_load() { format!("{} to {most}", self.least) } else { most }
     }

@@ -21,6 +21,13 @@ pub enum Order {
     },
     /// Load the app again, or replace the workers.
     Reload,
+    /// Read the file with the apps again, and change what differs.
+    Apply {
+        /// The file that is read instead of that of the server, an absolute path; it becomes that of the server.
+        file: Option<String>,
+        /// Whether the differences are only described.
+        dry_run: bool,
+    },
     /// Replace the program of the server itself.
     Upgrade,
     /// Finish the requests, and end.
@@ -65,7 +72,7 @@ pub enum AppOrder {
 }
 
 /// The orders, for the message about an unknown one.
-const KNOWN: &str = "status, health, workers, requests, backtrace [WORKER], reload, upgrade, stop, \
+const KNOWN: &str = "status, health, workers, requests, backtrace [WORKER], reload, apply [dry-run] [/FILE], upgrade, stop, \
      scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]";
 
 impl Order {
@@ -77,6 +84,9 @@ impl Order {
         let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
         if let Some(rest) = line.trim_ascii_start().strip_prefix("app ") {
             return parse_app_order(rest);
+        }
+        if let Some(rest) = line.trim_ascii().strip_prefix("apply").filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
+            return parse_apply(rest.trim_ascii());
         }
         let mut words = line.split_ascii_whitespace();
         let (name, argument, second) = (words.next().unwrap_or_default(), words.next(), words.next());
@@ -116,6 +126,7 @@ impl Order {
         matches!(
             self,
             Self::Reload
+                | Self::Apply { .. }
                 | Self::Upgrade
                 | Self::Stop
                 | Self::Scale { waits: true, .. }
@@ -133,6 +144,17 @@ fn parse_scale(number: &str, second: Option<&str>) -> Result<(WorkerTarget, bool
         Some("no-wait") => Ok((target, false)),
         Some(_) => Err("scale: only no-wait may follow the number".to_owned()),
     }
+}
+
+/// Parses the text after `apply`.
+fn parse_apply(text: &str) -> Result<Order, String> {
+    let dry = text.strip_prefix("dry-run").filter(|rest| rest.is_empty() || rest.starts_with(' '));
+    let path = dry.unwrap_or(text).trim_ascii();
+    if !path.is_empty() && !path.starts_with('/') {
+        return Err("apply: expected nothing, dry-run, or an absolute path".to_owned());
+    }
+    let file = (!path.is_empty()).then(|| path.to_owned());
+    Ok(Order::Apply { file, dry_run: dry.is_some() })
 }
 
 /// Parses the words after `app`.
@@ -170,6 +192,10 @@ impl Display for Order {
             Self::Scale { target, waits: true } => return write!(formatter, "scale {target}"),
             Self::Scale { target, waits: false } => return write!(formatter, "scale {target} no-wait"),
             Self::ReopenLogs => "reopen-logs",
+            Self::Apply { file, dry_run } => {
+                formatter.write_str(if *dry_run { "apply dry-run" } else { "apply" })?;
+                return file.iter().try_for_each(|file| write!(formatter, " {file}"));
+            }
             Self::App { name, act } => return write!(formatter, "app {name} {act}"),
         };
         formatter.write_str(name)
@@ -210,6 +236,10 @@ mod tests {
             ("scale auto no-wait", Order::Scale { target: WorkerTarget::Auto, waits: false }),
             ("reopen-logs", Order::ReopenLogs),
             ("upgrade", Order::Upgrade),
+            ("apply", Order::Apply { file: None, dry_run: false }),
+            ("apply dry-run", Order::Apply { file: None, dry_run: true }),
+            ("apply /srv/new apps.toml", Order::Apply { file: Some("/srv/new apps.toml".to_owned()), dry_run: false }),
+            ("apply dry-run /a.toml", Order::Apply { file: Some("/a.toml".to_owned()), dry_run: true }),
             ("app shop reload", Order::App { name: "shop".to_owned(), act: AppOrder::Reload }),
             ("app shop restart", Order::App { name: "shop".to_owned(), act: AppOrder::Restart }),
             ("app reload stop", Order::App { name: "reload".to_owned(), act: AppOrder::Stop }),
@@ -241,6 +271,8 @@ mod tests {
             "backtrace all",
             "backtrace 1 2",
             "stop now",
+            "apply oribi.toml",
+            "apply dry-runs",
             "health now",
             "status\0",
             "GET / HTTP/1.1",

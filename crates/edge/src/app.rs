@@ -26,6 +26,7 @@ use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 use queue::Queue;
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 use table::Table;
 use timers::Timers;
@@ -40,7 +41,7 @@ const MOVES_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct AppPool<'l, 'a, B: Backend> {
     lane: &'l Lane<'a, Engine<'a, B>>,
     /// The settings of the app.
-    settings: &'a Settings,
+    settings: Rc<Settings>,
     /// The index of the app among those of the server.
     pub(super) index: u32,
     /// The first words of messages about the app, if there are several apps; otherwise empty.
@@ -82,7 +83,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
     /// The backend cannot watch the pool.
     pub(super) fn new(
         lane: &'l Lane<'a, Engine<'a, B>>,
-        settings: &'a Settings,
+        settings: Rc<Settings>,
         (listeners, slot): (&'a [Listener], &'a WorkerSlot),
         pool: oribi_pool::Edge,
     ) -> io::Result<Self> {
@@ -93,6 +94,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             (outcome, _) => outcome?,
         }
         let (table, workers) = (Table::default(), Workers::new(pool.shape().workers));
+        let deadlines = Deadlines::new(&settings);
         Ok(Self {
             lane,
             settings,
@@ -103,7 +105,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             pool,
             table,
             queue: Queue::default(),
-            deadlines: Deadlines::new(settings),
+            deadlines,
             workers,
             timers: Timers::default(),
             nap: None,
@@ -123,6 +125,12 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
     /// Names the app in messages.
     pub(super) fn named(&mut self) {
         self.label = format!("{}: ", self.settings.app_name);
+    }
+
+    /// Uses other settings of the app from now on. Deadlines that run already may keep their times.
+    pub(super) fn use_settings(&mut self, settings: Rc<Settings>) {
+        self.deadlines.use_settings(&settings);
+        self.settings = settings;
     }
 
     /// Wakes workers for new requests, and handles the answers of workers; returns whether there were any. `takes_time`:

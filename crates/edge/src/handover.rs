@@ -60,6 +60,11 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                         router.take_users(memory);
                     }
                 }
+                Received::LimitMemory(memory) => self.keep_limit_memory(memory),
+                Received::Plan(plan) => self.prepare_plan(plan),
+                Received::Pool(numbers, descriptors) => self.add_place(numbers, descriptors),
+                Received::Commit(plan) => self.commit_plan(plan),
+                Received::Cancel => self.cancel_plan(),
                 Received::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Received::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {

@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod applying;
 mod handover;
 pub mod parent_link;
+pub mod plan;
 mod probe;
 pub mod routes;
 pub mod sandbox;
@@ -25,6 +27,7 @@ pub use setup::shape;
 
 use crate::parent_link::{EdgeSetup, ParentLink};
 use app::AppPool;
+use applying::Applying;
 use handover::HandoverPeers;
 use oribi_config::Settings;
 use oribi_engine::Engine;
@@ -33,9 +36,9 @@ use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_worker::lane::{Lane, LaneSetup};
-use routes::Routes;
 use routes::router::Router;
 use std::io;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -102,10 +105,13 @@ struct EdgeLoop<'l, 'a, B: Backend> {
     /// The pool of each app.
     apps: Vec<AppPool<'l, 'a, B>>,
     /// The routes; `None`: the only app answers all requests.
-    router: Option<Router<'a>>,
+    router: Option<Router>,
+    /// The routers of earlier plans in which requests still wait.
+    retired: Vec<Router>,
     /// The socket to the parent process.
     parent_link: Option<&'a ParentLink>,
     peers: HandoverPeers<'a>,
+    applying: Applying<'a>,
 }
 
 impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
@@ -123,7 +129,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             engine.answer_in_batches();
         }
         let common = (setup.listeners, setup.slot);
-        let apps = apps.map(|(settings, pool)| AppPool::new(lane, settings, common, pool)).collect::<io::Result<_>>()?;
+        let apps = apps
+            .map(|(settings, pool)| AppPool::new(lane, Rc::new(settings.clone()), common, pool))
+            .collect::<io::Result<_>>()?;
         Ok(Self {
             lane,
             settings: setup.settings,
@@ -131,8 +139,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             slot: setup.slot,
             apps,
             router: None,
+            retired: Vec::new(),
             parent_link: None,
             peers: HandoverPeers::default(),
+            applying: Applying::never(),
         })
     }
 
@@ -162,14 +172,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
         }
+        setup.limit_memory.clear(setup.number);
+        self.applying = Applying::by(setup.plan_reader, setup.number, setup.limit_memory);
         self.route_by(setup.routes, setup.number);
         self
-    }
-
-    /// Routes requests. `number` is that of this edge.
-    fn route_by(&mut self, routes: Option<&'a Routes>, number: usize) {
-        self.lane.source().use_plans(routes.map_or(&[], Routes::plans));
-        self.router = routes.map(|routes| Router::open(routes, self.settings, number));
     }
 
     /// Does all pending work, and waits once; `false` if the edge ends.
@@ -228,10 +234,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             let lost = self.lane.source().take_lost();
             let Some(lost) = lost else { return };
             let known = self.apps.iter_mut().find_map(|app| app.withdraw_lost(lost.exchange));
-            if known.is_none()
-                && let Some(router) = &mut self.router
-            {
-                router.withdraw(lost.exchange, self.lane);
+            if known.is_none() {
+                let lane = self.lane;
+                self.routers().any(|router| router.withdraw(lost.exchange, lane));
             }
             self.lane.source().conclude_lost(lost, known);
         }
@@ -259,8 +264,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
 
     /// Returns the time until the next timer expires. `None` if no timer runs.
     fn time_left(&self) -> Option<Duration> {
-        let of_router = self.router.as_ref().and_then(|router| router.time_left(self.now()));
-        self.apps.iter().filter_map(AppPool::time_left).chain(of_router).min()
+        let routers = self.router.iter().chain(&self.retired);
+        let of_routers = routers.filter_map(|router| router.time_left(self.now()));
+        self.apps.iter().filter_map(AppPool::time_left).chain(of_routers).min()
     }
 
     /// Reads the command. Returns `false` if the edge must end.

@@ -5,11 +5,14 @@
 //! signal processes itself. With `--user` it lacks the permission, and a process id from shared memory may be that of any
 //! process. The parent process fulfils a request only if the process is a worker of this server.
 
-use crate::routes::Routes;
+use crate::plan::PlanReader;
+use crate::routes::{LimitMemory, Routes};
 use crate::sandbox::Sandbox;
 use oribi_config::Settings;
-use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
-use oribi_pool::Memory;
+use oribi_ipc::handover::{
+    MOST_DESCRIPTORS, Receiver, Sender, receive_with_descriptors, send_with_descriptor, send_with_descriptors,
+};
+use oribi_pool::{Memory, Shape};
 use oribi_worker::lane::LaneSetup;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
@@ -17,6 +20,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The parameters of an edge.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +31,11 @@ pub struct EdgeSetup<'a> {
     /// The apps whose requests the edge queues.
     pub apps: &'a [EdgeApp<'a>],
     /// The routes; `None`: the first app answers all requests.
-    pub routes: Option<&'a Routes>,
+    pub routes: Option<&'a Arc<Routes>>,
+    /// The memory of the limits of this and all earlier plans.
+    pub limit_memory: &'a LimitMemory,
+    /// Reads later plans; `None`: there are none.
+    pub plan_reader: Option<&'a dyn PlanReader>,
     /// The number of this edge, counted from 0.
     pub number: usize,
     /// Whether another edge has used this memory before. Then this edge takes over the workers.
@@ -44,7 +52,7 @@ impl<'a> EdgeSetup<'a> {
     /// Returns the directories of files that routes and apps send.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &'a Path> {
         let of_apps = self.apps.iter().flat_map(|app| &app.settings.files.mounts).map(|mount| mount.directory.as_path());
-        of_apps.chain(self.routes.into_iter().flat_map(Routes::directories))
+        of_apps.chain(self.routes.into_iter().flat_map(|routes| routes.directories()))
     }
 }
 
@@ -71,6 +79,12 @@ pub enum Reason {
     /// There is a request for an app that is asleep: start a worker. The message has the index of the app in place of a process
     /// id.
     Asleep = 4,
+    /// The edge can serve by a plan. The process is the number of the plan.
+    Prepared = 5,
+    /// The edge cannot serve by a plan, and its log has the reason. The process is the number of the plan.
+    Refused = 6,
+    /// The edge serves by a plan from now on. The process is the number of the plan.
+    Swapped = 7,
 }
 
 impl Reason {
@@ -80,6 +94,9 @@ impl Reason {
             2 => Some(Self::Broken),
             3 => Some(Self::Slow),
             4 => Some(Self::Asleep),
+            5 => Some(Self::Prepared),
+            6 => Some(Self::Refused),
+            7 => Some(Self::Swapped),
             _ => None,
         }
     }
@@ -123,14 +140,35 @@ pub(crate) enum Received {
     Certificates(OwnedFd),
     /// The files of users, read again.
     Users(OwnedFd),
+    /// The memory for the limits of the next plan that have none yet.
+    LimitMemory(OwnedFd),
+    /// A plan, to be prepared.
+    Plan(OwnedFd),
+    /// A part of the descriptors of the memory of one more app: its place and its shape.
+    Pool([u32; POOL_WORDS], Vec<OwnedFd>),
+    /// Serve by the prepared plan with this number.
+    Commit(u32),
+    /// Forget the prepared plan.
+    Cancel,
 }
 
-/// The kinds of descriptors from the parent process. The kind is the only byte of a message.
+/// The kinds of messages from the parent process. The kind is the first byte of a message.
 const SUCCESSOR: u8 = 0;
 const ERROR_LOG: u8 = 1;
 const ACCESS_LOG: u8 = 2;
 const CERTIFICATES: u8 = 3;
 const USERS: u8 = 4;
+const LIMIT_MEMORY: u8 = 5;
+const PLAN: u8 = 6;
+const POOL: u8 = 7;
+const COMMIT: u8 = 8;
+const CANCEL: u8 = 9;
+
+/// The numbers in a message about memory: the place of the app, the five of the shape, and the number of all descriptors.
+pub(crate) const POOL_WORDS: usize = 7;
+
+/// The size of the longest message.
+const LONGEST: usize = 1 + 4 * POOL_WORDS;
 
 /// The edge's end of the socket to its parent process.
 #[derive(Debug)]
@@ -143,21 +181,37 @@ impl ParentLink {
         send(&self.0, &WorkerRequest { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// Returns the next descriptor, if one has arrived from the parent process.
+    /// Reports to the parent process how far a plan is. Returns whether the report was sent.
+    pub(crate) fn report(&self, plan: u32, reason: Reason) -> bool {
+        self.request_action(plan, reason)
+    }
+
+    /// Returns the next message, if one has arrived from the parent process.
     pub(crate) fn next(&self) -> Option<Received> {
         loop {
-            let mut kind = [0];
-            match receive_with_descriptor(&self.0, &mut kind) {
-                Ok((0, _)) | Err(_) => return None,
-                Ok((_, None)) => {}
-                Ok((_, Some(descriptor))) => match kind[0] {
-                    SUCCESSOR => return Some(Received::Successor(Sender::new(descriptor))),
-                    ERROR_LOG => return Some(Received::ErrorLog(descriptor)),
-                    ACCESS_LOG => return Some(Received::AccessLog(descriptor)),
-                    CERTIFICATES => return Some(Received::Certificates(descriptor)),
-                    USERS => return Some(Received::Users(descriptor)),
-                    _ => {}
-                },
+            let mut bytes = [0; LONGEST];
+            let (size, descriptors) = receive_with_descriptors(&self.0, &mut bytes).ok()?;
+            if size == 0 {
+                return None;
+            }
+            let word = |index: usize| bytes[1 + 4 * index..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
+            let mut descriptors = descriptors.into_iter();
+            let given = match (bytes[0], size) {
+                (POOL, LONGEST) => return Some(Received::Pool(std::array::from_fn(word), descriptors.collect())),
+                (COMMIT, 5) => return Some(Received::Commit(word(0))),
+                (CANCEL, 1) => return Some(Received::Cancel),
+                _ => descriptors.next(),
+            };
+            let Some(descriptor) = given else { continue };
+            match bytes[0] {
+                SUCCESSOR => return Some(Received::Successor(Sender::new(descriptor))),
+                ERROR_LOG => return Some(Received::ErrorLog(descriptor)),
+                ACCESS_LOG => return Some(Received::AccessLog(descriptor)),
+                CERTIFICATES => return Some(Received::Certificates(descriptor)),
+                USERS => return Some(Received::Users(descriptor)),
+                LIMIT_MEMORY => return Some(Received::LimitMemory(descriptor)),
+                PLAN => return Some(Received::Plan(descriptor)),
+                _ => {}
             }
         }
     }
@@ -238,6 +292,49 @@ impl EdgeLink {
     /// The edge has ended, or does not read from the socket.
     pub fn give_users(&self, users: BorrowedFd<'_>) -> io::Result<()> {
         self.give(USERS, users)
+    }
+
+    /// Sends the edge a plan, and the memory for its limits that have none yet. It reports whether it can serve by the plan.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_plan(&self, plan: BorrowedFd<'_>, limits: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        limits.map_or(Ok(()), |limits| self.give(LIMIT_MEMORY, limits))?;
+        self.give(PLAN, plan)
+    }
+
+    /// Makes the edge serve by the plan with this number, which it has prepared.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn commit(&self, plan: u32) -> io::Result<()> {
+        let [one, two, three, four] = plan.to_ne_bytes();
+        send_with_descriptor(&self.socket, &[COMMIT, one, two, three, four], None)
+    }
+
+    /// Makes the edge forget a plan that it has prepared.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn cancel(&self) -> io::Result<()> {
+        send_with_descriptor(&self.socket, &[CANCEL], None)
+    }
+
+    /// Sends the edge the memory of one more app, which gets the index `app`. `from`: how many descriptors the edge has already.
+    /// Returns how many it has then; this is complete when it has all of [`Memory::edge_descriptors`].
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_pool(&self, app: u32, memory: &Memory, from: usize) -> io::Result<usize> {
+        let all: Vec<BorrowedFd<'_>> = memory.edge_descriptors().collect();
+        let part = &all[from.min(all.len())..all.len().min(from + MOST_DESCRIPTORS)];
+        let Shape { slots, request_bytes, workers, areas, area_bytes } = memory.shape();
+        let total = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let words = [app, slots, request_bytes, workers, areas, area_bytes, total];
+        let mut bytes = vec![POOL];
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        send_with_descriptors(&self.socket, &bytes, part)?;
+        Ok(from + part.len())
     }
 
     fn give(&self, kind: u8, descriptor: BorrowedFd<'_>) -> io::Result<()> {

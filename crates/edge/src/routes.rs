@@ -10,12 +10,13 @@ mod users;
 mod verifier;
 
 pub use asking::AskRule;
-pub use limits::Limit;
+pub use limits::{Limit, LimitMemory, Room};
 pub use passwords::PasswordRule;
 pub use users::UserFile;
 
 use limits::SharedLimits;
 use oribi_filter::{FieldChanges, ResponsePlan};
+use oribi_io::process::shared_words;
 use oribi_route::{PathExpressions, Rule, RuleError, Table, Template};
 use passwords::NumberedRule;
 use std::io;
@@ -147,13 +148,15 @@ pub struct Routes {
     /// The changes of request fields by each route.
     changes: Vec<FieldChanges>,
     /// The changes of responses by each route.
-    plans: Vec<ResponsePlan>,
+    plans: Arc<[ResponsePlan]>,
     /// The rules for passwords by each route; empty if no route has one.
     passwords: Vec<Option<NumberedRule>>,
     /// The rules by which routes ask apps.
     questions: Vec<Option<AskRule>>,
     /// The files of users of all routes.
     users: Vec<Arc<UserFile>>,
+    /// The limits that are wanted, and those of each route by their indices.
+    wanted: (Vec<Limit>, Vec<Vec<usize>>),
     /// The limits; `None` without any.
     limits: Option<SharedLimits>,
     /// For each route, the number of the name under which its requests are counted; 0 for none. Empty without names.
@@ -179,20 +182,38 @@ impl Routes {
             questions.push(filters.ask);
             passwords.push(filters.passwords.map(|rule| numbered(rule, &mut users)));
         }
-        let table = Table::compile(&rules)?;
-        let (limits, labels) = (None, Vec::new());
-        Ok(Self { table, actions, expressions, changes, plans, passwords, users, questions, limits, labels })
+        let (table, plans) = (Table::compile(&rules)?, plans.into());
+        let (wanted, limits, labels) = ((Vec::new(), Vec::new()), None, Vec::new());
+        Ok(Self { table, actions, expressions, changes, plans, passwords, users, questions, wanted, limits, labels })
     }
 
-    /// Sets limits, and those of each route by their indices. This process must fork all edges, of which there are `edges`.
+    /// Sets limits, and those of each route by their indices. They count only after [`Self::bind`].
+    #[must_use]
+    pub fn limited_by(self, limits: Vec<Limit>, of_routes: Vec<Vec<usize>>) -> Self {
+        Self { wanted: (limits, of_routes), ..self }
+    }
+
+    /// Gives the limits their counts: those of `memory`, or others. Returns the memory that knows them. `room` makes the words for
+    /// the others, for all edges; at the start of a server [`Self::with_limits`] does.
+    ///
+    /// # Errors
+    /// The system has no memory for the counts, or the server has had too many different limits.
+    pub fn bind(mut self, memory: &LimitMemory, room: Room<'_>) -> io::Result<(Self, LimitMemory)> {
+        let (limits, of_routes) = std::mem::take(&mut self.wanted);
+        if limits.is_empty() {
+            return Ok((self, memory.clone()));
+        }
+        let (limits, memory) = SharedLimits::new(limits, of_routes, memory, room)?;
+        Ok((Self { limits: Some(limits), ..self }, memory))
+    }
+
+    /// Sets limits, and gives them their counts. This process must fork all edges, of which there are `edges`.
     ///
     /// # Errors
     /// The system has no memory for the counts.
     pub fn with_limits(self, limits: Vec<Limit>, of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
-        if limits.is_empty() {
-            return Ok(self);
-        }
-        Ok(Self { limits: Some(SharedLimits::new(limits, of_routes, edges)?), ..self })
+        let bound = self.limited_by(limits, of_routes).bind(&LimitMemory::new(edges), &mut shared_words);
+        bound.map(|(routes, _)| routes)
     }
 
     /// Sets the numbers of the names under which the requests of each route are counted, among
@@ -203,8 +224,8 @@ impl Routes {
     }
 
     /// Returns the changes of responses, one plan for each route; none if no route changes any.
-    pub(super) fn plans(&self) -> &[ResponsePlan] {
-        if self.plans.iter().all(ResponsePlan::is_empty) { &[] } else { &self.plans }
+    pub(super) fn plans(&self) -> Arc<[ResponsePlan]> {
+        if self.plans.iter().all(ResponsePlan::is_empty) { Arc::new([]) } else { Arc::clone(&self.plans) }
     }
 
     /// Returns the paths of the files of users.

@@ -5,14 +5,17 @@ use oribi_encode::HeadWriter;
 use oribi_filter::{RequestFacts, ResponsePlan};
 use oribi_message::FieldMemory;
 use std::fmt;
+use std::sync::Arc;
 
 /// The most memory that is kept for encoded content.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// The plans of all routes, and memory for the responses that are changed.
 #[derive(Debug, Default)]
-pub(super) struct Filtering<'a> {
-    pub(super) plans: &'a [ResponsePlan],
+pub(super) struct Filtering {
+    pub(super) plans: Arc<[ResponsePlan]>,
+    /// Whether any plans have been set. Responses to earlier requests keep theirs when others are set.
+    pub(super) is_used: bool,
     pub(super) fields: FieldMemory,
     pub(super) heads: HeadWriter,
     pub(super) encoders: Encoders,
@@ -22,7 +25,7 @@ pub(super) struct Filtering<'a> {
     pub(super) spare: Vec<Box<Changes>>,
 }
 
-impl Filtering<'_> {
+impl Filtering {
     /// Takes the memory for encoded content.
     pub(super) fn take_encoded(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.encoded)
@@ -38,9 +41,10 @@ impl Filtering<'_> {
 }
 
 /// The changes of one response.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ResponseFilter {
-    /// The number of the plan.
+    /// The plans when the request arrived, and the number of its own.
+    pub(super) plans: Arc<[ResponsePlan]>,
     pub(super) plan: usize,
     pub(super) facts: RequestFacts,
 }

@@ -11,10 +11,12 @@ use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::fmt;
+use std::sync::Arc;
 
-impl<'a, B: Backend> Engine<'a, B> {
-    /// Sets the plans that [`Engine::filter`] names.
-    pub fn use_plans(&mut self, plans: &'a [ResponsePlan]) {
+impl<B: Backend> Engine<'_, B> {
+    /// Sets the plans that [`Engine::filter`] names from now on. Responses to earlier requests keep theirs.
+    pub fn use_plans(&mut self, plans: Arc<[ResponsePlan]>) {
+        self.filtering.is_used |= !plans.is_empty();
         self.filtering.plans = plans;
     }
 
@@ -22,7 +24,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn filter(&mut self, exchange: ExchangeId, plan: usize, facts: RequestFacts) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let changes = target.response.answer.changes.get_or_insert_with(|| self.filtering.spare.pop().unwrap_or_default());
-        changes.filter = Some(ResponseFilter { plan, facts });
+        changes.filter = Some(ResponseFilter { plans: Arc::clone(&self.filtering.plans), plan, facts });
     }
 
     /// Keeps a value until the response to an exchange has been sent, or its client has disconnected; then drops it.
@@ -45,7 +47,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         let filter = self.take_filter(exchange)?;
         // Only the responses of workers report a wait, and only files come in pieces or with prepared fields.
         let is_own = wait.is_none() && prepared.is_none() && matches!(body, Body::Parts(_));
-        let plan = self.filtering.plans.get(filter.plan).filter(|_| is_own);
+        let plan = filter.plans.get(filter.plan).filter(|_| is_own);
         match plan.and_then(|plan| plan.page(&filter.facts, head.status)) {
             Some(page) => {
                 let of_content =
@@ -142,7 +144,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[inline(always)]
     pub(super) fn filters(&mut self, exchange: ExchangeId) -> bool {
         // Without routes, nothing needs to be looked up.
-        !self.filtering.plans.is_empty() && self.is_filtered(exchange)
+        self.filtering.is_used && self.is_filtered(exchange)
     }
 
     #[inline(never)]
@@ -155,7 +157,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[inline]
     pub(super) fn encodes(&mut self, exchange: ExchangeId) -> bool {
         // Without routes, nothing needs to be looked up.
-        !self.filtering.plans.is_empty()
+        self.filtering.is_used
             && Target::find(&mut self.connections, &mut self.streams, exchange)
                 .is_ok_and(|target| target.response.answer.encoded_stream().is_some())
     }
@@ -228,7 +230,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         fields.extend_from_slice(head.fields);
         fields.extend(prepared.into_iter().flat_map(PreparedFields::pairs));
         let mut outcome = Outcome::Skip;
-        if let Some(plan) = self.filtering.plans.get(filter.plan) {
+        if let Some(plan) = filter.plans.get(filter.plan) {
             plan.change(&filter.facts, &mut fields);
             // Content of another size than announced must be cut off, and the encoded content would not show it.
             let is_wrong = size.is_some_and(|size| length(&fields).is_some_and(|length| length != size));

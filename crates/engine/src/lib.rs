@@ -156,7 +156,7 @@ pub struct Engine<'a, B: Backend> {
     backlog: Backlog,
     uploads: Uploads<'a>,
     server_fields: ServerFields<'a>,
-    filtering: Filtering<'a>,
+    filtering: Filtering,
     observing: Observing,
     tally: Tally,
     /// Whether a byte was written to the watched pipe.

@@ -88,6 +88,46 @@ impl Memory {
         }
     }
 
+    /// Returns the file descriptors for an edge that was forked before this memory was made. The process passes them to
+    /// [`Memory::adopt_for_edge`] in this order.
+    pub fn edge_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        fn of_worker(ends: &WorkerDescriptors) -> [Option<BorrowedFd<'_>>; 2] {
+            [Some(ends.doorbell.as_fd()), ends.edge_end.as_ref().map(|end| end.as_fd())]
+        }
+        let notes = self.notes.as_ref().map(AsFd::as_fd);
+        let first = [Some(self.file.as_fd()), notes, Some(self.edge_doorbell.as_fd())];
+        first.into_iter().chain(self.workers.iter().flat_map(of_worker)).flatten()
+    }
+
+    /// Opens the memory of the parent process for its edge. No worker can be attached from it.
+    ///
+    /// # Errors
+    /// The descriptors are not [those](Memory::edge_descriptors) of memory of that shape, or the operating system refuses to
+    /// inspect the files.
+    pub fn adopt_for_edge(shape: Shape, descriptors: impl IntoIterator<Item = OwnedFd>) -> io::Result<Self> {
+        let layout = Layout::new(shape)?;
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or_else(|| misfit("there are too few descriptors"));
+        let (file, notes) = (next()?, next()?);
+        for (file, size) in [(&file, layout.size()), (&notes, layout.notes_size())] {
+            if u64::try_from(fstat(file)?.st_size).ok() != Some(size as u64)
+                || !fcntl_get_seals(file)?.contains(SealFlags::SHRINK)
+            {
+                return Err(misfit("the file is not memory of that shape"));
+            }
+        }
+        let edge_doorbell = Arc::new(Doorbell::from(next()?));
+        let ends = |_| {
+            let (doorbell, end) = (Arc::new(Doorbell::from(next()?)), Arc::new(next()?));
+            Ok(WorkerDescriptors { doorbell, edge_end: Some(Arc::clone(&end)), worker_end: end })
+        };
+        let workers = (0..shape.workers).map(ends).collect::<io::Result<_>>()?;
+        match descriptors.next() {
+            None => Ok(Self { layout, file, notes: Some(notes), edge_doorbell, workers }),
+            Some(_) => Err(misfit("there are too many descriptors")),
+        }
+    }
+
     /// The shape of the memory.
     #[must_use]
     pub fn shape(&self) -> Shape {

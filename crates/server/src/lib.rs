@@ -47,6 +47,7 @@ pub mod engine {
 
 /// The routes of a server with several apps.
 pub mod routes {
+    pub use oribi_edge::plan::{EdgePlan, PlanReader, pack, unpack};
     pub use oribi_edge::routes::{Action, AskRule, Candidate, Filters, Limit, PasswordRule, Route, Routes, UserFile};
     pub use oribi_filter::{ErrorPage, ResponsePlan};
     pub use oribi_route::{NamedPattern, PathExpressions, Rule, RuleError, Template, unknown_variable};
@@ -65,8 +66,9 @@ pub mod lane {
 /// The life of the processes.
 pub mod process {
     pub use oribi_supervise::{
-        App, Directory, claim_environment, claim_inheritance, detach, end_when_told_while_loading, has_master,
-        keep_standard_error, master, report_failed_start, report_load_failure, reset_signals, serve_alone, start_as_worker,
-        supervise, supervise_program, survive_failing_writes_while_loading, survive_own_signals,
+        App, Directory, FilePlan, PlannedApp, Plans, ServerPlan, applied_file, claim_environment, claim_inheritance, detach,
+        end_when_told_while_loading, has_master, keep_standard_error, master, report_failed_start, report_load_failure,
+        reset_signals, serve_alone, start_as_worker, supervise, supervise_program, survive_failing_writes_while_loading,
+        survive_own_signals,
     };
 }

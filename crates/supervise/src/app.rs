@@ -1,7 +1,10 @@
-//! The description of an app for its master.
+//! The description of an app for its master, and of the file with the apps of a server.
 
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_edge::plan::PlanReader;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// An app of a server with a master.
@@ -16,4 +19,98 @@ pub struct App<'a> {
     pub lanes: usize,
     /// The directory in which the app is loaded.
     pub directory: Directory,
+    /// The options, each as `name=value`, from which an edge makes the settings. Empty for an app without a name.
+    pub arguments: Vec<String>,
+}
+
+/// An app of a file that was read again.
+#[derive(Debug)]
+pub struct PlannedApp {
+    /// The name.
+    pub name: String,
+    /// See [`App::settings`].
+    pub settings: Settings,
+    /// See [`App::mold`].
+    pub mold: Command,
+    /// See [`App::lanes`].
+    pub lanes: usize,
+    /// See [`App::directory`].
+    pub directory: Directory,
+    /// See [`App::arguments`].
+    pub arguments: Vec<String>,
+}
+
+/// The part of a file that belongs to the whole server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerPlan {
+    /// The options of the server, each as `name=value`.
+    pub arguments: Vec<String>,
+    /// A number that differs if the routes do. Apps count by their names.
+    pub routes: u64,
+}
+
+/// The content of a file that was read again.
+#[derive(Debug)]
+pub struct FilePlan {
+    /// The part of the whole server.
+    pub server: ServerPlan,
+    /// The apps.
+    pub apps: Vec<PlannedApp>,
+    /// The text of the routes, for [`PlanReader::read`].
+    pub text: Vec<u8>,
+    /// Warnings, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the file of a server again.
+pub trait Plans: PlanReader {
+    /// Reads `file`, or the file of the start.
+    ///
+    /// # Errors
+    /// The file has mistakes; the message has each with its place.
+    fn plan(&self, file: Option<&Path>) -> Result<FilePlan, String>;
+}
+
+/// Everything on which a loaded app depends, but the number of its workers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AppKey {
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, Option<OsString>)>,
+    directory: Option<PathBuf>,
+    settings: Settings,
+}
+
+impl AppKey {
+    pub(super) fn of(mold: &Command, settings: &Settings, directory: &Directory) -> Self {
+        let is_number = |argument: &OsStr| {
+            argument.to_str().is_some_and(|argument| argument.trim_start_matches('-').starts_with("workers="))
+        };
+        let environment = mold.get_envs().map(|(name, value)| (name.to_owned(), value.map(OsStr::to_owned)));
+        Self {
+            program: mold.get_program().to_owned(),
+            arguments: mold.get_args().filter(|argument| !is_number(argument)).map(OsStr::to_owned).collect(),
+            environment: environment.collect(),
+            directory: directory.name().map(Path::to_owned),
+            settings: Settings { workers: 1.into(), ..settings.clone() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_app_differs_by_all_but_its_number_of_workers() {
+        let key = |arguments: &[&str], workers: usize, variable: &str| {
+            let mut mold = Command::new("perl");
+            mold.args(arguments).env("SECRET", variable);
+            AppKey::of(&mold, &Settings { workers: workers.into(), ..Settings::default() }, &Directory::default())
+        };
+        let one = key(&["--", "app.psgi", "workers=2", "threads=1"], 2, "a");
+        assert_eq!(one, key(&["--", "app.psgi", "workers=3", "threads=1"], 3, "a"));
+        assert_ne!(one, key(&["--", "app.psgi", "workers=2", "threads=2"], 2, "a"));
+        assert_ne!(one, key(&["--", "app.psgi", "workers=2", "threads=1"], 2, "b"));
+    }
 }

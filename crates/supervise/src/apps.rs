@@ -3,15 +3,17 @@
 //! Nothing that one app does ends another one: each has its own molds, workers, pools and pace. The server starts as long as one
 //! app can be loaded.
 
+mod applying;
 mod following;
 mod reload;
 
 use super::announce;
-use super::app::App;
+use super::app::{App, Plans, ServerPlan};
 use super::molds::{MOLD_GRACE, Molds};
 use super::server::{Phase, Server};
 use super::server_totals::ServerTotals;
-use super::workforce::{Finish, Workforce};
+use super::workforce::{Apply, Finish, Workforce};
+use applying::ServerFile;
 use following::Following;
 use oribi_admin::control::{Control, ProcessReport, Progress};
 use oribi_control_api::{AppState, Generation, WorkerTarget};
@@ -33,27 +35,43 @@ pub(super) struct Apps<'a> {
     /// The availability of each app when the edges were last informed.
     available: Vec<Availability>,
     following: Following,
+    /// The file of the server. `None` if its only app was named on the command line.
+    file: Option<ServerFile<'a>>,
 }
+
+/// The places that numbers of changes of workers leave for apps.
+const PLACES: u64 = 1 << 16;
 
 impl<'a> Apps<'a> {
     /// Creates the workforce without a mold.
-    pub(super) fn new(apps: Vec<App<'a>>) -> Self {
+    pub(super) fn new(apps: Vec<App<'a>>, file: Option<(&'a dyn Plans, ServerPlan)>) -> Self {
         let apps: Vec<_> = apps.into_iter().enumerate().map(|(index, app)| Molds::new(app, index)).collect();
         let (available, following) = (vec![Availability::Available; apps.len()], Following::new(apps.len()));
-        Self { apps, reloads: AppReloads::default(), announced: false, available, following }
+        let file = file.map(|(plans, plan)| ServerFile::new(plans, plan));
+        Self { apps, reloads: AppReloads::default(), announced: false, available, following, file }
     }
 
     /// Returns the app with this name. Without a name, there must be only one app.
     fn app(&mut self, name: Option<&str>) -> Result<(usize, &mut Molds<'a>), String> {
-        let index = match (name, &self.apps[..]) {
-            (None, [_]) => 0,
-            (None, apps) => return Err(format!("there are several apps; name one of {}", names(apps))),
-            (Some(name), apps) => {
-                let found = apps.iter().position(|app| app.label().name() == Some(name));
-                found.ok_or_else(|| format!("there is no app {name:?}; known are {}", names(apps)))?
+        let present: Vec<usize> = self.present().map(|(index, _)| index).collect();
+        let index = match (name, &present[..]) {
+            (None, [only]) => *only,
+            (None, _) => return Err(format!("there are several apps; name one of {}", names(self.present_apps()))),
+            (Some(name), _) => {
+                let found = present.into_iter().find(|index| self.apps[*index].label().name() == Some(name));
+                found.ok_or_else(|| format!("there is no app {name:?}; known are {}", names(self.present_apps())))?
             }
         };
         Ok((index, &mut self.apps[index]))
+    }
+
+    /// Returns the apps to which routes lead, with their places.
+    fn present(&self) -> impl Iterator<Item = (usize, &Molds<'a>)> {
+        self.apps.iter().enumerate().filter(|(_, app)| app.is_present())
+    }
+
+    fn present_apps(&self) -> impl Iterator<Item = &Molds<'a>> {
+        self.present().map(|(_, app)| app)
     }
 
     /// When all apps have been loaded, or cannot be: announces that the server serves. Makes it fail if none does.
@@ -100,7 +118,7 @@ impl<'a> Apps<'a> {
     }
 }
 
-fn names<'m>(apps: impl IntoIterator<Item = &'m Molds<'m>>) -> String {
+fn names<'m, 'a: 'm>(apps: impl IntoIterator<Item = &'m Molds<'a>>) -> String {
     apps.into_iter().filter_map(|app| app.label().name()).collect::<Vec<_>>().join(", ")
 }
 
@@ -114,6 +132,7 @@ impl Workforce for Apps<'_> {
         self.apps.iter_mut().for_each(|app| app.step(server));
         self.following.follow(&mut self.apps, server);
         self.note_start(server);
+        self.go_on_applying(server);
         self.note_availability(server);
         self.give_up_if_failed(server);
     }
@@ -145,12 +164,12 @@ impl Workforce for Apps<'_> {
 
     fn is_alive(&self) -> bool {
         // With several apps, one that has failed must not restart the others.
-        if self.apps.len() == 1 { self.apps.iter().all(Molds::is_alive) } else { self.apps.iter().any(Molds::is_alive) }
+        if self.has_one_app() { self.present_apps().all(Molds::is_alive) } else { self.present_apps().any(Molds::is_alive) }
     }
 
     fn answers_those_waiting(&self) -> bool {
         // Loading an app may take long.
-        self.apps.iter().any(Molds::has_started)
+        self.present_apps().any(Molds::has_started)
     }
 
     fn reload(&mut self, server: &mut Server<'_>, app: Option<&str>) -> Result<u64, String> {
@@ -158,7 +177,8 @@ impl Workforce for Apps<'_> {
         server.renew_users();
         let numbers = match app {
             None => {
-                let running = self.apps.iter_mut().enumerate().filter(|(_, app)| !app.is_stopped() && !app.is_asleep());
+                let apps = self.apps.iter_mut().enumerate();
+                let running = apps.filter(|(_, app)| app.is_present() && !app.is_stopped() && !app.is_asleep());
                 running.map(|(index, app)| (index, app.load_again(server))).collect()
             }
             Some(_) => {
@@ -174,7 +194,7 @@ impl Workforce for Apps<'_> {
     }
 
     fn wanted(&self) -> usize {
-        self.apps.iter().map(Molds::wanted).sum()
+        self.present_apps().map(Molds::wanted).sum()
     }
 
     fn workers_of(&mut self, app: Option<&str>) -> Result<usize, String> {
@@ -182,12 +202,12 @@ impl Workforce for Apps<'_> {
     }
 
     fn most_workers(&self, server: &Server<'_>) -> usize {
-        self.apps.iter().map(|app| app.most(server)).sum()
+        self.present_apps().map(|app| app.most(server)).sum()
     }
 
     fn scale(&mut self, server: &Server<'_>, app: Option<&str>, target: WorkerTarget) -> Result<u64, String> {
         let (index, app) = self.app(app)?;
-        Ok(app.scale_to(server, target)? * self.apps.len() as u64 + index as u64)
+        Ok(app.scale_to(server, target)? * PLACES + index as u64)
     }
 
     fn follows_load(&self) -> bool {
@@ -199,8 +219,7 @@ impl Workforce for Apps<'_> {
     }
 
     fn scale_progress(&self, number: u64) -> Progress {
-        let apps = self.apps.len() as u64;
-        self.apps[(number % apps) as usize].change_progress(number / apps)
+        self.apps[(number % PLACES) as usize].change_progress(number / PLACES)
     }
 
     fn stop_app(&mut self, name: &str) -> Result<(), String> {
@@ -215,7 +234,23 @@ impl Workforce for Apps<'_> {
     }
 
     fn has_one_app(&self) -> bool {
-        self.apps.len() == 1
+        self.present().count() == 1
+    }
+
+    fn apply(&mut self, server: &mut Server<'_>, order: Apply) -> Result<u64, String> {
+        self.begin_to_apply(server, order)
+    }
+
+    fn apply_progress(&self, number: u64) -> Progress {
+        self.file.as_ref().map_or(Progress::Pending, |file| file.progress(number))
+    }
+
+    fn is_applying(&self) -> bool {
+        self.file.as_ref().is_some_and(ServerFile::is_applying)
+    }
+
+    fn has_file(&self) -> bool {
+        self.file.is_some()
     }
 
     fn app_states(&self) -> Vec<AppState> {
@@ -224,7 +259,7 @@ impl Workforce for Apps<'_> {
             let requests = app.workers().map(|process| process.row.requests).sum();
             Some(AppState { name, state: app.state().into(), workers: app.wanted(), requests })
         };
-        self.apps.iter().filter_map(state).collect()
+        self.present_apps().filter_map(state).collect()
     }
 
     fn leave_slowly(&mut self, _: &mut Server<'_>) -> bool {
@@ -301,8 +336,9 @@ impl Workforce for Apps<'_> {
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
+        let applying = self.file.as_ref().and_then(|file| file.patience(now));
         let steps = self.apps.iter().filter_map(|app| app.next_step(server, now));
-        steps.chain(self.following.wait(&self.apps, now)).min()
+        steps.chain(self.following.wait(&self.apps, now)).chain(applying).min()
     }
 
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
@@ -322,12 +358,14 @@ impl Workforce for Apps<'_> {
     }
 
     fn parent_process(&self, process: &ProcessReport) -> Option<u32> {
-        self.app_of(process)?.parent_process(process.generation?)
+        let generation = process.generation?;
+        self.apps_of(process).find_map(|app| app.parent_process(generation))
     }
 
     fn backtraces(&self, process: &ProcessReport, lines: usize) -> Vec<u8> {
-        let app = self.app_of(process).zip(process.generation);
-        app.map(|(app, generation)| app.backtraces(generation, process.row.number, lines)).unwrap_or_default()
+        let Some(generation) = process.generation else { return Vec::new() };
+        let app = self.apps_of(process).find(|app| app.parent_process(generation).is_some());
+        app.map(|app| app.backtraces(generation, process.row.number, lines)).unwrap_or_default()
     }
 
     fn contexts(&self) -> Vec<Contexts> {
@@ -336,7 +374,8 @@ impl Workforce for Apps<'_> {
 }
 
 impl<'a> Apps<'a> {
-    fn app_of(&self, process: &ProcessReport) -> Option<&Molds<'a>> {
-        self.apps.iter().find(|app| app.label().name() == process.app.as_deref())
+    /// Returns the app of a process. There are two of the same name while a change replaces one by the other.
+    fn apps_of(&self, process: &ProcessReport) -> impl Iterator<Item = &Molds<'a>> {
+        self.apps.iter().filter(|app| app.label().name() == process.app.as_deref())
     }
 }

@@ -4,11 +4,15 @@
 //! Each edge has memory of its own, which it shares with all workers. The memory outlives the edge: the next edge takes it
 //! over, and no app is restarted.
 
+mod change;
 mod child;
 mod liveness;
 pub(super) mod pools;
 mod readiness;
+mod users;
 
+pub(super) use change::{ChangeProgress, PlanForEdges};
+use change::{InformedEdge, PlanChange};
 pub(super) use child::ForkedEdge;
 use liveness::LoopMonitor;
 
@@ -18,9 +22,10 @@ use super::foreground::leave_report;
 use super::pace::Pace;
 use oribi_config::{LogTarget, SandboxChoice, Settings, counted};
 use oribi_edge::parent_link::{self, EdgeLink, WorkerRequest};
-use oribi_edge::routes::Routes;
+use oribi_edge::plan::PlanReader;
+use oribi_edge::routes::{LimitMemory, Routes};
 use oribi_engine::shortage::explain;
-use oribi_io::process::{Fork, Heirs};
+use oribi_io::process::{Fork, Heirs, shared_words};
 use oribi_ipc::handover::{self, Sender};
 use oribi_listen::Vault;
 use oribi_listen::{Listener, is_any_lent};
@@ -33,6 +38,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -48,7 +54,13 @@ pub(super) struct Edges<'a> {
     /// The apps whose requests the edges queue.
     apps: Vec<AppPools<'a>>,
     /// The routes; `None`: the only app answers all requests.
-    routes: Option<&'a Routes>,
+    routes: Option<Arc<Routes>>,
+    /// The memory of the limits of these and all earlier routes.
+    limit_memory: LimitMemory,
+    /// Reads later plans, in edges.
+    plan_reader: Option<&'a dyn PlanReader>,
+    /// The last change of the plan.
+    change: PlanChange,
     scoreboard: Scoreboard,
     /// The place of each edge.
     entries: Vec<EdgeEntry>,
@@ -75,6 +87,14 @@ pub(super) struct AppPools<'a> {
     pub(super) pools: Vec<Memory>,
 }
 
+/// The apps and routes by which edges serve.
+pub(super) struct CurrentPlan<'a> {
+    pub(super) apps: Vec<AppPools<'a>>,
+    routes: Option<Arc<Routes>>,
+    limit_memory: LimitMemory,
+    plan_reader: Option<&'a dyn PlanReader>,
+}
+
 /// The place of one edge.
 #[derive(Default)]
 struct EdgeEntry {
@@ -95,6 +115,7 @@ struct EdgeProcess {
     started_at: Instant,
     /// The destination for connections of the previous server's edges, until it is named to that server.
     successor: Option<Sender>,
+    informed: InformedEdge,
 }
 
 enum EdgesPhase {
@@ -158,6 +179,9 @@ impl<'a> Edges<'a> {
             settings,
             apps,
             routes: None,
+            limit_memory: LimitMemory::new(count),
+            plan_reader: None,
+            change: PlanChange::default(),
             scoreboard,
             entries: (0..count).map(|_| EdgeEntry::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
@@ -182,9 +206,16 @@ impl<'a> Edges<'a> {
         self.scoreboard.slots()
     }
 
-    /// Sets the routes of edges that start from now on.
-    pub(super) fn use_routes(&mut self, routes: Option<&'a Routes>) {
-        self.routes = routes;
+    /// Sets the routes of edges that start from now on, and the reader of later ones.
+    ///
+    /// # Errors
+    /// The system has no memory for the limits of the routes.
+    pub(super) fn use_routes(&mut self, routes: Option<Routes>, reader: Option<&'a dyn PlanReader>) -> io::Result<()> {
+        self.plan_reader = reader;
+        let Some(routes) = routes else { return Ok(()) };
+        let (routes, memory) = routes.bind(&self.limit_memory, &mut shared_words)?;
+        (self.routes, self.limit_memory) = (Some(Arc::new(routes)), memory);
+        Ok(())
     }
 
     /// Returns the apps, with the memory that their workers share with the edges.
@@ -192,9 +223,10 @@ impl<'a> Edges<'a> {
         &self.apps
     }
 
-    /// In a new worker or edge: returns the apps and the routes, and drops everything else of the edges.
-    pub(super) fn into_apps(self) -> (Vec<AppPools<'a>>, Option<&'a Routes>) {
-        (self.apps, self.routes)
+    /// In a new worker or edge: returns the apps and their routes, and drops everything else of the edges.
+    pub(super) fn into_plan(self) -> CurrentPlan<'a> {
+        let Self { apps, routes, limit_memory, plan_reader, .. } = self;
+        CurrentPlan { apps, routes, limit_memory, plan_reader }
     }
 
     /// Starts the edges that are missing, unless a pause after failures is in progress. In a new edge it returns the parameters
@@ -246,7 +278,8 @@ impl<'a> Edges<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let started_at = Instant::now();
-                let process = EdgeProcess { pid, process, waker, link, started_at, successor };
+                let informed = self.informed_at_start(number);
+                let process = EdgeProcess { pid, process, waker, link, started_at, successor, informed };
                 self.pace.started(started_at);
                 self.entries[number] = EdgeEntry { process: Some(process), used: true, ..EdgeEntry::default() };
                 slot.parent_account.count(Counter::EdgesStarted);
@@ -328,7 +361,9 @@ impl<'a> Edges<'a> {
     /// Returns the requests of edges about workers: see [`parent_link::Reason`]. The process ids in them have not been checked.
     pub(super) fn requests(&self) -> Vec<WorkerRequest> {
         let processes = self.entries.iter().filter_map(|entry| entry.process.as_ref());
-        processes.flat_map(|process| std::iter::from_fn(|| process.link.next())).collect()
+        let all =
+            processes.flat_map(|process| std::iter::from_fn(|| process.link.next()).map(move |request| (process, request)));
+        all.filter(|(process, request)| !process.informed.note(*request)).map(|(_, request)| request).collect()
     }
 
     fn send_command(&self, command: WorkerCommand) {
@@ -385,23 +420,6 @@ impl<'a> Edges<'a> {
             let Some(process) = &entry.process else { continue };
             if let Err(error) = process.link.give_certificates(vault.as_fd()) {
                 log::error!("cannot send the certificates to {}: {error}", self.name(number));
-            }
-            let _ = rustix::io::write(&process.waker, &[0]);
-        }
-    }
-
-    /// Reads the files of users again, and sends the edges the users.
-    pub(super) fn renew_users(&self) {
-        let users = match self.routes.map(Routes::read_users_again).transpose() {
-            Ok(Some(Some(users))) => users,
-            Ok(_) => return,
-            Err(error) => return log::error!("cannot send the users to the edges: {error}"),
-        };
-        log::info!("the files of users were read again");
-        for (number, entry) in self.entries.iter().enumerate() {
-            let Some(process) = &entry.process else { continue };
-            if let Err(error) = process.link.give_users(users.as_fd()) {
-                log::error!("cannot send the users to {}: {error}", self.name(number));
             }
             let _ = rustix::io::write(&process.waker, &[0]);
         }
@@ -561,6 +579,7 @@ impl<'a> Edges<'a> {
         let is_unwatched = |process: &EdgeProcess| process.process.is_none();
         let unwatched = self.entries.iter().filter_map(|entry| entry.process.as_ref()).any(is_unwatched);
         let look = unwatched.then_some(super::LOOK_FOR_ENDED);
+        let look = look.into_iter().chain(self.next_try()).min();
         let next = match &self.phase {
             EdgesPhase::Serving if self.entries.iter().any(|entry| entry.process.is_none()) => Some(self.pace.wait(now)),
             EdgesPhase::Serving => None,

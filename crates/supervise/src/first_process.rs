@@ -10,10 +10,11 @@ mod upgrading;
 mod waiting;
 
 use super::edges::Edges;
+use super::notify::Reloading;
 use super::server::{Phase, Server};
 use super::signals::{self, StopRequests};
 use super::watch;
-use super::workforce::Workforce;
+use super::workforce::{Apply, Workforce};
 use oribi_admin::control;
 use oribi_admin::metrics::{self, Metrics};
 use oribi_listen::Listener;
@@ -53,8 +54,8 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             self.handle_signals();
             self.advance_drain_period();
             self.reap();
-            self.workforce.step(&mut self.server);
             self.handle_edge_requests();
+            self.workforce.step(&mut self.server);
             self.keep_watchdog();
             self.advance_upgrade();
             if self.server.succession.has_yielded() {
@@ -127,7 +128,9 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         // Workers without an edge are given certificates when they start.
         let replaces_workers = certificates_changed && server.edges.is_none();
         if server.stays() {
-            if hup_arrived || file_touched || app_changed || replaces_workers {
+            if hup_arrived && self.workforce.has_file() {
+                self.apply_for_signal();
+            } else if hup_arrived || file_touched || app_changed || replaces_workers {
                 self.reload();
             } else if certificates_changed {
                 server.renew_certificates();
@@ -141,6 +144,19 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             self.reopen_logs();
         }
         self.handle_upgrade_signals();
+    }
+
+    /// Reads the file again, and loads all apps again.
+    fn apply_for_signal(&mut self) {
+        let apply = Apply { reloads: true, ..Apply::default() };
+        // A service manager waits for the end of what it has begun by the signal.
+        self.server.notifier.reloading(Reloading::Program);
+        if let Err(why) = self.workforce.apply(&mut self.server, apply) {
+            log::error!("nothing was changed or reloaded: {why}");
+        }
+        if !self.workforce.is_applying() {
+            self.server.notifier.reloaded(Reloading::Program, "serving");
+        }
     }
 
     /// Loads all apps again, or replaces the workers.

@@ -64,10 +64,12 @@ pub(super) const SPANS: &str = "ORIBI_SPANS";
 pub(super) const METRICS_REQUESTS: &str = "ORIBI_INQUIRIES";
 /// Names the number of workers that was set while the previous server served: see [`super::scaled`].
 pub(super) const SCALED: &str = "ORIBI_SCALED";
+/// Names the file that the previous server has applied last: see [`super::applied`].
+pub(super) const APPLIED: &str = "ORIBI_APPLIED";
 
 /// All variables by which processes of a server pass something on. They are hidden from apps. A program that is executed for an
 /// upgrade does not inherit them either, but gets new values for those that it needs.
-pub(super) const OWN: [&str; 18] = [
+pub(super) const OWN: [&str; 19] = [
     MASTER,
     UPGRADE,
     GUARDIAN,
@@ -85,6 +87,7 @@ pub(super) const OWN: [&str; 18] = [
     SPANS,
     METRICS_REQUESTS,
     SCALED,
+    APPLIED,
     // A service manager's information about the process that it has started.
     "WATCHDOG_PID",
 ];

@@ -1,17 +1,16 @@
 //! The master: a small first process without a language. It opens the listeners and starts a mold, which loads the app and
 //! forks the workers. It starts another mold if the mold dies, and for each reload.
 
-use super::app::App;
+use super::app::{App, Plans, ServerPlan};
 use super::apps::Apps;
+use super::failed_to;
 use super::first_process::FirstProcess;
-use super::privileges::Privileges;
+use super::mold_command::prepare_mold;
 use super::server::{Role, Server};
-use super::watched_files::WatchedFiles;
-use super::{failed_to, inheritance, notify};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_edge::plan::PlanReader;
 use oribi_edge::routes::Routes;
-use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -28,13 +27,24 @@ use std::time::Instant;
 /// If there are edges, this process forks them. When it stops, it stops the edges first, and the workers only when no request
 /// is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
-    run_apps(settings, vec![App { name: None, settings, mold, lanes, directory: Directory::current() }], None)
+    let app = App { name: None, settings, mold, lanes, directory: Directory::current(), arguments: Vec::new() };
+    run_with(start(settings, vec![app], None, None))
 }
 
-/// As [`run`], for several apps, which have names and need edges. `settings` are those of the server; `routes` choose the app for each request.
-/// An order reloads, stops or starts one app. The server serves as long as one app does.
-pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>, routes: Option<&'a Routes>) -> i32 {
-    match start(settings, apps, routes) {
+/// As [`run`], for the apps of a file, which have names and need edges. `settings` are those of the server; `routes` choose the app
+/// for each request. An order reloads, stops or starts one app, or applies the file again, which `plans` reads; `plan` is its part
+/// for the whole server. The server serves as long as one app does.
+pub fn run_apps<'a>(
+    settings: &'a Settings,
+    apps: Vec<App<'a>>,
+    routes: Option<Routes>,
+    (plans, plan): (&'a dyn Plans, ServerPlan),
+) -> i32 {
+    run_with(start(settings, apps, routes, Some((plans, plan))))
+}
+
+fn run_with(started: Result<FirstProcess<'_, Apps<'_>>, String>) -> i32 {
+    match started {
         Ok(master) => master.serve(),
         Err(message) => {
             log::error!("{message}");
@@ -46,22 +56,24 @@ pub fn run_apps<'a>(settings: &'a Settings, apps: Vec<App<'a>>, routes: Option<&
 fn start<'a>(
     settings: &'a Settings,
     mut apps: Vec<App<'a>>,
-    routes: Option<&'a Routes>,
+    routes: Option<Routes>,
+    file: Option<(&'a dyn Plans, ServerPlan)>,
 ) -> Result<FirstProcess<'a, Apps<'a>>, String> {
     // Workers whose mold has died become children of this process, so that it can wait for them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed_to("become the parent of orphans", &error.into()))?;
     let shapes: Vec<_> = apps.iter().map(|app| (app.name, app.settings, app.lanes)).collect();
     let mut server = Server::open(settings, None, Role::Master, true, &shapes)?;
-    server.edges.iter_mut().for_each(|edges| edges.use_routes(routes));
-    let users = routes.into_iter().flat_map(Routes::user_files).map(Path::to_owned).collect();
-    server.users = WatchedFiles::of(users, Instant::now());
+    if let Some(edges) = &mut server.edges {
+        let reader = file.as_ref().map(|(plans, _)| *plans as &'a dyn PlanReader);
+        edges.use_routes(routes, reader).map_err(|error| failed_to("make memory for the limits of routes", &error))?;
+        server.users = edges.watched_users(Instant::now());
+    }
     for App { settings, mold, .. } in &mut apps {
-        Privileges::of_workers(settings)?.drop_in(mold);
-        inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
+        prepare_mold(settings, mold)?;
     }
     server.set_title("loading");
-    let mut apps = Apps::new(apps);
+    let mut apps = Apps::new(apps, file);
     apps.note_availability(&server);
     Ok(FirstProcess::new(server, apps))
 }

@@ -5,6 +5,7 @@ mod changing;
 mod ends;
 mod following;
 mod generation;
+mod joining;
 mod late;
 mod loading;
 mod reports;
@@ -13,7 +14,7 @@ mod sleeping;
 mod stopping;
 mod taking_over;
 
-use super::app::App;
+use super::app::{App, AppKey};
 use super::inheritance::Message;
 use super::pace::Pace;
 use super::reloads::Reloads;
@@ -108,12 +109,29 @@ pub(super) struct Molds<'a> {
     /// name: then the server itself watches them.
     restart_file: Option<RestartFile<'a>>,
     watch: Option<Watch>,
+    role: Role,
+    /// Everything on which the loaded app depends.
+    key: AppKey,
+    /// The options from which edges make the settings.
+    arguments: Vec<String>,
+}
+
+/// The part of an app in its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Routes lead to it.
+    Present,
+    /// It is loaded before routes lead to it.
+    Joining,
+    /// No route leads to it any more. It is stopped when no request of it is left, at the latest at this time.
+    Leaving(Instant),
 }
 
 impl<'a> Molds<'a> {
     /// Creates the workforce of an app without a mold. `index`: the index of the app.
     pub(super) fn new(app: App<'a>, index: usize) -> Self {
-        let App { name, settings, mold, lanes, directory } = app;
+        let App { name, settings, mold, lanes, directory, arguments } = app;
+        let key = AppKey::of(&mold, settings, &directory);
         let restart_file = settings.restart_file.as_deref().filter(|_| name.is_some());
         Self {
             settings,
@@ -136,6 +154,9 @@ impl<'a> Molds<'a> {
             directory,
             restart_file: restart_file.map(|path| RestartFile::new(path, Instant::now())),
             watch: name.and_then(|_| watch::begin(settings)),
+            role: Role::Present,
+            key,
+            arguments,
         }
     }
 
@@ -147,13 +168,15 @@ impl<'a> Molds<'a> {
     pub(super) fn step(&mut self, server: &mut Server<'_>) {
         self.listen_to_molds(server);
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
-        if (watch::look(self.watch.as_mut()) || touched) && server.stays() && !self.stopped && !self.is_asleep() {
+        let is_awake = self.role == Role::Present && !self.stopped && !self.is_asleep();
+        if (watch::look(self.watch.as_mut()) || touched) && server.stays() && is_awake {
             self.load_again(server);
         }
         self.roll(server);
         self.advance_change();
         self.end_overdue();
         self.end_late_loads();
+        self.leave_when_empty(server);
     }
 
     /// Whether a process with this id is a mold of the app.
@@ -249,7 +272,8 @@ impl<'a> Molds<'a> {
         let end = ends.map(|end_by| end_by.saturating_duration_since(now)).min();
         let restart_file = self.restart_file.as_ref().filter(|_| server.stays()).map(|file| file.wait(now));
         let watch = self.watch.as_ref().and_then(|watch| watch.wait(now));
-        start.into_iter().chain(end).chain(self.next_late_load(now)).chain(restart_file).chain(watch).min()
+        let start = start.into_iter().chain(self.next_look_at_rest());
+        start.chain(end).chain(self.next_late_load(now)).chain(restart_file).chain(watch).min()
     }
 
     pub(super) fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {

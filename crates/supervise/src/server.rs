@@ -149,8 +149,8 @@ impl Server<'_> {
 
     /// In a new worker: returns the memory that it shares with edges, and drops everything else of the edges.
     pub(super) fn take_pools(&mut self) -> Vec<Memory> {
-        let apps = self.edges.take().map(Edges::into_apps);
-        apps.map_or_else(|| std::mem::take(&mut self.pools), |(apps, _)| apps.into_iter().flat_map(|app| app.pools).collect())
+        let plan = self.edges.take().map(Edges::into_plan);
+        plan.map_or_else(|| std::mem::take(&mut self.pools), |plan| plan.apps.into_iter().flat_map(|app| app.pools).collect())
     }
 
     /// Forks this process.

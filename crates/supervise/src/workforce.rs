@@ -10,6 +10,7 @@ use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The answer to an order for a named app, if the server has only one.
@@ -24,6 +25,17 @@ pub(super) enum Finish {
     AfterEdges,
     /// Another server accepts the waiting clients.
     Replaced,
+}
+
+/// An order to read the file of the server again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Apply {
+    /// The file that is read instead, an absolute path.
+    pub(super) file: Option<PathBuf>,
+    /// Whether the differences are only described.
+    pub(super) dry_run: bool,
+    /// Whether apps that do not differ are loaded again.
+    pub(super) reloads: bool,
 }
 
 /// The processes that run an app, as their parent controls them. No method blocks until a process ends.
@@ -115,6 +127,30 @@ pub(super) trait Workforce {
     /// There is no such app, or it is the only one.
     fn is_serving(&mut self, _name: &str) -> Result<bool, String> {
         Err(ONLY_APP.to_owned())
+    }
+
+    /// Reads the file of the server again, or another one, and begins to change what differs. Returns the number that identifies
+    /// this change, for [`Self::apply_progress`].
+    ///
+    /// # Errors
+    /// Nothing was changed; the message says why.
+    fn apply(&mut self, _: &mut Server<'_>, _: Apply) -> Result<u64, String> {
+        Err("this server has no file with apps: start it with oribi -c FILE".to_owned())
+    }
+
+    /// Returns the progress of the change that `number` identifies.
+    fn apply_progress(&self, _number: u64) -> Progress {
+        Progress::Failed("the change is forgotten".to_owned())
+    }
+
+    /// Whether a change of the file is under way.
+    fn is_applying(&self) -> bool {
+        false
+    }
+
+    /// Whether HUP reads a file again.
+    fn has_file(&self) -> bool {
+        false
     }
 
     /// Whether there is only one app.

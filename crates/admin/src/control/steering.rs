@@ -5,6 +5,7 @@ use super::clients::Caller;
 use super::readiness::{self, ReadinessProgress};
 use super::report::{ProcessReport, Report};
 use oribi_control_api::{Answer, AppOrder, Changed, Done, Order, Processes, Requests, Scaled, Stopped, WorkerTarget};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// A first process that can be controlled.
@@ -58,6 +59,16 @@ pub trait Steered {
     /// Returns the progress of the reload that `number` identifies.
     fn reload_progress(&self, number: u64) -> Progress;
 
+    /// Begins to read the file with the apps again, or another one, and to change what differs; `dry_run`: only describes that.
+    /// Returns the number that identifies this change, for [`Steered::apply_progress`].
+    ///
+    /// # Errors
+    /// Nothing was changed; the message contains the reason.
+    fn begin_apply(&mut self, file: Option<PathBuf>, dry_run: bool) -> Result<u64, String>;
+
+    /// Returns the progress of the change that `number` identifies.
+    fn apply_progress(&self, number: u64) -> Progress;
+
     /// Begins to stop the server.
     fn begin_stop(&mut self);
 
@@ -99,6 +110,7 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
     Reload(u64),
+    Apply(u64),
     Upgrade,
     /// The answers of the edges, until this time.
     Readiness {
@@ -154,6 +166,10 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
         // A round of backtraces answers such clients: see `go_on_with_backtraces`.
         Order::Backtrace { .. } => Ok(failed("there is no control socket")),
         Order::Reload => reload(server, None),
+        Order::Apply { file, dry_run } => match server.begin_apply(file.map(PathBuf::from), dry_run) {
+            Ok(number) => Err(Awaited::Apply(number)),
+            Err(why) => Ok(failed(why)),
+        },
         Order::App { name, act: AppOrder::Reload } => reload(server, Some(&name)),
         Order::App { name, act: AppOrder::Restart } => {
             match server.stop_app(&name).and_then(|()| server.begin_reload(Some(&name))) {
@@ -241,6 +257,7 @@ fn answer_those_who_wait(server: &mut impl Steered) {
                 return false;
             }
             Awaited::Reload(number) => server.reload_progress(*number),
+            Awaited::Apply(number) => server.apply_progress(*number),
             Awaited::Upgrade => server.upgrade_progress(),
             Awaited::Workers { number, .. } => server.scale_progress(*number),
             Awaited::End => return true,
@@ -268,7 +285,7 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
             Awaited::End => Answer::Done(Stopped { status }).to_json(),
-            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Readiness { .. } | Awaited::Workers { .. } => {
+            Awaited::Reload(_) | Awaited::Apply(_) | Awaited::Upgrade | Awaited::Readiness { .. } | Awaited::Workers { .. } => {
                 failed("the server has stopped")
             }
         };

@@ -147,6 +147,14 @@ impl Steered for Fixed {
         self.progress.clone()
     }
 
+    fn begin_apply(&mut self, file: Option<PathBuf>, dry_run: bool) -> Result<u64, String> {
+        if dry_run || file.is_some() { Err(HOSTILE.to_owned()) } else { Ok(1) }
+    }
+
+    fn apply_progress(&self, _: u64) -> Progress {
+        self.progress.clone()
+    }
+
     fn begin_stop(&mut self) {}
 
     fn scale(&mut self, app: Option<&str>, target: WorkerTarget) -> Result<(usize, usize, u64), String> {

@@ -32,6 +32,16 @@ impl Deadlines {
         Self { of_settings, are_set: of_settings.shortest() < Timeouts::NEVER, untaken: VecDeque::new(), due: None }
     }
 
+    /// Sets other deadlines. They apply to requests that are submitted, or make progress, from now on.
+    pub(super) fn use_settings(&mut self, settings: &Settings) {
+        self.of_settings = AppDeadlines::of(settings);
+        self.are_set = self.of_settings.shortest() < Timeouts::NEVER;
+        if !self.are_set {
+            self.untaken.clear();
+            self.due = None;
+        }
+    }
+
     /// Whether apps have any deadlines.
     #[inline]
     pub(super) const fn are_set(&self) -> bool {

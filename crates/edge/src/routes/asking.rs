@@ -2,11 +2,13 @@
 //!
 //! The question is a request of its own in the queue of that app. Meanwhile the edge keeps the exchange.
 
+use super::Routes;
 use oribi_engine::Exchange;
 use oribi_filter::FieldChanges;
 use oribi_host::ExchangeId;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The rule of a route that asks an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,20 +67,26 @@ pub(super) struct Kept {
 
 /// The questions of an edge.
 #[derive(Debug)]
-pub(super) struct Asking<'a> {
-    rules: &'a [Option<AskRule>],
+pub(super) struct Asking {
+    routes: Arc<Routes>,
     kept: HashMap<ExchangeId, Kept>,
 }
 
-impl<'a> Asking<'a> {
+impl Asking {
     /// `None` if no route asks.
-    pub(super) fn new(rules: &'a [Option<AskRule>]) -> Option<Self> {
-        rules.iter().any(Option::is_some).then(|| Self { rules, kept: HashMap::new() })
+    pub(super) fn new(routes: &Arc<Routes>) -> Option<Self> {
+        let asks = routes.questions.iter().any(Option::is_some);
+        asks.then(|| Self { routes: Arc::clone(routes), kept: HashMap::new() })
+    }
+
+    /// Whether no request waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.kept.is_empty()
     }
 
     /// The rule of a route; `None` if it asks nobody.
-    pub(super) fn rule(&self, route: usize) -> Option<&'a AskRule> {
-        self.rules.get(route)?.as_ref()
+    pub(super) fn rule(&self, route: usize) -> Option<&AskRule> {
+        self.routes.questions.get(route)?.as_ref()
     }
 
     pub(super) fn keep(&mut self, kept: Kept) {

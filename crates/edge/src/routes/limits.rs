@@ -4,7 +4,6 @@
 use super::actions::Outcome;
 use oribi_engine::{Engine, Exchange};
 use oribi_io::Backend;
-use oribi_io::process::shared_words;
 use oribi_limit::{
     Concurrent, Guard, Key, Keys, LimitBy, LimitOf, Rule, Table, Verdict, retry_after_seconds, write_limit, write_policy,
 };
@@ -44,8 +43,90 @@ pub struct Limit {
     pub dry_run: bool,
 }
 
-/// The limits of a server, with the memory that its edges share.
-#[derive(Debug)]
+/// The most limits that a server remembers.
+const MOST_KNOWN: usize = 128;
+
+/// The memory of all limits that a server has ever had. A limit that disappears and comes back finds its counts again, and the
+/// memory is never freed while a request may count there.
+#[derive(Clone, Debug)]
+pub struct LimitMemory {
+    known: Vec<(Limit, Counts)>,
+    keys: Keys,
+    /// The number of edges.
+    edges: usize,
+}
+
+impl LimitMemory {
+    /// Creates the value for a server that has had no limit. The process forks all its `edges` edges later.
+    #[must_use]
+    pub fn new(edges: usize) -> Self {
+        Self { known: Vec::new(), keys: Keys::new(secret()), edges }
+    }
+
+    /// Returns the counts of each of `limits`, and the memory that knows them all. `room` makes the words for those that are new.
+    /// A process with the same memory and the same limits needs the same number of words, and uses them in the same way.
+    fn grow(&self, limits: &[Limit], room: Room<'_>) -> io::Result<(Vec<Counts>, Self)> {
+        let clients = (ALL_CLIENTS / limits.len().max(1)).clamp(FEWEST_CLIENTS, MOST_CLIENTS);
+        let mut used = vec![false; self.known.len()];
+        let mut find = |limit: &Limit| {
+            let is_it = |index: &usize| !used[*index] && self.known[*index].0.counts_as(limit);
+            let found = (0..self.known.len()).find(is_it)?;
+            used[found] = true;
+            Some(found)
+        };
+        let found: Vec<Option<usize>> = limits.iter().map(&mut find).collect();
+        let words = |limit: &Limit| match limit.of {
+            LimitOf::Rate(rule) => Table::words(clients, &[rule]),
+            LimitOf::Open(_) => Concurrent::words(self.edges, clients),
+            LimitOf::Queue(_) => 0,
+        };
+        let fresh = || limits.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(limit, _)| limit);
+        let total: usize = fresh().map(words).sum();
+        if self.known.len() + fresh().count() > MOST_KNOWN.max(limits.len()) {
+            return Err(io::Error::other(format!(
+                "since its start, the server has had more than {MOST_KNOWN} different limits"
+            )));
+        }
+        let mut rest = if total > 0 { room(total)? } else { &[] };
+        let mut memory = self.clone();
+        let mut counts = Vec::new();
+        for (limit, found) in limits.iter().zip(found) {
+            if let Some(found) = found {
+                counts.push(memory.known[found].1.clone());
+                continue;
+            }
+            let (own, behind) = rest.split_at_checked(words(limit)).ok_or(io::ErrorKind::InvalidData)?;
+            rest = behind;
+            let made = match limit.of {
+                LimitOf::Rate(rule) => Counts::Rate(Table::new(own, &[rule]).map_err(io::Error::other)?),
+                LimitOf::Open(most) => Counts::Open(own, most),
+                LimitOf::Queue(most) => Counts::Queue(most),
+            };
+            memory.known.push((limit.clone(), made.clone()));
+            counts.push(made);
+        }
+        Ok((counts, memory))
+    }
+
+    /// Takes over the counts of the edge that had this number before.
+    pub(crate) fn clear(&self, edge: usize) {
+        let of_edge = |(_, counts): &(Limit, Counts)| counts.open(self.edges, edge);
+        self.known.iter().filter_map(of_edge).for_each(|counts| counts.clear(edge));
+    }
+}
+
+/// Makes words, all zero, that all edges share.
+pub type Room<'r> = &'r mut dyn FnMut(usize) -> io::Result<&'static [AtomicU64]>;
+
+impl Limit {
+    /// Whether the same requests count for both limits.
+    fn counts_as(&self, other: &Self) -> bool {
+        (&self.of, &self.by) == (&other.of, &other.by)
+    }
+}
+
+/// The limits of routes, with the memory that all edges share.
+#[derive(Clone, Debug)]
 pub(super) struct SharedLimits {
     limits: Vec<Limit>,
     /// The limits of each route, by their indices.
@@ -57,7 +138,7 @@ pub(super) struct SharedLimits {
 }
 
 /// The memory with the counts of a limit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Counts {
     Rate(Table<'static>),
     Open(&'static [AtomicU64], u32),
@@ -65,27 +146,32 @@ enum Counts {
     Queue(Duration),
 }
 
+impl Counts {
+    fn open(&self, edges: usize, edge: usize) -> Option<Concurrent<'static>> {
+        match self {
+            Self::Open(words, most) => Some(Concurrent::new(words, edges, edge, *most)),
+            Self::Rate(_) | Self::Queue(_) => None,
+        }
+    }
+}
+
 impl SharedLimits {
-    /// Makes the memory for `edges` edges, which this process forks later.
+    /// Takes the counts of limits from `memory`, or makes them. Returns the memory with these.
     ///
     /// # Errors
-    /// The system has no memory.
-    pub(super) fn new(limits: Vec<Limit>, mut of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
+    /// The system has no memory, or the server has had too many limits.
+    pub(super) fn new(
+        limits: Vec<Limit>,
+        mut of_routes: Vec<Vec<usize>>,
+        memory: &LimitMemory,
+        room: Room<'_>,
+    ) -> io::Result<(Self, LimitMemory)> {
         // A request that its client's limit refuses must not count for a limit that the client shares with others.
         // Nor must one count that is refused because of the queue.
         let place = |limit: &Limit| (!matches!(limit.of, LimitOf::Queue(_)), limit.by == LimitBy::All);
         of_routes.iter_mut().for_each(|route| route.sort_by_key(|limit| place(&limits[*limit])));
-        let clients = (ALL_CLIENTS / limits.len().max(1)).clamp(FEWEST_CLIENTS, MOST_CLIENTS);
-        let counts = |limit: &Limit| match limit.of {
-            LimitOf::Rate(rule) => {
-                let words = shared_words(Table::words(clients, &[rule]))?;
-                Ok(Counts::Rate(Table::new(words, &[rule]).map_err(io::Error::other)?))
-            }
-            LimitOf::Queue(most) => Ok(Counts::Queue(most)),
-            LimitOf::Open(most) => Ok(Counts::Open(shared_words(Concurrent::words(edges, clients))?, most)),
-        };
-        let counts = limits.iter().map(counts).collect::<io::Result<_>>()?;
-        Ok(Self { limits, of_routes, counts, keys: Keys::new(secret()), edges })
+        let (counts, memory) = memory.grow(&limits, room)?;
+        Ok((Self { limits, of_routes, counts, keys: memory.keys, edges: memory.edges }, memory))
     }
 }
 
@@ -99,8 +185,8 @@ fn secret() -> [u8; 16] {
 
 /// The limits in an edge.
 #[derive(Debug)]
-pub(super) struct Limits<'a> {
-    shared: &'a SharedLimits,
+pub(super) struct Limits {
+    shared: SharedLimits,
     /// The number of this edge.
     edge: usize,
     /// The state of the log of each limit: the time of the last message, and the number of requests since then.
@@ -130,19 +216,14 @@ enum Decision {
     Late(Duration),
 }
 
-impl<'a> Limits<'a> {
-    /// Takes over the counts of the edge that had this number before.
-    pub(super) fn new(shared: &'a SharedLimits, edge: usize) -> Self {
-        let limits = Self { shared, edge, logged: vec![Cell::default(); shared.limits.len()] };
-        (0..shared.limits.len()).filter_map(|limit| limits.open(limit)).for_each(|counts| counts.clear(edge));
-        limits
+impl Limits {
+    pub(super) fn new(shared: SharedLimits, edge: usize) -> Self {
+        let logged = vec![Cell::default(); shared.limits.len()];
+        Self { shared, edge, logged }
     }
 
     fn open(&self, limit: usize) -> Option<Concurrent<'static>> {
-        match self.shared.counts[limit] {
-            Counts::Open(words, most) => Some(Concurrent::new(words, self.shared.edges, self.edge, most)),
-            Counts::Rate(_) | Counts::Queue(_) => None,
-        }
+        self.shared.counts[limit].open(self.shared.edges, self.edge)
     }
 
     /// Refuses a request that is over a limit of its route. Returns any other request. `oldest` gives the wait of the oldest

@@ -3,6 +3,7 @@
 //! Meanwhile the edge keeps the exchange. Clients take turns, and the same password of one user is checked once for all
 //! requests that have it. Passwords that were right are remembered for five minutes, or until the file of users changes.
 
+use super::Routes;
 use super::users::UserFile;
 use super::verifier::{Check, Verifier};
 use oribi_auth::{Credentials, Digest, Full, Remembered, Turns, challenge};
@@ -106,9 +107,8 @@ pub(super) enum Login {
 
 /// The passwords in an edge.
 #[derive(Debug)]
-pub(super) struct Passwords<'a> {
-    rules: &'a [Option<NumberedRule>],
-    files: &'a [Arc<UserFile>],
+pub(super) struct Passwords {
+    routes: Arc<Routes>,
     remembered: Remembered,
     jobs: HashMap<Digest, Job>,
     turns: Turns<Option<IpAddr>, Digest>,
@@ -121,10 +121,10 @@ pub(super) struct Passwords<'a> {
     logged_at: Option<Duration>,
 }
 
-impl<'a> Passwords<'a> {
+impl Passwords {
     /// `None` if no route wants a password.
-    pub(super) fn new(rules: &'a [Option<NumberedRule>], files: &'a [Arc<UserFile>]) -> Option<Self> {
-        if files.is_empty() {
+    pub(super) fn new(routes: &Arc<Routes>) -> Option<Self> {
+        if routes.users.is_empty() {
             return None;
         }
         let Ok(remembered) = Remembered::new() else {
@@ -132,8 +132,7 @@ impl<'a> Passwords<'a> {
             unreachable!("the kernel has random numbers for a process that has started")
         };
         Some(Self {
-            rules,
-            files,
+            routes: Arc::clone(routes),
             remembered,
             jobs: HashMap::new(),
             turns: Turns::new(MOST, MOST_OF_CLIENT),
@@ -142,6 +141,11 @@ impl<'a> Passwords<'a> {
             next_look: None,
             logged_at: None,
         })
+    }
+
+    /// Whether no request waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.jobs.values().all(|job| job.waiting.is_empty())
     }
 
     /// Forgets passwords that were right: the files have changed.
@@ -157,8 +161,8 @@ impl<'a> Passwords<'a> {
         lane: &Lane<'_, Engine<'_, B>>,
         mut exchange: Exchange,
     ) -> Login {
-        let rules = self.rules;
-        let Some(NumberedRule { rule, file }) = rules.get(route).and_then(Option::as_ref) else {
+        let routes = Arc::clone(&self.routes);
+        let Some(NumberedRule { rule, file }) = routes.passwords.get(route).and_then(Option::as_ref) else {
             return Login::Admitted(exchange);
         };
         let Some(credentials) = credentials(&exchange) else {
@@ -199,7 +203,7 @@ impl<'a> Passwords<'a> {
                     Err(error) => log::error!("cannot start the thread that checks passwords: {error}"),
                 }
             }
-            let check = Check { digest, users: self.files[*file].users(), credentials: credentials.clone() };
+            let check = Check { digest, users: self.routes.users[*file].users(), credentials: credentials.clone() };
             if self.verifier.as_ref().is_some_and(|verifier| verifier.check(check)) {
                 self.checked = Some(digest);
             } else {
@@ -230,7 +234,7 @@ impl<'a> Passwords<'a> {
                     self.remembered.remember(digest, now);
                     if let Some(Job { credentials, waiting, .. }) = job {
                         for Waiting { mut exchange, route, path, .. } in waiting {
-                            if let Some(NumberedRule { rule, .. }) = &self.rules[route] {
+                            if let Some(NumberedRule { rule, .. }) = &self.routes.passwords[route] {
                                 admit(rule, &mut exchange, &credentials);
                                 admitted.push(Admitted { exchange, route, path });
                             }
@@ -239,7 +243,7 @@ impl<'a> Passwords<'a> {
                 }
                 Some((_, false)) => {
                     for Waiting { exchange, route, .. } in job.into_iter().flat_map(|job| job.waiting) {
-                        let rule = self.rules[route].as_ref();
+                        let rule = self.routes.passwords[route].as_ref();
                         demand(lane, exchange, rule.map_or("", |numbered| &numbered.rule.realm));
                     }
                 }

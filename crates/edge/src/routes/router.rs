@@ -8,7 +8,7 @@ use super::{Action, Routes, preflight};
 use crate::EdgeLoop;
 use oribi_config::Settings;
 use oribi_engine::{Engine, Exchange};
-use oribi_filter::Preflight;
+use oribi_filter::{Preflight, ResponsePlan};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_listen::Listener;
@@ -17,6 +17,7 @@ use oribi_source::LentRequest;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -25,33 +26,37 @@ const MOST_REWRITES: usize = 10;
 
 /// The routes in an edge.
 #[derive(Debug)]
-pub(crate) struct Router<'a> {
-    routes: &'a Routes,
+pub(crate) struct Router {
+    routes: Arc<Routes>,
     scratch: Scratch,
     /// The normal form of the path of the request, if its action needs it.
     path: Vec<u8>,
     actions: Actions,
-    limits: Option<Limits<'a>>,
+    limits: Option<Limits>,
     /// `None` if no route wants a password.
-    passwords: Option<Passwords<'a>>,
+    passwords: Option<Passwords>,
     /// `None` if no route asks an app.
-    asking: Option<Asking<'a>>,
+    asking: Option<Asking>,
 }
 
-impl<'a> Router<'a> {
+impl Router {
     /// Opens the directories of `routes`. `settings` are those of the server, and `edge` is the number of this edge. One that
     /// cannot be opened has no files: all other routes must not suffer.
-    pub(crate) fn open(routes: &'a Routes, settings: &Settings, edge: usize) -> Self {
-        let limits = routes.limits.as_ref().map(|limits| Limits::new(limits, edge));
+    pub(crate) fn open(routes: Arc<Routes>, settings: &Settings, edge: usize) -> Self {
         Self {
-            limits,
-            passwords: Passwords::new(&routes.passwords, &routes.users),
-            asking: Asking::new(&routes.questions),
-            routes,
+            limits: routes.limits.as_ref().map(|limits| Limits::new(limits.clone(), edge)),
+            passwords: Passwords::new(&routes),
+            asking: Asking::new(&routes),
             scratch: Scratch::default(),
             path: Vec::new(),
             actions: Actions::open(&routes.actions, settings),
+            routes,
         }
+    }
+
+    /// Returns the changes of responses, one plan for each route.
+    pub(crate) fn plans(&self) -> Arc<[ResponsePlan]> {
+        self.routes.plans()
     }
 
     /// Routes a request, which the rewriting of its path may bring to further routes.
@@ -156,7 +161,7 @@ impl<'a> Router<'a> {
     }
 }
 
-impl Router<'_> {
+impl Router {
     /// Takes users from the parent process, which has read their files again.
     pub(crate) fn take_users(&mut self, memory: OwnedFd) {
         if !self.routes.take_users(memory) {
@@ -174,51 +179,84 @@ impl Router<'_> {
     pub(crate) fn time_left(&self, now: Duration) -> Option<Duration> {
         self.passwords.as_ref()?.time_left(now)
     }
+
+    /// Whether no request waits here.
+    fn is_idle(&self) -> bool {
+        self.passwords.as_ref().is_none_or(Passwords::is_idle) && self.asking.as_ref().is_none_or(Asking::is_idle)
+    }
 }
 
 impl<B: Backend> EdgeLoop<'_, '_, B> {
+    /// Routes requests by `router` from now on. Those that wait in the one before are let on by their old routes.
+    pub(crate) fn use_router(&mut self, router: Option<Router>) {
+        self.lane.source().use_plans(router.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, Router::plans));
+        self.retired.extend(std::mem::replace(&mut self.router, router).filter(|before| !before.is_idle()));
+    }
+
+    /// Returns the routers in which requests may wait, the one for new requests first.
+    pub(crate) fn routers(&mut self) -> impl Iterator<Item = &mut Router> {
+        self.router.iter_mut().chain(&mut self.retired)
+    }
+
     /// Lets requests on whose passwords are right.
     pub(crate) fn admit(&mut self) {
-        let Some(passwords) = self.router.as_mut().and_then(|router| router.passwords.as_mut()) else { return };
-        for Admitted { exchange, route, path } in passwords.conclude(self.lane) {
-            self.act(Kept { exchange, route, path, rewrites: 0 });
+        let lane = self.lane;
+        let conclude = |router: &mut Router| {
+            let admitted = router.passwords.as_mut().map(|passwords| passwords.conclude(lane)).unwrap_or_default();
+            (Arc::clone(&router.routes), admitted)
+        };
+        for place in 0..=self.retired.len() {
+            let Some((routes, admitted)) = self.router_at(place).map(conclude) else { continue };
+            for Admitted { exchange, route, path } in admitted {
+                self.act(place, &routes, Kept { exchange, route, path, rewrites: 0 });
+            }
         }
+        self.retired.retain(|router| !router.is_idle());
     }
 
     /// Lets requests on to their actions that an app has allowed, and gives those back that have been answered.
     pub(crate) fn hear(&mut self) {
+        let places = 0..=self.retired.len();
         for number in 0..self.apps.len() {
             for (exchange, answer) in self.apps[number].take_heard() {
                 // Another worker may have got the question of one that has died.
                 if answer.is_none() && self.apps.iter().any(|app| app.still_asks(exchange)) {
                     continue;
                 }
-                let asking = self.router.as_mut().and_then(|router| router.asking.as_mut());
-                let Some((asking, mut kept)) = asking.and_then(|asking| asking.take(exchange).map(|kept| (asking, kept)))
-                else {
+                let take = |place| self.router_at(place)?.asking.as_mut()?.take(exchange).map(|kept| (place, kept));
+                let Some((place, mut kept)) = places.clone().find_map(take) else { continue };
+                let Some(answer) = answer else {
+                    self.lane.source().give_back(kept.exchange);
                     continue;
                 };
-                match answer {
-                    Some(answer) => {
-                        asking.admit(&mut kept, &answer);
-                        self.act(kept);
-                    }
-                    None => self.lane.source().give_back(kept.exchange),
-                }
+                let Some(router) = self.router_at(place) else { continue };
+                router.asking.iter().for_each(|asking| asking.admit(&mut kept, &answer));
+                let routes = Arc::clone(&router.routes);
+                self.act(place, &routes, kept);
             }
         }
     }
 
-    /// Does what the route of a request says that has waited.
-    fn act(&mut self, Kept { exchange, route, path, rewrites }: Kept) {
-        let Some(router) = &mut self.router else { return };
-        let (routes, apps) = (router.routes, &mut self.apps);
+    /// The router for new requests is at 0, and one that is retired at each further place.
+    fn router_at(&mut self, place: usize) -> Option<&mut Router> {
+        if place == 0 { self.router.as_mut() } else { self.retired.get_mut(place - 1) }
+    }
+
+    /// Does what the route of a request says that has waited in the router at `place`.
+    fn act(&mut self, place: usize, routes: &Routes, Kept { exchange, route, path, rewrites }: Kept) {
+        let (lane, listeners, slot) = (self.lane, self.listeners, self.slot);
         let of_route = (&routes.changes[route], &routes.expressions[route]);
         let action = (route, 0, &routes.actions[route]);
-        let outcome = match router.actions.act(action, of_route, &path, self.lane, exchange, self.listeners) {
+        let Some(router) = self.router_at(place) else { return };
+        let outcome = match router.actions.act(action, of_route, &path, lane, exchange, listeners) {
             Outcome::Again(exchange) => {
-                let place = (self.listeners, self.slot);
-                router.route_again((self.lane, exchange), rewrites + 1, place, |app| apps[app].oldest_wait())
+                // The changed path is one for the routes of now.
+                let apps = &mut self.apps;
+                let oldest_wait = |app: usize| apps[app].oldest_wait();
+                match &mut self.router {
+                    Some(router) => router.route_again((lane, exchange), rewrites + 1, (listeners, slot), oldest_wait),
+                    None => Outcome::App(exchange, 0),
+                }
             }
             outcome => outcome,
         };
@@ -234,10 +272,10 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
 
     /// Asks the app of a route whether a request may go on.
     fn ask(&mut self, kept: Kept) {
-        let asking = self.router.as_mut().and_then(|router| router.asking.as_mut());
-        let Some((asking, rule)) = asking.and_then(|asking| asking.rule(kept.route).map(|rule| (asking, rule))) else { return };
-        let question = question(rule, &LentRequest::head(&kept.exchange));
-        if self.apps[rule.app].ask(&kept.exchange, &question) {
+        let Some(asking) = self.router.as_mut().and_then(|router| router.asking.as_mut()) else { return };
+        let Some(rule) = asking.rule(kept.route) else { return };
+        let (app, question) = (rule.app, question(rule, &LentRequest::head(&kept.exchange)));
+        if self.apps[app].ask(&kept.exchange, &question) {
             asking.keep(kept);
         } else {
             self.lane.source().give_back(kept.exchange);

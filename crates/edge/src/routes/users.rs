@@ -28,12 +28,20 @@ pub struct UserFile {
 }
 
 impl UserFile {
-    /// Reads a file. `weak`: whether hashes that can be guessed quickly are accepted.
+    /// Reads the content of a file.
+    ///
+    /// # Errors
+    /// The message names the file.
+    pub fn content(path: &Path) -> Result<Vec<u8>, String> {
+        content(path)
+    }
+
+    /// Creates the value for a file with this content. `weak`: whether hashes that can be guessed quickly are accepted.
     ///
     /// # Errors
     /// The message names the file, and the lines that are not accepted.
-    pub fn read(path: &Path, weak: bool) -> Result<Self, String> {
-        let users = parse(path, &content(path)?, weak)?;
+    pub fn new(path: &Path, content: &[u8], weak: bool) -> Result<Self, String> {
+        let users = parse(path, content, weak)?;
         Ok(Self { path: path.to_owned(), weak, users: RwLock::new(Arc::new(users)) })
     }
 
@@ -138,7 +146,9 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let paths = [directory.path().join("one"), directory.path().join("other")];
         paths.iter().for_each(|path| fs::write(path, ALICE).expect("it is ours"));
-        let read = || paths.iter().map(|path| Arc::new(UserFile::read(path, true).expect("valid"))).collect::<Vec<_>>();
+        let read = || {
+            paths.iter().map(|path| Arc::new(UserFile::new(path, ALICE.as_bytes(), true).expect("valid"))).collect::<Vec<_>>()
+        };
         let (parent, edge) = (read(), read());
         fs::write(&paths[0], "bob:nothing known\n").expect("it is ours");
         fs::write(&paths[1], ALICE.replace("alice", "bob")).expect("it is ours");
@@ -158,9 +168,9 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("users");
         fs::write(&path, "alice:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\n".repeat(9)).expect("it is ours");
-        let why = UserFile::read(&path, false).expect_err("a weak hash");
+        let why = UserFile::new(&path, &fs::read(&path).expect("it is ours"), false).expect_err("a weak hash");
         assert!(why.contains("users:1: a hash by apr1") && why.ends_with("and 4 more lines"), "{why}");
-        let why = UserFile::read(directory.path(), false).expect_err("a directory");
+        let why = UserFile::content(directory.path()).expect_err("a directory");
         assert!(why.ends_with(": not a file"), "{why}");
     }
 }

@@ -21,7 +21,7 @@ const UNKNOWN: &str = "Authorization: Basic Ym9iOnNlY3JldA==\r\n";
 /// A site with one app behind a password, at `/*`, and without one, at `/free`.
 struct Guarded {
     site: Site,
-    routes: &'static Routes,
+    routes: Arc<Routes>,
     path: std::path::PathBuf,
     _directory: tempfile::TempDir,
 }
@@ -34,7 +34,7 @@ fn guarded_by(users: &str, keep: bool, field: Option<&str>) -> Guarded {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("users");
     fs::write(&path, users).expect("it is ours");
-    let file = Arc::new(UserFile::read(&path, false).expect("valid"));
+    let file = Arc::new(UserFile::new(&path, users.as_bytes(), false).expect("valid"));
     let rule = PasswordRule { file, realm: "staff".to_owned(), keep, field: field.map(str::to_owned) };
     let route = |path: &str, passwords: Option<PasswordRule>| Route {
         rule: Rule { path: vec![path.to_owned()], ..Rule::default() },
@@ -45,8 +45,8 @@ fn guarded_by(users: &str, keep: bool, field: Option<&str>) -> Guarded {
         filters: Filters { passwords, request: FieldChanges::default(), ..Filters::default() },
     };
     let all = vec![route("/free", None), route("/gone", Some(rule.clone())), route("/*", Some(rule))];
-    let routes: &'static Routes = Box::leak(Box::new(Routes::compile(all).expect("the rules are valid")));
-    Guarded { site: Site::with_apps(&Settings::default(), 1, Some(routes)), routes, path, _directory: directory }
+    let routes: Arc<Routes> = Arc::new(Routes::compile(all).expect("the rules are valid"));
+    Guarded { site: Site::with_apps(&Settings::default(), 1, Some(Arc::clone(&routes))), routes, path, _directory: directory }
 }
 
 fn ask(target: &str, fields: &str) -> Vec<u8> {

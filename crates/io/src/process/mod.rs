@@ -26,7 +26,9 @@ pub use heap::give_back_freed_memory;
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;
 pub use own_signals::survive_own_signals;
-pub use shared::{KeptLines, SharedLine, lines_of_file, shared_file, shared_lines, shared_words};
+pub use shared::{
+    KeptLines, SharedLine, lines_of_file, shared_file, shared_lines, shared_words, shared_words_in_file, words_of_file,
+};
 pub use signal::{
     Effect, Heirs, OF_WRITES, Watch, end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, watch,
 };

@@ -49,6 +49,27 @@ pub fn shared_words(count: usize) -> io::Result<&'static [AtomicU64]> {
     }
 }
 
+/// Makes `count` words as [`shared_words`] does, in a file in memory (a memfd) that processes which exist already can map by
+/// [`words_of_file`].
+///
+/// # Errors
+/// An error of the system.
+pub fn shared_words_in_file(name: &str, count: usize) -> io::Result<(OwnedFd, &'static [AtomicU64])> {
+    let file = shared_file(name, count.div_ceil(size_of::<SharedLine>() / size_of::<AtomicU64>()))?;
+    let words = words_of_file(&file, count)?;
+    Ok((file, words))
+}
+
+/// Maps the words of [`shared_words_in_file`]. The mapping lasts as long as this process.
+///
+/// # Errors
+/// The file has no room for `count` words, the file is not sealed against shrinking, `count` is 0, or the system refuses.
+pub fn words_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [AtomicU64]> {
+    let lines = lines_of_file(file, count.div_ceil(size_of::<SharedLine>() / size_of::<AtomicU64>()))?;
+    // SAFETY: a line consists of atomics without gaps, it is aligned more strictly than a word, and the lines are never unmapped.
+    Ok(unsafe { std::slice::from_raw_parts(lines.as_ptr().cast::<AtomicU64>(), count) })
+}
+
 /// Creates a file in memory (a memfd) with room for `count` cache lines, all zero, for programs that this process executes. The
 /// size of the file is sealed. The kernel shows `name` in /proc.
 ///

@@ -155,6 +155,51 @@ pub fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Resul
     Ok((size, descriptor))
 }
 
+/// The most descriptors of a message. The kernel allows 253.
+pub const MOST_DESCRIPTORS: usize = 200;
+
+/// Sends bytes with descriptors, of which there may be [`MOST_DESCRIPTORS`]. Never blocks.
+///
+/// # Errors
+/// The peer has ended, or the message does not fit into the socket's buffer now.
+pub fn send_with_descriptors(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            sent => return Ok(sent.map(drop)?),
+        }
+    }
+}
+
+/// Receives a message of [`send_with_descriptors`]. Never blocks. Returns the number of bytes, which is 0 at the end.
+///
+/// # Errors
+/// No message has arrived, or the system refuses.
+pub fn receive_with_descriptors(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let size = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            received => break received?.bytes,
+        }
+    };
+    let mut all = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            all.extend(descriptors);
+        }
+    }
+    Ok((size, all))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::LARGEST_UNREAD;

@@ -7,5 +7,8 @@
 mod line;
 mod record;
 
-pub use line::{HandoverEvent, Receiver, Room, Sender, pair, receive_with_descriptor, send_with_descriptor};
+pub use line::{
+    HandoverEvent, MOST_DESCRIPTORS, Receiver, Room, Sender, pair, receive_with_descriptor, receive_with_descriptors,
+    send_with_descriptor, send_with_descriptors,
+};
 pub use record::{LARGEST_UNREAD, NO_LIMIT, Record, VERSION};

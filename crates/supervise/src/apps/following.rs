@@ -51,6 +51,14 @@ impl Following {
         Self { apps: (0..apps).map(|_| Followed::default()).collect(), begun: now, next: now, cpu: None }
     }
 
+    /// Begins anew with the app at this place, which may be a further one.
+    pub(super) fn begin(&mut self, place: usize) {
+        if place >= self.apps.len() {
+            self.apps.resize_with(place + 1, Followed::default);
+        }
+        self.apps[place] = Followed::default();
+    }
+
     /// Returns the time until the next look. `None` if no app needs one.
     pub(super) fn wait(&self, apps: &[Molds<'_>], now: Instant) -> Option<Duration> {
         apps.iter().any(is_followed).then(|| self.next.saturating_duration_since(now))
@@ -140,7 +148,7 @@ impl Following {
 
 /// Whether the app has processes, and their number follows the load.
 fn is_followed(app: &Molds<'_>) -> bool {
-    app.range().follows_load() && !app.is_asleep() && !app.is_stopped()
+    app.is_present() && app.range().follows_load() && !app.is_asleep() && !app.is_stopped()
 }
 
 fn rules(app: &Molds<'_>) -> Rules {

@@ -2,10 +2,11 @@
 
 use super::super::privileges::Privileges;
 use super::super::signals;
-use super::AppPools;
+use super::CurrentPlan;
 use oribi_config::{Settings, Timeouts};
 use oribi_edge::parent_link::{EdgeApp, EdgeSetup, ParentLink};
-use oribi_edge::routes::Routes;
+use oribi_edge::plan::PlanReader;
+use oribi_edge::routes::{LimitMemory, Routes};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
@@ -16,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 /// The parameters of a new edge.
@@ -47,23 +49,27 @@ const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
+/// The plan of one edge: its apps, the routes, the memory of limits, and the reader of later plans.
+type PlanOfEdge<'s> = (&'s [EdgeApp<'s>], Option<&'s Arc<Routes>>, &'s LimitMemory, Option<&'s dyn PlanReader>);
+
 impl ForkedEdge {
     /// Runs the edge, and ends the process. `set_title` sets its title.
     pub(in super::super) fn run_and_exit(
         self,
         settings: &Settings,
         listeners: &[Listener],
-        (apps, routes): (Vec<AppPools<'_>>, Option<&Routes>),
+        plan: CurrentPlan<'_>,
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
         set_title: impl FnOnce(&str),
     ) -> ! {
         let name = name(self.number, settings.edges_wanted());
+        let CurrentPlan { apps, routes, limit_memory, plan_reader } = plan;
         let memory: Vec<_> = apps.into_iter().map(|mut app| (app.settings, app.pools.swap_remove(self.number))).collect();
         let apps: Vec<_> = memory.iter().map(|(settings, memory)| EdgeApp { settings, memory }).collect();
         set_title(&name);
-        let outcome =
-            catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, (&apps, routes), privileges, parent_signals)));
+        let plan = (&apps[..], routes.as_ref(), &limit_memory, plan_reader);
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, plan, privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(message)) => {
@@ -83,7 +89,7 @@ impl ForkedEdge {
         self,
         settings: &Settings,
         listeners: &[Listener],
-        (apps, routes): (&[EdgeApp<'_>], Option<&Routes>),
+        (apps, routes, limit_memory, plan_reader): PlanOfEdge<'_>,
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
     ) -> Result<(), String> {
@@ -112,6 +118,8 @@ impl ForkedEdge {
             lane,
             apps,
             routes,
+            limit_memory,
+            plan_reader,
             number,
             takes_over,
             parent_link: &parent_link,

@@ -43,10 +43,10 @@ impl<W: Workforce> FirstProcess<'_, W> {
         self.workforce.release();
         let server = &mut self.server;
         server.release();
-        let apps = server.edges.take().map(Edges::into_apps).unwrap_or_default();
+        let Some(plan) = server.edges.take().map(Edges::into_plan) else { std::process::exit(1) };
         let (settings, runtime) = (server.settings, server.runtime);
         let set_title = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
-        forked.run_and_exit(settings, &server.listeners, apps, &server.privileges, &mut server.signals, set_title)
+        forked.run_and_exit(settings, &server.listeners, plan, &server.privileges, &mut server.signals, set_title)
     }
 
     /// Handles the requests of edges about workers.

@@ -2,7 +2,7 @@
 
 use super::super::edges::Edges;
 use super::super::server::Phase;
-use super::super::workforce::Workforce;
+use super::super::workforce::{Apply, Workforce};
 use super::super::{memory_use, requests};
 use super::FirstProcess;
 use oribi_admin::control::{Control, ProcessReport, Progress, ReadinessProgress, Report, Steered};
@@ -11,6 +11,7 @@ use oribi_control_api::{Health, Requests, WorkerTarget};
 use oribi_listen::expiries;
 use oribi_stats::app_metrics::AppMetrics;
 use oribi_stats::scoreboard::{Connections, Row};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// The answer to orders that arrive too late.
@@ -126,6 +127,17 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
 
     fn reload_progress(&self, number: u64) -> Progress {
         self.while_serving(self.workforce.reload_progress(number))
+    }
+
+    fn begin_apply(&mut self, file: Option<PathBuf>, dry_run: bool) -> Result<u64, String> {
+        if !self.server.stays() {
+            return Err(STOPPING.to_owned());
+        }
+        self.workforce.apply(&mut self.server, Apply { file, dry_run, reloads: false })
+    }
+
+    fn apply_progress(&self, number: u64) -> Progress {
+        self.while_serving(self.workforce.apply_progress(number))
     }
 
     fn begin_stop(&mut self) {

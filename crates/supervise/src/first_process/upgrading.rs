@@ -58,6 +58,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if server.succession.is_possible() && condition != Condition::Serves {
             return Err("not upgraded: the server is starting or stopping".to_owned());
         }
+        if self.workforce.is_applying() {
+            return Err("not upgraded: the file is being applied".to_owned());
+        }
         // The end of process 1 would be the end of all others.
         let has_manager = Notifier::is_wanted() && std::process::id() != 1;
         let limit = server.settings.life.upgrade_timeout;

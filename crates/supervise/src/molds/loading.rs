@@ -5,7 +5,7 @@ use super::super::notify::Reloading;
 use super::super::reloads::ReloadOutcome;
 use super::super::scaling;
 use super::super::server::{Phase, Server};
-use super::{Generation, Molds};
+use super::{Generation, Molds, Role};
 use oribi_engine::shortage::explain;
 use oribi_stats::scoreboard::Board;
 use oribi_stats::totals::Counter;
@@ -89,7 +89,9 @@ impl Molds<'_> {
     /// Starts a mold if no mold serves or loads the app, and no pause after a failure is in progress.
     pub(in super::super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
         let stays = self.generations.iter().any(Generation::stays);
-        if self.stopped || self.is_asleep() || stays || !self.pace.wait(Instant::now()).is_zero() {
+        // A joining app that cannot be loaded is given up.
+        let waits = self.stopped || self.is_asleep() || self.role == Role::Joining;
+        if waits || stays || !self.pace.wait(Instant::now()).is_zero() {
             return;
         }
         match self.start_generation(server) {
@@ -105,7 +107,7 @@ impl Molds<'_> {
     }
 
     /// Starts a generation and returns its number.
-    fn start_generation(&mut self, server: &mut Server<'_>) -> io::Result<u64> {
+    pub(super) fn start_generation(&mut self, server: &mut Server<'_>) -> io::Result<u64> {
         self.started += 1;
         let settings = self.settings;
         let board =
@@ -121,7 +123,7 @@ impl Molds<'_> {
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
         self.pace.started(generation.started_at);
-        if server.succession.is_not_ready() {
+        if server.succession.is_not_ready() || self.role == Role::Joining {
             generation.link.send(Message::Complete);
         }
         if workers != self.settings.workers.at_start() {

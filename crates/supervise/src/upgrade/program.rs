@@ -1,7 +1,8 @@
 //! The program of this process, which an upgrade starts again from the file that is then at its path.
 
+use super::super::applied::applied_file;
 use super::super::detach::started_in;
-use super::super::inheritance::OWN;
+use super::super::inheritance::{APPLIED, OWN};
 use oribi_config::directory::Directory;
 use oribi_io::process::environment;
 use std::ffi::OsString;
@@ -22,6 +23,8 @@ pub(in super::super) struct Program {
     environment: Vec<(OsString, OsString)>,
     /// The file of this process, which may have been replaced or removed since.
     file: Option<PathBuf>,
+    /// The file with the apps that was applied last, if it is not that of the command line.
+    applied: Option<PathBuf>,
 }
 
 impl Program {
@@ -32,7 +35,7 @@ impl Program {
         let (directory, file) = (started_in(), std::env::current_exe().ok());
         let mut environment = environment::variables();
         environment.retain(|(name, _)| !OWN.iter().any(|own| name == own));
-        Self { name, arguments: arguments.collect(), directory, environment, file }
+        Self { name, arguments: arguments.collect(), directory, environment, file, applied: applied_file() }
     }
 
     /// Returns the command that runs the program again. The file is looked up as at the first start: a name with a slash is a
@@ -45,7 +48,13 @@ impl Program {
             command.current_dir(path);
         }
         self.directory.describe_to(&mut command);
+        self.applied.iter().for_each(|applied| _ = command.env(APPLIED, applied));
         command
+    }
+
+    /// Makes later servers serve by this file with apps.
+    pub(super) fn use_applied(&mut self, file: PathBuf) {
+        self.applied = Some(file);
     }
 
     /// Returns the path of the file to run.
@@ -84,6 +93,7 @@ mod tests {
             directory: Directory::at(folder.path()),
             environment: std::env::vars_os().collect(),
             file: Some("/opt/oribi-1/oribi".into()),
+            applied: None,
         };
         assert_eq!(program("./oribi").file(), folder.path().join("./oribi"));
         assert_eq!(program("./no-such-file").file(), Path::new("/opt/oribi-1/oribi"));

@@ -122,6 +122,11 @@ impl Succession {
         next.map(|next| next.saturating_duration_since(now))
     }
 
+    /// Makes later servers serve by this file with apps.
+    pub(in super::super) fn use_applied(&mut self, file: std::path::PathBuf) {
+        self.program.iter_mut().for_each(|program| program.use_applied(file.clone()));
+    }
+
     /// Starts the program again; returns the process id of the new server.
     pub(in super::super) fn start_successor(
         &mut self,

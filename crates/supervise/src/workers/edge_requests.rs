@@ -29,6 +29,8 @@ impl Workers<'_> {
             // Only a master has apps that sleep.
             Reason::Asleep => return,
             Reason::Stuck => ("its app does not react", Counter::EndedBecauseStuck),
+            // These are about plans.
+            Reason::Prepared | Reason::Refused | Reason::Swapped => return,
             Reason::Broken => ("it has damaged the memory of its edge", Counter::EndedByFailure),
         };
         member.cause = Some(cause);

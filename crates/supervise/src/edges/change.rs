@@ -1,0 +1,261 @@
+//! Changes the plan of running edges: sends them the memory of new apps and the text of the plan, waits until all can serve by it,
+//! and commits it.
+//!
+//! An edge that dies meanwhile is replaced by one that has the present plan from its parent, and is informed like the others.
+
+use super::{AppPools, AppShape, EdgeEntry, EdgeProcess, Edges, pools};
+use oribi_config::{SandboxChoice, Settings};
+use oribi_edge::parent_link::{Reason, WorkerRequest};
+use oribi_edge::plan::{PlanFile, pack};
+use oribi_edge::routes::{LimitMemory, Routes};
+use oribi_edge::shape;
+use oribi_io::process::shared_words_in_file;
+use oribi_pool::Memory;
+use std::cell::Cell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pause before a message is sent again to an edge that has not read the earlier ones.
+const AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// A plan for edges.
+pub(in super::super) struct PlanForEdges {
+    /// The name of the app in each place, and the arguments that make its settings. The name of a place without an app is empty.
+    pub(in super::super) places: Vec<(String, Vec<String>)>,
+    /// The text of the routes.
+    pub(in super::super) text: Vec<u8>,
+}
+
+impl PlanForEdges {
+    fn bytes(&self) -> Vec<u8> {
+        let place = |(name, arguments): &(String, Vec<String>)| pack(std::iter::once(name).chain(arguments));
+        pack([pack(self.places.iter().map(place)), self.text.clone()])
+    }
+}
+
+/// The change of the plan that is under way, or the last one.
+#[derive(Default)]
+pub(super) struct PlanChange {
+    /// The number of the change; 0 before the first one.
+    number: u32,
+    prepared: Option<PreparedChange>,
+}
+
+struct PreparedChange {
+    file: PlanFile,
+    limits: Option<OwnedFd>,
+    routes: Option<Arc<Routes>>,
+    memory: LimitMemory,
+}
+
+/// The progress of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum ChangeProgress {
+    /// Edges have not answered yet.
+    Pending,
+    /// All edges can serve by the plan.
+    Prepared,
+    /// An edge cannot; the text says which.
+    Refused(String),
+    /// All edges serve by the plan.
+    Swapped,
+}
+
+/// The part of the plan that an edge has.
+#[derive(Debug)]
+pub(super) struct InformedEdge {
+    /// The index of the edge.
+    edge: usize,
+    /// The number of places for apps, and the number of descriptors of the next one that it has.
+    places: usize,
+    descriptors: usize,
+    /// The last plan that was sent.
+    plan: u32,
+    /// The last answer, with the number of the plan.
+    answer: Cell<Option<(u32, Reason)>>,
+    /// The directories of files that the edge could open before it entered its sandbox.
+    directories: Vec<PathBuf>,
+}
+
+impl InformedEdge {
+    /// Notes the answer of the edge to a plan. Returns `false` for any other request.
+    pub(super) fn note(&self, request: WorkerRequest) -> bool {
+        let WorkerRequest { process, reason } = request;
+        let is_answer = matches!(reason, Reason::Prepared | Reason::Refused | Reason::Swapped);
+        if is_answer {
+            self.answer.set(Some((process, reason)));
+        }
+        is_answer
+    }
+}
+
+impl<'a> Edges<'a> {
+    /// Describes an edge that is forked now.
+    pub(super) fn informed_at_start(&self, edge: usize) -> InformedEdge {
+        let of_apps = self.apps.iter().flat_map(|app| &app.settings.files.mounts).map(|mount| mount.directory.clone());
+        let of_routes = self.routes.iter().flat_map(|routes| routes.directories()).map(Path::to_owned);
+        let (number, is_current) = (self.change.number, self.change.prepared.is_none());
+        InformedEdge {
+            edge,
+            places: self.apps.len(),
+            descriptors: 0,
+            plan: if is_current { number } else { 0 },
+            answer: Cell::new(is_current.then_some((number, Reason::Swapped))),
+            directories: of_apps.chain(of_routes).collect(),
+        }
+    }
+
+    /// Makes the memory for one more app. The edges get it with the next plan.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(in super::super) fn add_place(&mut self, app: AppShape<'a>) -> Result<usize, String> {
+        let (name, settings, lanes) = app;
+        let pools = pools::make(settings, lanes, (self.entries.len(), self.apps.len().max(1) + 1))?;
+        self.apps.push(AppPools { name, settings, pools });
+        Ok(self.apps.len() - 1)
+    }
+
+    /// Whether the memory of a place suits an app.
+    pub(in super::super) fn suits(&self, place: usize, settings: &Settings, lanes: usize) -> bool {
+        let Some(memory) = self.apps[place].pools.first() else { return false };
+        let (present, least) = (memory.shape(), super::super::scaling::pool_capacity(settings, lanes, Some(0), 2));
+        let wanted = shape(settings, present.workers);
+        present.workers as usize >= least && present.slots >= wanted.slots && present.request_bytes >= wanted.request_bytes
+    }
+
+    /// Puts an app into a place.
+    pub(in super::super) fn use_place(&mut self, place: usize, (name, settings): (&'a str, &'a Settings)) {
+        (self.apps[place].name, self.apps[place].settings) = (Some(name), settings);
+    }
+
+    /// Whether no request waits or runs in a place.
+    pub(in super::super) fn is_empty(&self, place: usize) -> bool {
+        let requests = |memory: &Memory| memory.inspect().map_or(0, |requests| requests.len());
+        self.apps[place].pools.iter().map(requests).sum::<usize>() == 0
+    }
+
+    /// Begins to change the plan: each edge is to prepare it.
+    ///
+    /// # Errors
+    /// The routes cannot be used; the message says why.
+    pub(in super::super) fn begin_change(&mut self, plan: &PlanForEdges) -> Result<(), String> {
+        let bytes = plan.bytes();
+        let reader = self.plan_reader.ok_or("the server has no file")?;
+        let routes = reader.read(&bytes)?.routes;
+        let mut limits = None;
+        let mut room = |count| {
+            let (file, words) = shared_words_in_file("oribi-limits", count)?;
+            limits = Some(file);
+            Ok(words)
+        };
+        let bound = routes.map(|routes| routes.bind(&self.limit_memory, &mut room)).transpose();
+        let bound = bound.map_err(|error| format!("no memory for the limits of routes: {error}"))?;
+        let (routes, memory) =
+            bound.map_or_else(|| (None, self.limit_memory.clone()), |(routes, memory)| (Some(routes), memory));
+        if self.settings.edge_sandbox != SandboxChoice::Off {
+            self.check_directories(routes.as_ref())?;
+        }
+        self.change.number += 1;
+        let file = PlanFile::new(self.change.number, &bytes).map_err(|error| format!("no memory for the plan: {error}"))?;
+        self.change.prepared = Some(PreparedChange { file, limits, routes: routes.map(Arc::new), memory });
+        Ok(())
+    }
+
+    /// An edge in its sandbox can open only files in directories that it had at its start.
+    fn check_directories(&self, routes: Option<&Routes>) -> Result<(), String> {
+        let has = |process: &EdgeProcess, directory: &Path| {
+            process.informed.directories.iter().any(|known| directory.starts_with(known))
+        };
+        let edges = || self.entries.iter().filter_map(|entry| entry.process.as_ref());
+        let is_new = |directory: &&Path| edges().any(|edge| !has(edge, directory));
+        let missing = routes.into_iter().flat_map(Routes::directories).find(is_new);
+        missing.map_or(Ok(()), |directory| {
+            Err(format!(
+                "files: {} is a new directory, which an edge in its sandbox cannot open; oribi ctl upgrade applies it",
+                directory.display()
+            ))
+        })
+    }
+
+    /// Informs the edges, and returns how far they are.
+    pub(in super::super) fn advance_change(&mut self) -> ChangeProgress {
+        let Self { entries, apps, change: PlanChange { number, prepared }, .. } = self;
+        let prepared = prepared.as_ref();
+        for process in entries.iter_mut().filter_map(|entry| entry.process.as_mut()) {
+            process.inform(apps, *number, prepared);
+        }
+        let expected = if prepared.is_some() { Reason::Prepared } else { Reason::Swapped };
+        let answer = |entry: &EdgeEntry| {
+            let answer = entry.process.as_ref()?.informed.answer.get();
+            answer.filter(|(plan, _)| plan == number).map(|(_, reason)| reason)
+        };
+        if let Some(index) = entries.iter().position(|entry| answer(entry) == Some(Reason::Refused)) {
+            let name = super::child::name(index, entries.len());
+            return ChangeProgress::Refused(format!("{name} cannot serve by it, as its lines in the log say"));
+        }
+        match entries.iter().all(|entry| answer(entry) == Some(expected)) {
+            true if prepared.is_some() => ChangeProgress::Prepared,
+            true => ChangeProgress::Swapped,
+            false => ChangeProgress::Pending,
+        }
+    }
+
+    /// Makes the edges serve by the plan that all of them have prepared, and all edges that start later.
+    pub(in super::super) fn commit(&mut self) {
+        let Some(PreparedChange { routes, memory, .. }) = self.change.prepared.take() else { return };
+        (self.routes, self.limit_memory) = (routes, memory);
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
+            if let Err(error) = process.link.commit(self.change.number) {
+                log::error!("cannot send a plan to the edge with pid {}: {error}", process.pid);
+            }
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Gives up a plan that was not committed.
+    pub(in super::super) fn cancel_change(&mut self) {
+        if self.change.prepared.take().is_none() {
+            return;
+        }
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
+            // An edge that does not read now forgets the plan when it gets the next one.
+            let _ = process.link.cancel();
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Returns the time until messages are sent again to an edge that has not read the earlier ones.
+    pub(super) fn next_try(&self) -> Option<Duration> {
+        self.change.prepared.as_ref()?;
+        let mut edges = self.entries.iter().filter_map(|entry| entry.process.as_ref());
+        edges.any(|process| process.informed.plan != self.change.number).then_some(AGAIN_AFTER)
+    }
+}
+
+impl EdgeProcess {
+    /// Sends what the edge does not have yet, as far as there is room.
+    fn inform(&mut self, apps: &[AppPools<'_>], number: u32, prepared: Option<&PreparedChange>) {
+        let Some(PreparedChange { file, limits, .. }) = prepared.filter(|_| self.informed.plan != number) else { return };
+        while let Some(app) = apps.get(self.informed.places) {
+            let Some(memory) = app.pools.get(self.informed.edge) else { return };
+            let place = u32::try_from(self.informed.places).unwrap_or(u32::MAX);
+            match self.link.give_pool(place, memory, self.informed.descriptors) {
+                Ok(sent) if sent < memory.edge_descriptors().count() => self.informed.descriptors = sent,
+                Ok(_) => (self.informed.places, self.informed.descriptors) = (self.informed.places + 1, 0),
+                Err(_) => return self.wake(),
+            }
+        }
+        if self.link.give_plan(file.as_fd(), limits.as_ref().map(AsFd::as_fd)).is_ok() {
+            self.informed.plan = number;
+        }
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // If the pipe is full, the edge wakes up anyway.
+        let _ = rustix::io::write(&self.waker, &[0]);
+    }
+}
