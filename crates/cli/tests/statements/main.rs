@@ -116,9 +116,10 @@ fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
 
 #[test]
 fn commands_have_options_that_exist() {
-    let helps: [&[&str]; 6] = [
+    let helps: [&[&str]; 7] = [
         &["--help"],
         &["ctl", "--help"],
+        &["ctl", "apply", "--help"],
         &["top", "--help"],
         &["luafcgid", "--help"],
         &["check", "--help"],
