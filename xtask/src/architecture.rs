@@ -28,7 +28,7 @@ enum Unsafe {
     Allowed,
 }
 
-/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode,
+/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode, cache,
 /// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
 /// otlp`. `io`, `pool`, `limit`, `auth` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
 /// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
@@ -89,6 +89,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
+    Rule { name: "oribi-cache", sees: &["oribi-message"], uses: Uses::Only(&["httpdate"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-limit", sees: &[], uses: Uses::Only(&["siphasher"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-auth",
@@ -106,7 +107,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-config-file",
-        sees: &["oribi-route", "oribi-filter", "oribi-limit", "oribi-config", "oribi-proxy"],
+        sees: &["oribi-route", "oribi-filter", "oribi-limit", "oribi-cache", "oribi-config", "oribi-proxy"],
         uses: Uses::Only(&["serde_json", "toml"]),
         unsafe_code: Unsafe::Forbidden,
     },
@@ -220,6 +221,7 @@ const RULES: &[Rule] = &[
         sees: &[
             "oribi-message",
             "oribi-filter",
+            "oribi-cache",
             "oribi-limit",
             "oribi-auth",
             "oribi-proto",
