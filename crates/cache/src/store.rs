@@ -79,6 +79,12 @@ impl Store {
         Self { most_bytes, ..Self::default() }
     }
 
+    /// The most memory, in bytes.
+    #[must_use]
+    pub fn most_bytes(&self) -> usize {
+        self.most_bytes
+    }
+
     /// The memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -91,13 +91,15 @@ pub struct RoutePlan {
     labels: Vec<u8>,
     limits: Vec<RouteLimit>,
     of_routes: Vec<Vec<usize>>,
+    /// The memory for stored responses in all edges, in bytes.
+    cache_bytes: usize,
 }
 
 impl RoutePlan {
     /// Returns a number that differs if the routes do, but not if only their places in the file do.
     pub fn fingerprint(&self) -> u64 {
         let limits: Vec<_> = self.limits.iter().map(|limit| (&limit.of, &limit.by, limit.dry_run)).collect();
-        fingerprint(&format!("{:?} {limits:?} {:?}", self.routes, self.of_routes))
+        fingerprint(&format!("{:?} {limits:?} {:?} {}", self.routes, self.of_routes, self.cache_bytes))
     }
 
     /// Compiles the routes. The limits have no counts yet.
@@ -108,7 +110,7 @@ impl RoutePlan {
         let error = |error: &RuleError| format!("{}: {}", place_of(&content.routes, error), error.message);
         let all = |errors: Vec<RuleError>| errors.iter().map(error).collect::<Vec<_>>().join("\n");
         let routes = Routes::compile(self.routes).map_err(all)?;
-        Ok(routes.with_labels(self.labels).limited_by(self.limits, self.of_routes))
+        Ok(routes.with_labels(self.labels).limited_by(self.limits, self.of_routes).with_cache_bytes(self.cache_bytes))
     }
 }
 
@@ -161,7 +163,7 @@ pub fn plan(
     Ok(Some(limited(routes, labels, &filters)))
 }
 
-/// Adds the limits of routes. Those at the same place of the file are one, and share their counts.
+/// Adds the limits of routes, and the memory of their cache. Limits at the same place of the file are one, and share their counts.
 fn limited<'f>(routes: Vec<Route>, labels: Vec<u8>, filters: &[&'f Filters]) -> RoutePlan {
     let mut limits: Vec<&Limit> = Vec::new();
     let mut index = |limit: &'f Limit| {
@@ -171,7 +173,7 @@ fn limited<'f>(routes: Vec<Route>, labels: Vec<u8>, filters: &[&'f Filters]) -> 
         })
     };
     let of_routes = filters.iter().map(|filters| filters.limits.iter().flatten().map(&mut index).collect()).collect();
-    RoutePlan { routes, labels, limits: limits.into_iter().map(limit).collect(), of_routes }
+    RoutePlan { routes, labels, limits: limits.into_iter().map(limit).collect(), of_routes, cache_bytes: cache_bytes(filters) }
 }
 
 fn limit(limit: &Limit) -> RouteLimit {
@@ -229,7 +231,7 @@ impl Maker<'_> {
     }
 
     fn filters(&mut self, filters: &Filters) -> Result<RouteFilters, String> {
-        let Filters { request_fields, response_fields, cors, compression, error_pages, auth, limits: _ } = filters;
+        let Filters { request_fields, response_fields, cors, compression, error_pages, auth, limits: _, cache } = filters;
         let (passwords, ask) = match auth.as_ref().and_then(Option::as_ref) {
             Some(Auth::Passwords(rule)) => (Some(self.passwords(rule)?), None),
             Some(Auth::Ask(Ask { app, path, fields })) => {
@@ -250,6 +252,7 @@ impl Maker<'_> {
             },
             passwords,
             ask,
+            cache: cache.flatten().map(|cache| cache.rules),
         })
     }
 
@@ -276,6 +279,12 @@ fn candidate(text: &Text) -> Candidate {
     let parts = text.value.split_once("$uri");
     let (before, behind) = parts.unwrap_or((&text.value, ""));
     Candidate { before: before.to_owned(), path: parts.is_some(), behind: behind.to_owned() }
+}
+
+/// Returns the memory for stored responses in all edges, in bytes.
+fn cache_bytes(filters: &[&Filters]) -> usize {
+    let largest = filters.iter().filter_map(|filters| filters.cache.flatten()).map(|cache| cache.size).max();
+    usize::try_from(largest.unwrap_or_default()).unwrap_or(usize::MAX)
 }
 
 /// Reads the content of an error page.

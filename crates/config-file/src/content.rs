@@ -1,6 +1,7 @@
 //! The content of a configuration file: sections in the order of the file, each with its place.
 
 use crate::place::Place;
+use oribi_cache::Rules;
 use oribi_config::{Scope, setting_of};
 use oribi_filter::{Compression, Cors, FieldChanges};
 use oribi_limit::{LimitBy, LimitOf};
@@ -160,6 +161,17 @@ pub struct Filters {
     pub auth: Option<Option<Auth>>,
     /// The limits. Routes that have the same one, from `[defaults]`, share its counts.
     pub limits: Option<Vec<Limit>>,
+    /// The rules of the cache; `Some(None)`: switched off.
+    pub cache: Option<Option<Cache>>,
+}
+
+/// The rules by which responses of apps are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// The rules of the route.
+    pub rules: Rules,
+    /// The memory for stored responses of the server, in bytes. The largest number of all routes counts.
+    pub size: u64,
 }
 
 /// The rule by which requests may go on to the action of their route.

@@ -1,6 +1,7 @@
 //! The filters of a route, and those of `[defaults]` for all routes.
 
 mod auth;
+mod cache;
 mod changes;
 mod compression;
 mod cors;
@@ -12,7 +13,8 @@ use crate::table::{Entry, Reader, Value};
 use toml::de::DeValue;
 
 /// The keys of filters.
-pub(crate) const KEYS: &[&str] = &["request-fields", "response-fields", "cors", "compress", "error-pages", "auth", "limit"];
+pub(crate) const KEYS: &[&str] =
+    &["request-fields", "response-fields", "cors", "compress", "error-pages", "auth", "limit", "cache"];
 
 impl Filters {
     /// Reads a filter. Returns `None` if its key is that of none; otherwise whether it has no mistake.
@@ -41,6 +43,11 @@ impl Filters {
                 Some(())
             }
             "limit" => limits::limits(reader, entry).map(|limits| self.limits = Some(limits)),
+            "cache" if is_off(entry) => {
+                self.cache = Some(None);
+                Some(())
+            }
+            "cache" => cache::cache(reader, entry).map(|rules| self.cache = Some(Some(rules))),
             _ => return None,
         };
         Some(read.is_some())
@@ -56,7 +63,7 @@ impl Filters {
 
     /// Takes the filters that are missing from `defaults`.
     pub(crate) fn complete(&mut self, defaults: &Self) {
-        let Self { request_fields, response_fields, cors, compression, error_pages, auth, limits } = defaults;
+        let Self { request_fields, response_fields, cors, compression, error_pages, auth, limits, cache } = defaults;
         self.request_fields = self.request_fields.take().or_else(|| request_fields.clone());
         self.response_fields = self.response_fields.take().or_else(|| response_fields.clone());
         self.cors = self.cors.take().or_else(|| cors.clone());
@@ -64,6 +71,7 @@ impl Filters {
         self.error_pages = self.error_pages.take().or_else(|| error_pages.clone());
         self.auth = self.auth.take().or_else(|| auth.clone());
         self.limits = self.limits.take().or_else(|| limits.clone());
+        self.cache = self.cache.or(*cache);
     }
 }
 

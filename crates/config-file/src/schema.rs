@@ -188,7 +188,16 @@ fn filters() -> Value {
         "max-size": { "$ref": "#/$defs/text" },
         "private": { "type": "boolean" },
     });
+    let cache = json!({
+        "size": { "$ref": "#/$defs/text" },
+        "max-object": { "$ref": "#/$defs/text" },
+        "default-age": { "$ref": "#/$defs/text" },
+        "stale-while-revalidate": { "$ref": "#/$defs/text" },
+        "stale-if-error": { "$ref": "#/$defs/text" },
+        "request-directives": { "type": "boolean" },
+    });
     json!({
+        "cache": { "anyOf": [{ "type": "boolean" }, closed(&cache, &[])] },
         "request-fields": changes(),
         "response-fields": changes(),
         "limit": { "anyOf": [{ "const": false }, limit, { "type": "array", "items": limit, "maxItems": 8 }] },

@@ -2,8 +2,11 @@
 
 mod answers;
 mod asking;
+mod cached;
 mod deadlines;
 mod failures;
+mod fetch;
+mod fetches;
 mod nap;
 mod queue;
 mod shares;
@@ -16,6 +19,8 @@ mod yielding;
 use super::parent_link::ParentLink;
 use asking::Heard;
 use deadlines::Deadlines;
+use fetch::AppCache;
+use oribi_cache::Store;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_io::{Backend, DoorbellWait};
@@ -25,6 +30,7 @@ use oribi_pool::Ticket;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 use queue::Queue;
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -74,6 +80,8 @@ pub(super) struct AppPool<'l, 'a, B: Backend> {
     awaited_sockets: Vec<Ticket>,
     /// The last time at which the edge noticed that workers take or answer requests.
     moved: Duration,
+    /// The cache; `None` if no route stores responses.
+    cache: Option<Box<AppCache>>,
 }
 
 impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
@@ -119,7 +127,19 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             unsent_heads: Vec::new(),
             awaited_sockets: Vec::new(),
             moved: Duration::ZERO,
+            cache: None,
         })
+    }
+
+    /// Sets the store of responses, which all apps of the edge share. `app` is the number of this one. Requests that have asked the
+    /// app because of an earlier store are answered all the same.
+    pub(super) fn use_cache(&mut self, store: Option<&Rc<RefCell<Store>>>, app: usize) {
+        match (store, &mut self.cache) {
+            (Some(store), Some(cache)) => cache.store = Rc::clone(store),
+            (Some(store), none) => *none = Some(Box::new(AppCache::new(Rc::clone(store), app))),
+            (None, Some(cache)) => cache.store = Rc::new(RefCell::new(Store::new(0))),
+            (None, None) => {}
+        }
     }
 
     /// Names the app in messages.

@@ -87,6 +87,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         let mut app = AppPool::new(self.lane, settings, (self.listeners, self.slot), pool)?;
         app.parent_link = self.parent_link;
         app.index = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
+        app.use_cache(self.store.as_ref().map(|(_, store)| store), self.apps.len());
         self.apps.push(app);
         Ok(())
     }

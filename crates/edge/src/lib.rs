@@ -29,6 +29,7 @@ use crate::parent_link::{EdgeSetup, ParentLink};
 use app::AppPool;
 use applying::Applying;
 use handover::HandoverPeers;
+use oribi_cache::Store;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_io::{Backend, BackendVisitor, KernelBackend, Restricted};
@@ -37,6 +38,7 @@ use oribi_pool::{DOZE, Rest};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_worker::lane::{Lane, LaneSetup};
 use routes::router::Router;
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,6 +110,10 @@ struct EdgeLoop<'l, 'a, B: Backend> {
     router: Option<Router>,
     /// The routers of earlier plans in which requests still wait.
     retired: Vec<Router>,
+    /// The number of routers that there have been, by which stored responses of different routes are told apart.
+    routers_so_far: usize,
+    /// The stored responses, and the most bytes of them; `None` if no route stores any.
+    store: Option<(usize, Rc<RefCell<Store>>)>,
     /// The socket to the parent process.
     parent_link: Option<&'a ParentLink>,
     peers: HandoverPeers<'a>,
@@ -140,6 +146,8 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             apps,
             router: None,
             retired: Vec::new(),
+            routers_so_far: 0,
+            store: None,
             parent_link: None,
             peers: HandoverPeers::default(),
             applying: Applying::never(),

@@ -15,6 +15,7 @@ pub use passwords::PasswordRule;
 pub use users::UserFile;
 
 use limits::SharedLimits;
+use oribi_cache::Rules as CacheRules;
 use oribi_filter::{FieldChanges, ResponsePlan};
 use oribi_io::process::shared_words;
 use oribi_route::{PathExpressions, Rule, RuleError, Table, Template};
@@ -23,6 +24,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The memory for stored responses in all edges together, in bytes, if no other is set.
+const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 
 /// A route.
 #[derive(Clone, Debug)]
@@ -46,6 +50,8 @@ pub struct Filters {
     pub passwords: Option<PasswordRule>,
     /// The rule by which an app is asked first; `None` if none is asked.
     pub ask: Option<AskRule>,
+    /// The rules by which responses of apps are stored; `None`: none is.
+    pub cache: Option<CacheRules>,
 }
 
 /// The answer of a route. Apps are named by their index.
@@ -157,6 +163,10 @@ pub struct Routes {
     users: Vec<Arc<UserFile>>,
     /// The limits that are wanted, and those of each route by their indices.
     wanted: (Vec<Limit>, Vec<Vec<usize>>),
+    /// The rules of the cache for each route.
+    caches: Vec<Option<CacheRules>>,
+    /// The memory for stored responses in all edges together, in bytes.
+    cache_bytes: usize,
     /// The limits; `None` without any.
     limits: Option<SharedLimits>,
     /// For each route, the number of the name under which its requests are counted; 0 for none. Empty without names.
@@ -172,6 +182,7 @@ impl Routes {
         let (mut rules, mut actions, mut changes, mut plans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut expressions = Vec::new();
         let (mut passwords, mut users, mut questions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut caches = Vec::new();
         for Route { rule, action, filters } in routes {
             let has_template = action.all().any(|action| matches!(action, Action::Redirect { .. } | Action::Rewrite { .. }));
             expressions.push(if has_template { PathExpressions::of(&rule.path) } else { PathExpressions::default() });
@@ -180,11 +191,27 @@ impl Routes {
             changes.push(filters.request);
             plans.push(filters.response);
             questions.push(filters.ask);
+            // A stored response would be one of another user.
+            let is_guarded = filters.passwords.is_some() || questions.last().is_some_and(Option::is_some);
+            caches.push(filters.cache.filter(|_| !is_guarded));
             passwords.push(filters.passwords.map(|rule| numbered(rule, &mut users)));
         }
         let (table, plans) = (Table::compile(&rules)?, plans.into());
-        let (wanted, limits, labels) = ((Vec::new(), Vec::new()), None, Vec::new());
-        Ok(Self { table, actions, expressions, changes, plans, passwords, users, questions, wanted, limits, labels })
+        Ok(Self {
+            table,
+            actions,
+            expressions,
+            changes,
+            plans,
+            passwords,
+            questions,
+            users,
+            caches,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            wanted: (Vec::new(), Vec::new()),
+            limits: None,
+            labels: Vec::new(),
+        })
     }
 
     /// Sets limits, and those of each route by their indices. They count only after [`Self::bind`].
@@ -214,6 +241,17 @@ impl Routes {
     pub fn with_limits(self, limits: Vec<Limit>, of_routes: Vec<Vec<usize>>, edges: usize) -> io::Result<Self> {
         let bound = self.limited_by(limits, of_routes).bind(&LimitMemory::new(edges), &mut shared_words);
         bound.map(|(routes, _)| routes)
+    }
+
+    /// Sets the memory for stored responses in all edges together, in bytes.
+    #[must_use]
+    pub fn with_cache_bytes(self, cache_bytes: usize) -> Self {
+        Self { cache_bytes, ..self }
+    }
+
+    /// Returns the memory for stored responses in each of so many edges, in bytes; `None` if no route stores any.
+    pub(super) fn cache_bytes(&self, edges: usize) -> Option<usize> {
+        self.caches.iter().any(Option::is_some).then(|| self.cache_bytes / edges.max(1))
     }
 
     /// Sets the numbers of the names under which the requests of each route are counted, among

@@ -151,6 +151,13 @@ impl Exchange {
         self.received.is_https()
     }
 
+    /// Whether the request has content.
+    #[inline]
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        !self.received.content.is_none()
+    }
+
     /// The address of the client; `None` for the peer of a Unix socket.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {

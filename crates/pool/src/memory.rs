@@ -153,6 +153,16 @@ impl Memory {
         Ok(())
     }
 
+    /// Informs the edge that another generation of the app answers from now on.
+    ///
+    /// # Errors
+    /// The operating system refuses to map the memory.
+    pub fn begin_generation(&self) -> io::Result<()> {
+        let requests = Shared::map(self.as_fd(), self.layout.requests())?;
+        requests.words()[Layout::GENERATION].fetch_add(1, SeqCst);
+        Ok(())
+    }
+
     /// The bytes of the file that all processes may write.
     #[must_use]
     pub fn claims(&self) -> Range<usize> {

@@ -85,6 +85,8 @@ impl Layout {
     pub(crate) const EDGE: usize = 2;
     /// The [`Availability`](crate::Availability) of the app. Only the parent process of edge and workers writes it, rarely.
     pub(crate) const AVAILABILITY: usize = 3;
+    /// The generation of the app, which the same process counts.
+    pub(crate) const GENERATION: usize = 4;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;

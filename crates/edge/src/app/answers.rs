@@ -76,7 +76,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             return;
         }
         let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
-        let Some(exchange) = exchange else { return };
+        let Some(exchange) = exchange else { return self.fetched_whole(ticket, bytes, head) };
         let (head, content) = bytes.split_at(head);
         let wait = self.wait_of(ticket);
         let lane = &self.lane;
@@ -101,7 +101,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
-        let Some(exchange) = self.destination(ticket) else { return };
+        let Some(exchange) = self.destination(ticket) else { return self.fetched_head(ticket, bytes) };
         if self.hears && self.is_question(ticket) && !self.hear(ticket, bytes) {
             return self.discard(ticket);
         }
@@ -128,7 +128,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     fn handle_interim(&mut self, ticket: Ticket, bytes: &[u8]) {
-        let Some(exchange) = self.destination(ticket) else { return };
+        let Some(exchange) = self.destination(ticket) else { return self.fetched_interim(ticket, bytes) };
         if self.hears && self.is_question(ticket) {
             return;
         }
@@ -147,12 +147,20 @@ impl<B: Backend> AppPool<'_, '_, B> {
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
         // Empty content does not count as progress of the app.
         let destination = if bytes.is_empty() { self.table.exchange(ticket) } else { self.destination(ticket) };
-        let Some(exchange) = destination else { return self.handle_excess(ticket) };
+        let Some(exchange) = destination else {
+            if !self.fetched_content(ticket, bytes) {
+                self.handle_excess(ticket);
+            }
+            return;
+        };
         self.pass_on(ticket, exchange, Piece::Bytes(bytes));
     }
 
     /// Ends a response with trailers. The end event that follows then has no effect.
     fn handle_trailers(&mut self, ticket: Ticket, bytes: &[u8]) {
+        if self.has_fetch(ticket) {
+            self.stop_capture(ticket);
+        }
         let Some(exchange) = self.destination(ticket) else { return };
         if !self.table.get(ticket).is_some_and(|entry| entry.begun) {
             return self.handle_nonsense(ticket);
@@ -176,7 +184,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Sends a piece of a response. When all of the announced content has arrived, finishes the response, even if its app
     /// still runs. So the client may send its next request, and a web server gets the end together with the content, and
     /// keeps its connection.
-    fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
+    pub(super) fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
         let written = self.lane.source().write_up_to_end(exchange, piece);
         match written {
             Ok(Progress::Waiting(bytes)) => self.note_written(ticket, Ok(bytes)),
@@ -200,6 +208,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
+        if self.has_fetch(ticket) && self.fetched_file(ticket, file.as_ref(), part) {
+            return;
+        }
         let Some(exchange) = self.destination(ticket) else { return };
         if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
             // The app may have made the socket blocking, and no system call sends a file to a blocking socket without
@@ -240,7 +251,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Handles the engine's refusal of a response. If the client has disconnected, the engine itself reports that.
-    fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
+    pub(super) fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
         if let ReplyError::Invalid(why) = refusal {
             log::error!("the response of an app is invalid: {why}");
             if let Some(entry) = self.table.get(ticket) {
@@ -265,9 +276,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.note_written(ticket, waiting);
     }
 
-    fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {
+    pub(super) fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {
         let Some(entry) = self.table.remove(ticket) else { return };
-        let Some(exchange) = entry.exchange else { return };
+        let Some(exchange) = entry.exchange else { return self.fetched_end(ticket, entry, abandoned) };
         let mut engine = self.lane.source();
         if abandoned || !entry.begun {
             engine.abandon(exchange);
@@ -278,7 +289,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Handles invalid data of a worker in the frames of an exchange: answers 502, and treats the worker as broken.
-    fn handle_nonsense(&mut self, ticket: Ticket) {
+    pub(super) fn handle_nonsense(&mut self, ticket: Ticket) {
         let holder = self.pool.holder(ticket);
         self.fail(ticket, 502);
         if let Some(worker) = holder {
@@ -287,6 +298,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     fn handle_descriptor_request(&mut self, ticket: Ticket, request: DescriptorRequest) {
+        if self.has_fetch(ticket) {
+            self.stop_capture(ticket);
+        }
         let Some(exchange) = self.destination(ticket) else { return };
         let outcome = match request {
             DescriptorRequest::Content | DescriptorRequest::Data => {

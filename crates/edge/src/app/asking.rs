@@ -1,6 +1,7 @@
 //! Questions whether requests may go on: their answers do not go to clients, unless they refuse.
 
 use super::AppPool;
+use super::queue::Purpose;
 use oribi_engine::Exchange;
 use oribi_host::{Content as RequestContent, ExchangeId, Gateway};
 use oribi_io::Backend;
@@ -44,7 +45,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let gateway = request.gateway.filter(Gateway::is_own);
         let head = RequestHead::new(bytes, layout);
         let question = oribi_host::Request { head, content: RequestContent::None, trailers: None, gateway, ..request };
-        self.enqueue(exchange, &question, true)
+        self.enqueue(exchange, &question, Purpose::Question)
     }
 
     /// Returns the news since the last call.

@@ -13,11 +13,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
     pub(super) fn handle_loss(&mut self, ticket: Ticket) {
         let copy = self.table.take_copy(ticket.slot());
         let Some(entry) = self.table.remove(ticket) else { return };
-        let Some(exchange) = entry.exchange else { return };
+        let Some(exchange) = entry.exchange else { return self.handle_loss_of_fetch(ticket, &entry, &copy) };
         let untouched = !entry.begun && !entry.socket_taken;
         // The label must be read first: it moves to another slot with a request that is tried again.
         let label = self.table.label(ticket);
-        if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
+        if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy).is_some() {
             if self.settings.request_id.is_some() {
                 log::warn!("{label} was lost with its worker, and is given to another one");
             }
@@ -36,19 +36,35 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
     }
 
-    /// Puts a request into the queue again, from a `copy` of its bytes. Returns whether that was possible.
-    fn retry(&mut self, entry: &Entry, copy: &[u8]) -> bool {
+    /// Handles the loss of a request whose response might have been stored.
+    #[cold]
+    fn handle_loss_of_fetch(&mut self, ticket: Ticket, entry: &Entry, copy: &[u8]) {
+        let Some(untouched) = self.fetch(ticket).map(|fetch| fetch.capture.is_none()) else { return };
+        if untouched
+            && !entry.retried
+            && !copy.is_empty()
+            && let Some(again) = self.retry(entry, copy)
+        {
+            self.move_fetch(ticket, again);
+            return self.slot.account.count(Counter::RequestsRetried);
+        }
+        self.slot.account.count(Counter::RequestsLost);
+        self.fail_fetch(ticket, 502);
+    }
+
+    /// Puts a request into the queue again, from a `copy` of its bytes. Returns its ticket, if that was possible.
+    fn retry(&mut self, entry: &Entry, copy: &[u8]) -> Option<Ticket> {
         let again = |file: &CountedFile| file.try_clone().and_then(|file| (&*file).rewind().map(|()| file));
         let overflow = entry.overflow.as_ref().map(|files| -> io::Result<_> {
             let (content, data) = (files.content.as_ref().map(again), files.data.as_ref().map(again));
             Ok(Box::new(Overflow { content: content.transpose()?, data: data.transpose()? }))
         });
-        let (Some(exchange), Ok(overflow)) = (entry.exchange, overflow.transpose()) else { return false };
-        let Some(mut reserved) = self.pool.reserve() else { return false };
+        let overflow = overflow.transpose().ok()?;
+        let mut reserved = self.pool.reserve()?;
         let slot = reserved.slot();
         let Some(room) = self.pool.room(&mut reserved).get_mut(..copy.len()) else {
             self.pool.cancel(reserved);
-            return false;
+            return None;
         };
         room.copy_from_slice(copy);
         self.table.move_label(entry.ticket.slot(), slot);
@@ -61,19 +77,22 @@ impl<B: Backend> AppPool<'_, '_, B> {
             asking: entry.asking,
             overflow,
             connection,
-            ..Entry::new(ticket, exchange, entry.submitted)
+            ..Entry::new(ticket, entry.exchange, entry.submitted)
         };
         self.table.insert(again);
         self.deadlines.submitted(ticket);
         self.timers.submitted(self.now(), self.deadlines.are_set());
-        true
+        Some(ticket)
     }
 
     /// Answers a request with `status`, or cuts off the response that has begun. Further output of the worker is discarded.
     pub(super) fn fail(&mut self, ticket: Ticket, status: u16) {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
-        let Some(exchange) = entry.exchange.take() else { return };
+        let Some(exchange) = entry.exchange.take() else {
+            self.fail_fetch(ticket, status);
+            return;
+        };
         if entry.asking {
             self.table.unasked.push(exchange);
         }
@@ -110,7 +129,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// such requests.
     pub(super) fn forget_ended(&mut self) {
         for ticket in self.table.without_clients() {
-            if self.pool.holder(ticket).is_none() {
+            // The pool reports the ends of requests with fetches.
+            if self.pool.holder(ticket).is_none() && !self.has_fetch(ticket) {
                 self.table.remove(ticket);
             }
         }

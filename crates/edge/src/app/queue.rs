@@ -1,6 +1,7 @@
 //! The queue: requests go into the pool, wait there for a worker, and are rejected if they have waited too long.
 
 use super::AppPool;
+use super::fetch::{AppCache, Entering};
 use super::table::{Entry, Overflow};
 use oribi_config::{Timeouts, counted};
 use oribi_engine::{CountedFile, Exchange, Sum, Wait};
@@ -47,18 +48,33 @@ pub(super) struct Queue {
     logged_at: Option<Duration>,
 }
 
+/// The purpose of a request in the pool.
+pub(super) enum Purpose {
+    /// Its response goes to the client.
+    Answer,
+    /// Its response decides whether the request of the client may go on.
+    Question,
+    /// Its response may be stored.
+    Fetch(Entering),
+}
+
 impl<B: Backend> AppPool<'_, '_, B> {
     /// Puts a request into the queue, or refuses it if there is no room.
     pub(in super::super) fn submit(&mut self, exchange: Exchange) {
+        self.submit_for(exchange, Purpose::Answer);
+    }
+
+    /// Puts a request into the queue; or aside, if it waits for the response to another one.
+    #[inline(always)]
+    pub(super) fn submit_for(&mut self, exchange: Exchange, purpose: Purpose) {
         let request = exchange.request(self.listeners);
-        self.enqueue(&exchange, &request, false);
+        self.enqueue(&exchange, &request, purpose);
         self.lane.source().give_back(exchange);
     }
 
-    /// Puts the request of an exchange, or a question about it, into the queue. Returns whether there was room; otherwise the
-    /// client has been answered.
+    /// Puts a request of an exchange into the pool. Returns whether there was room; otherwise the client has been answered.
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, exchange: &Exchange, request: &Request<'_>, asking: bool) -> bool {
+    pub(super) fn enqueue(&mut self, exchange: &Exchange, request: &Request<'_>, purpose: Purpose) -> bool {
         let id = exchange.id();
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
         let available = self.pool.is_available() || self.wake_app();
@@ -72,7 +88,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 (true, false) => self.say_that_requests_wait(now, SLOTS_ARE_FULL),
             }
             self.lane.source().report_wait_until_now(id);
-            self.refuse_for_now(id);
+            match purpose {
+                Purpose::Fetch(entering) => self.fetch_failed(entering.fetch, 503),
+                Purpose::Answer | Purpose::Question => self.refuse_for_now(id),
+            }
             return false;
         };
         let start = if self.settings.request_start { request_start(request, self.lane.source().wall_clock()) } else { None };
@@ -84,7 +103,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
             Ok(fitted) => fitted,
             Err(status) => {
                 self.pool.cancel(reserved);
-                self.refuse(id, status);
+                match purpose {
+                    Purpose::Fetch(entering) => self.fetch_failed(entering.fetch, status),
+                    Purpose::Answer | Purpose::Question => self.refuse(id, status),
+                }
                 return false;
             }
         };
@@ -97,18 +119,32 @@ impl<B: Backend> AppPool<'_, '_, B> {
             self.table.keep_label(slot, &request.head, ids.and_then(|ids| ids.of(&request.head)));
         }
         let connection = self.lane.source().carrier_of(id);
-        let aside = self.make_room(connection);
+        let waits = matches!(&purpose, Purpose::Fetch(entering) if entering.waits);
+        let aside = waits || self.make_room(connection);
         let submit = if aside { oribi_pool::Edge::submit_aside } else { oribi_pool::Edge::submit };
         let ticket = submit(&mut self.pool, reserved, fitted.size);
-        self.record_submission(connection, ticket, aside);
+        if !waits {
+            self.record_submission(connection, ticket, aside);
+        }
         let now = self.now();
         if self.table.used() == 0 {
             self.moved = now;
         }
-        self.table.insert(Entry { overflow: fitted.overflow, connection, asking, ..Entry::new(ticket, id, now) });
-        self.deadlines.submitted(ticket);
+        let asking = matches!(purpose, Purpose::Question);
+        let mut entry = Entry { overflow: fitted.overflow, connection, asking, ..Entry::new(ticket, Some(id), now) };
+        if let Purpose::Fetch(entering) = purpose {
+            // The fetch has the exchange.
+            entry.exchange = None;
+            if let Some(cache) = &mut self.cache {
+                cache.entered(ticket, entering);
+            }
+        }
+        self.table.insert(entry);
         self.timers.submitted(now, is_watched);
-        self.lane.source().note_queued();
+        if !waits {
+            self.deadlines.submitted(ticket);
+            self.lane.source().note_queued();
+        }
         true
     }
 
@@ -136,7 +172,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Returns the time that the oldest waiting request has waited for a worker. `None` if no request waits.
     pub(in super::super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
-        let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each());
+        let waiting = self.cache.iter().flat_map(|cache| AppCache::waiting(cache));
+        let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each()).chain(waiting);
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
@@ -145,6 +182,12 @@ impl<B: Backend> AppPool<'_, '_, B> {
     pub(super) fn expire_queued(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
+                continue;
+            }
+            if self.has_fetch(ticket) {
+                self.slot.account.count(Counter::QueueTimeouts);
+                self.table.remove(ticket);
+                self.fail_fetch(ticket, 503);
                 continue;
             }
             if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
@@ -304,9 +347,12 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Withdraws the request of an exchange whose client has disconnected. Returns how long it has waited; `None` if it is not
     /// in this pool.
     pub(in super::super) fn withdraw_lost(&mut self, exchange: ExchangeId) -> Option<Wait> {
-        let ticket = self.table.find(exchange)?;
+        let found = self.table.find(exchange).map(|ticket| (ticket, true));
+        let (ticket, is_withdrawn) = found.or_else(|| self.lose_client_of_fetch(exchange))?;
         let known = self.wait_of(ticket);
-        self.discard(ticket);
+        if is_withdrawn {
+            self.discard(ticket);
+        }
         Some(known)
     }
 }

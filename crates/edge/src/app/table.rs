@@ -84,10 +84,10 @@ pub(in super::super) struct Table {
 }
 
 impl Entry {
-    pub(super) const fn new(ticket: Ticket, exchange: ExchangeId, now: Duration) -> Self {
+    pub(super) const fn new(ticket: Ticket, exchange: Option<ExchangeId>, now: Duration) -> Self {
         Self {
             ticket,
-            exchange: Some(exchange),
+            exchange,
             submitted: now,
             progress: None,
             begun: false,

@@ -73,6 +73,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             self.check_unwatched_workers();
             self.pool.audit();
             self.forget_ended();
+            self.fail_lost_fetches();
             self.expire_queued(now);
             if self.pool.worker_counts().waiting > 0 {
                 self.moved = now;

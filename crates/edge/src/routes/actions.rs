@@ -22,6 +22,8 @@ const PLAIN: &[u8] = b"text/plain; charset=utf-8";
 pub(super) enum Outcome {
     /// This app answers.
     App(Exchange, usize),
+    /// This app answers, unless the cache does, by the rules of the route with the second number.
+    Cached(Exchange, usize, usize),
     /// An app must be asked first.
     Ask(Kept),
     /// The edge has answered, or keeps the request.

@@ -6,17 +6,20 @@ use super::limits::Limits;
 use super::passwords::{Admitted, Login, Passwords};
 use super::{Action, Routes, preflight};
 use crate::EdgeLoop;
+use oribi_cache::Store;
 use oribi_config::Settings;
 use oribi_engine::{Engine, Exchange};
 use oribi_filter::{Preflight, ResponsePlan};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_listen::Listener;
-use oribi_route::{RequestView, Scheme, Scratch};
+use oribi_route::{MOST_RULES, RequestView, Scheme, Scratch};
 use oribi_source::LentRequest;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -157,7 +160,10 @@ impl Router {
             return Outcome::Ask(Kept { exchange, route, path: self.path.clone(), rewrites: 0 });
         }
         let of_route = (&self.routes.changes[route], &self.routes.expressions[route]);
-        self.actions.act((route, 0, action), of_route, &self.path, lane, exchange, listeners)
+        match self.actions.act((route, 0, action), of_route, &self.path, lane, exchange, listeners) {
+            Outcome::App(exchange, app) if self.routes.caches[route].is_some() => Outcome::Cached(exchange, app, route),
+            outcome => outcome,
+        }
     }
 }
 
@@ -189,6 +195,8 @@ impl Router {
 impl<B: Backend> EdgeLoop<'_, '_, B> {
     /// Routes requests by `router` from now on. Those that wait in the one before are let on by their old routes.
     pub(crate) fn use_router(&mut self, router: Option<Router>) {
+        self.routers_so_far += 1;
+        self.use_store(router.as_ref().and_then(|router| router.routes.cache_bytes(self.settings.edges_wanted())));
         self.lane.source().use_plans(router.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, Router::plans));
         self.retired.extend(std::mem::replace(&mut self.router, router).filter(|before| !before.is_idle()));
     }
@@ -265,6 +273,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
                 self.slot.requests.fetch_add(1, Relaxed);
                 self.apps[app].submit(exchange);
             }
+            Outcome::Cached(exchange, app, route) => self.submit_cached(exchange, app, route),
             Outcome::Ask(kept) => self.ask(kept),
             Outcome::Answered | Outcome::Again(_) => {}
         }
@@ -289,6 +298,10 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         let apps = &mut self.apps;
         match router.route(self.lane, exchange, (self.listeners, self.slot), |app| apps[app].oldest_wait()) {
             Outcome::App(exchange, app) => Some((exchange, app)),
+            Outcome::Cached(exchange, app, route) => {
+                self.submit_cached(exchange, app, route);
+                None
+            }
             Outcome::Answered => None,
             Outcome::Ask(kept) => {
                 self.ask(kept);
@@ -296,6 +309,27 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             }
             Outcome::Again(_) => unreachable!("a request is routed until it has an answer"),
         }
+    }
+
+    #[cold]
+    fn submit_cached(&mut self, exchange: Exchange, app: usize, route: usize) {
+        if let Some(rules) = self.router.as_ref().and_then(|router| router.routes.caches[route].as_ref()) {
+            // Routes of different plans share no responses.
+            self.apps[app].submit_cached(exchange, self.routers_so_far * MOST_RULES + route, rules);
+        }
+    }
+
+    /// Stores responses in so much memory from now on; `None`: stores none.
+    fn use_store(&mut self, bytes: Option<usize>) {
+        self.store = match (bytes, self.store.take()) {
+            (Some(bytes), Some((before, store))) if before == bytes => Some((bytes, store)),
+            (Some(bytes), _) => Some((bytes, Rc::new(RefCell::new(Store::new(bytes))))),
+            (None, _) => None,
+        };
+        self.apps
+            .iter_mut()
+            .enumerate()
+            .for_each(|(index, app)| app.use_cache(self.store.as_ref().map(|(_, store)| store), index));
     }
 }
 

@@ -3,6 +3,7 @@
 mod applying;
 mod apps;
 mod asking;
+mod cache;
 mod clients;
 mod filters;
 mod limits;

@@ -329,6 +329,13 @@ impl Edge {
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
     }
 
+    /// The generation of the app, as the parent process has counted it.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.requests.words()[Layout::GENERATION].load(Relaxed)
+    }
+
     /// The numbers of attached and of waiting workers.
     #[must_use]
     pub fn worker_counts(&self) -> WorkerCounts {

@@ -117,6 +117,16 @@ pub enum Counter {
     LimitBodyFilesTotal,
     /// Requests rejected by a limit of their route.
     LimitRoute,
+    // Requests of routes with `cache`, by the part that the cache took.
+    CacheHits,
+    /// Answered by a stale response.
+    CacheStale,
+    CacheMisses,
+    /// Answered by a stored response that the app has confirmed.
+    CacheRevalidated,
+    /// Answered by the response to another request.
+    CacheCollapsed,
+    CacheBypasses,
 }
 
 /// The unit of a counter.
@@ -131,7 +141,7 @@ pub enum Unit {
 }
 
 /// The number of counters.
-pub(super) const COUNTERS: usize = Counter::LimitRoute as usize + 1;
+pub(super) const COUNTERS: usize = Counter::CacheBypasses as usize + 1;
 
 impl Counter {
     /// Returns the unit of the counter.

@@ -69,6 +69,9 @@ const HTTP2_CONNECTIONS_ENDED: Family = Family {
     name: "http2_connections_ended",
     help: "Connections of HTTP/2 that were ended because of the client's behaviour, by the reason.",
 };
+const CACHE_REQUESTS: Family =
+    Family { name: "cache_requests", help: "Requests of routes with a cache, by the part that the cache took." };
+
 /// The family of exceeded limits. It contains all limits, even those whose counters have families of their own.
 pub const LIMITS_HIT: Family =
     Family { name: "limits_hit", help: "Requests refused and connections closed by a limit, by its setting." };
@@ -252,6 +255,24 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
     row(Counter::LimitRoute, "limit_route",
         "Requests that got a 429 because of a `limit` of their route")
         .part_of(LIMITS_HIT, &[("limit", "route")]).titled("limits", "route"),
+    row(Counter::CacheHits, "cache_hits",
+        "Requests that a fresh stored response has answered (`cache`)")
+        .part_of(CACHE_REQUESTS, &[("result", "hit")]).titled("cache", "hits"),
+    row(Counter::CacheStale, "cache_stale",
+        "Requests that a stale stored response has answered")
+        .part_of(CACHE_REQUESTS, &[("result", "stale")]).titled("cache", "stale"),
+    row(Counter::CacheMisses, "cache_misses",
+        "Requests that the app has answered because no stored response did")
+        .part_of(CACHE_REQUESTS, &[("result", "miss")]).titled("cache", "misses"),
+    row(Counter::CacheRevalidated, "cache_revalidated",
+        "Requests that a stored response has answered after the app had confirmed it")
+        .part_of(CACHE_REQUESTS, &[("result", "revalidated")]).titled("cache", "revalidated"),
+    row(Counter::CacheCollapsed, "cache_collapsed",
+        "Requests that were answered by the response to another request for the same URI")
+        .part_of(CACHE_REQUESTS, &[("result", "collapsed")]).titled("cache", "collapsed"),
+    row(Counter::CacheBypasses, "cache_bypasses",
+        "Requests in which the cache took no part, such as those with Range")
+        .part_of(CACHE_REQUESTS, &[("result", "bypass")]).titled("cache", "bypasses"),
     row(Counter::ResponsesSpooled, "spooled_responses",
         "Responses of which a part waited for a slow client in a temporary file (`--output-spool-size`)")
         .titled("spooled", "responses"),

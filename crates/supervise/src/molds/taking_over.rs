@@ -13,6 +13,11 @@ impl Molds<'_> {
         for generation in self.generations.iter_mut().filter(|generation| generation.number < number && generation.stays()) {
             generation.leave(patience);
         }
+        for pool in server.pools(self.index) {
+            if let Err(error) = pool.begin_generation() {
+                log::error!("cannot inform an edge that {} was reloaded: {error}", self.label);
+            }
+        }
         let fresh = self.generations.iter_mut().find(|generation| generation.number == number);
         let (pid, failure) = fresh.map(|generation| (generation.pid, generation.failure.take())).unzip();
         if let Some(why) = failure.flatten() {
