@@ -1,7 +1,6 @@
 #!/usr/bin/perl
-# Property: a change of the file with the apps is applied to a server under load without one lost request or closed connection; a
-# file that cannot be applied changes nothing; and nothing grows with the number of changes.
-
+# Property: a change of the file with the apps is applied to a server under load without one lost request or closed connection;
+# a file that cannot be applied changes nothing; and nothing grows with the number of changes.
 use v5.36;
 use File::Path qw(make_path);
 use File::Temp ();
@@ -82,7 +81,14 @@ sub ctl (@order) {
 sub apply (@options)   { return ctl('apply', @options) =~ s/\n\z//r }
 sub status ($path)     { return run('curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', "$url$path") }
 sub content ($path)    { return run('curl', '-s', "$url$path") }
-sub header ($path, $name) { return (run('curl', '-s', '-D', '-', '-o', '/dev/null', "$url$path") =~ /^\Q$name\E: (.*?)\r$/im)[0] }
+sub header ($path, $name) {
+    return (run('curl', '-s', '-D', '-', '-o', '/dev/null', "$url$path") =~ /^\Q$name\E: (.*?)\r$/im)[0];
+}
+
+# A route with a fixed response, and more options.
+sub fixed ($path, $text, $more = q()) {
+    return qq([[route]]\nmatch = { path = "$path" }\nrespond = { status = 200, content = "$text" }\n$more\n);
+}
 
 is content('/shop'), 'shop 1', 'an app answers';
 is apply(), 'nothing differs', 'the file is as it was';
@@ -117,14 +123,14 @@ subtest 'what differs is changed, and nothing else' => sub {
 };
 
 subtest 'filters and limits' => sub {
-    site(@usual, qq([[route]]\nmatch = { path = "/t" }\nrespond = { status = 200, content = "t" }\n[route.response-fields]\nset = { X-A = "1" }\n));
+    site(@usual, fixed('/t', 't', qq([route.response-fields]\nset = { X-A = "1" })));
     is apply(), 'routes: swapped', 'a route with a filter';
     is header('/t', 'X-A'), 1, 'it changes the response';
-    my $limited = qq([[route]]\nmatch = { path = "/t" }\nrespond = { status = 200, content = "t" }\nlimit = { requests = 2, per = "1h" }\n);
+    my $limited = fixed('/t', 't', 'limit = { requests = 2, per = "1h" }');
     site(@usual, $limited);
     is apply(), 'routes: swapped', 'a route with a limit';
     is join(q( ), map { status('/t') } 1 .. 3), '200 200 429', 'it counts';
-    site(@usual, $limited, qq([[route]]\nmatch = { path = "/u" }\nrespond = { status = 200, content = "u" }\n));
+    site(@usual, $limited, fixed('/u', 'u'));
     is apply(), 'routes: swapped', 'another route is added';
     is status('/t'), 429, 'the limit still counts';
     return;
@@ -175,7 +181,8 @@ subtest 'HUP reads the file and reloads all apps' => sub {
 subtest 'at the same time' => sub {
     site(@usual, entry('waits'));
     my $pid = fork // die "fork: $!\n";
-    if (!$pid) { exec 'sh', '-c', 'exec "$@" >/dev/null 2>&1', 'sh', Test::Oribi::command(), 'ctl', 'apply', '--control', $control }
+    my @order = (Test::Oribi::command(), 'ctl', 'apply', '--control', $control);
+    if (!$pid) { exec 'sh', '-c', 'exec "$@" >/dev/null 2>&1', 'sh', @order }
     $server->wait_until(sub { $server->log_text =~ /applying the file: .*waits: added/ });
     is apply(), 'oribi: another change of the file is under way', 'a second change is refused';
     like ctl('upgrade'), qr/not upgraded: the file is being applied/, 'an upgrade, too';
@@ -191,8 +198,11 @@ subtest 'at the same time' => sub {
 # The processes of the server: descriptors, mappings.
 sub sizes () {
     my @edges = grep { Test::Oribi::is_edge($_) } Test::Oribi::leaves($server->pid);
-    return map { my $pid = $_; my @maps = split /\n/, run('cat', "/proc/$pid/maps"); (scalar(() = glob "/proc/$pid/fd/*"), scalar @maps) }
-        $server->pid, @edges;
+    my $of = sub ($pid) {
+        my @maps = split /\n/, run('cat', "/proc/$pid/maps");
+        return (scalar(() = glob "/proc/$pid/fd/*"), scalar @maps);
+    };
+    return map { $of->($_) } $server->pid, @edges;
 }
 
 subtest 'nothing grows' => sub {
@@ -228,7 +238,7 @@ subtest 'under load' => sub {
         site(
             @usual,
             $number % 2 ? entry('wiki') : (),
-            qq([[route]]\nmatch = { path = "/n" }\nrespond = { status = 200, content = "$number" }\n[route.response-fields]\nset = { X-N = "$number" }\n)
+            fixed('/n', $number, qq([route.response-fields]\nset = { X-N = "$number" }))
         );
         like apply(), qr/routes: swapped/, "change $number";
         is content('/n'), $number, '... the routes are those of the file';
@@ -247,7 +257,8 @@ subtest 'under load' => sub {
 };
 
 subtest 'the next server' => sub {
-    write_file("$folder/other.toml", run('cat', $site) =~ s{\n\[app[.]blog\].*?(?=\n\[)}{}sr =~ s{\[\[route\]\]\nmatch = \{ path = "/blog\*" \}\napp = "blog"\n}{}r);
+    my $without = run('cat', $site) =~ s{\Q@{[ entry('blog') ]}\E}{}r;
+    write_file("$folder/other.toml", $without);
     like apply("$folder/other.toml"), qr/blog: removed/, 'another file';
     is status('/blog'), 404, 'it is applied';
     my ($edge) = grep { Test::Oribi::is_edge($_) } Test::Oribi::leaves($server->pid);

@@ -324,7 +324,7 @@ fn the_answers_to_orders_that_change_the_server() {
 #[test]
 fn the_answers_to_orders_that_fail() {
     let failed = || Fixed::new(Ok(requests()), Progress::Failed(HOSTILE.to_owned()));
-    for order in ["reload", "upgrade", "scale 3"] {
+    for order in ["reload", "apply", "apply dry-run", "apply /new.toml", "upgrade", "scale 3"] {
         assert_eq!(failed().answer(order, None), format!("{{\"ok\":false,\"error\":\"{ESCAPED}\"}}\n"));
     }
     for order in ["reload", "restart", "stop", "start", "scale 2 no-wait"] {
@@ -337,7 +337,7 @@ fn the_answers_to_orders_that_fail() {
     assert_eq!(
         fixed().answer("\u{1b}", None),
         "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], \
-         reload, upgrade, stop, scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME \
+         reload, apply [dry-run] [/FILE], upgrade, stop, scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME \
          reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]\"}\n"
     );
 }
