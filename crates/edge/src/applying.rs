@@ -99,7 +99,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             Ok(read) => read,
             Err(error) => return log::error!("cannot read the plan from the master: {error}"),
         };
-        let (next, reason) = match self.read_plan(number, &plan, room) {
+        let (next, reason) = match self.read_plan(number, &plan, room.as_ref()) {
             Ok(next) => (Some(next), Reason::Prepared),
             Err(why) => {
                 log::error!("this edge cannot change its routes: {why}");
@@ -110,7 +110,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         self.parent_link.into_iter().for_each(|link| _ = link.report(number, reason));
     }
 
-    fn read_plan(&self, number: u32, plan: &[u8], room: Option<OwnedFd>) -> Result<NextPlan, String> {
+    fn read_plan(&self, number: u32, plan: &[u8], room: Option<&OwnedFd>) -> Result<NextPlan, String> {
         let Applying { reader: Some(reader), edge, limits: Some(limits), .. } = &self.applying else {
             return Err("it has no file".to_owned());
         };
@@ -118,7 +118,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         if read.apps.len() > self.apps.len() {
             return Err(format!("the memory of {} apps is missing", read.apps.len() - self.apps.len()));
         }
-        let mut words = |count| room.as_ref().map_or(Err(io::ErrorKind::InvalidData.into()), |room| words_of_file(room, count));
+        let mut words = |count| room.map_or(Err(io::ErrorKind::InvalidData.into()), |room| words_of_file(room, count));
         let (routes, limits) = match read.routes {
             None => (None, limits.clone()),
             Some(routes) => {

@@ -26,7 +26,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.cache = Some(cache);
         if let Some((exchange, entering)) = entering {
             self.slot.requests.fetch_add(1, Relaxed);
-            self.submit_for(exchange, entering.map_or(Purpose::Answer, Purpose::Fetch));
+            self.submit_for(exchange, entering.map_or(Purpose::Answer, |entering| Purpose::Fetch(Box::new(entering))));
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) enum Purpose {
     /// Its response decides whether the request of the client may go on.
     Question,
     /// Its response may be stored.
-    Fetch(Entering),
+    Fetch(Box<Entering>),
 }
 
 impl<B: Backend> AppPool<'_, '_, B> {
@@ -136,7 +136,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             // The fetch has the exchange.
             entry.exchange = None;
             if let Some(cache) = &mut self.cache {
-                cache.entered(ticket, entering);
+                cache.entered(ticket, *entering);
             }
         }
         self.table.insert(entry);

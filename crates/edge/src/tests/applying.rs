@@ -43,7 +43,7 @@ fn routes(name: &str, app: usize, is_limited: bool) -> Routes {
 /// An edge that serves by the plan `one`, and the memory of its limits.
 fn site() -> (Site, LimitMemory) {
     let memory = LimitMemory::new(1);
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes("one", 0, false))));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes("one", 0, false))));
     site.edge.applying = Applying::by(Some(&WORDS), 0, &memory);
     (site, memory)
 }

@@ -15,7 +15,7 @@ fn site(settings: &Settings) -> Site {
     let gone = Action::Respond { status: 410, content: b"gone\n".to_vec(), content_type: None };
     let routes = vec![route("/gone", gone), route("/*", Action::App { app: 0, mount: String::new() })];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    Site::with_apps(settings, 2, Some(Arc::new(routes)))
+    Site::with_apps(settings, 2, Some(&Arc::new(routes)))
 }
 
 /// The lines of the request that was taken last, the first one without its version.

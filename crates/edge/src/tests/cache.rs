@@ -17,7 +17,7 @@ fn site_by(rules: Rules, response: ResponsePlan) -> Site {
     let filters = Filters { cache: Some(rules), response, ..Filters::default() };
     let routes = vec![Route { rule: Rule::default(), action, filters }];
     let routes = Routes::compile(routes).expect("the rules are valid").with_cache_bytes(CACHE_BYTES);
-    Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)))
+    Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)))
 }
 
 fn site() -> Site {

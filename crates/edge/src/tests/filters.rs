@@ -14,7 +14,7 @@ fn site(filters: Filters) -> Site {
     let rule = Rule { path: vec!["/gone".to_owned()], ..Rule::default() };
     let routes = vec![Route { rule, action: gone, filters: filters.clone() }, Route { rule: Rule::default(), action, filters }];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)))
+    Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)))
 }
 
 fn changes() -> FieldChanges {
@@ -269,7 +269,7 @@ fn pages_replace_the_errors_of_the_server_alone() {
     let app = Action::App { app: 0, mount: String::new() };
     let routes = vec![route("/empty", respond(b"")), route("/own", respond(b"own")), route("/*", app)];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     let mut worker = site.worker();
     let client = site.asking(&get("/empty"));
     let received = site.received(&client);

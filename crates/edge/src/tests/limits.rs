@@ -15,7 +15,7 @@ fn site(of: LimitOf, by: LimitBy, dry_run: bool) -> Site {
     let limit = Limit { label: "oribi.toml:1".to_owned(), of, by, dry_run };
     let routes = Routes::compile(vec![route("/free"), route("/*")]).expect("the rules are valid");
     let routes = routes.with_limits(vec![limit], vec![vec![], vec![0]], 2).expect("memory");
-    Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)))
+    Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)))
 }
 
 fn rate(requests: u32, burst: u32) -> LimitOf {
@@ -104,7 +104,7 @@ fn a_client_over_its_own_limit_does_not_count_for_all() {
     let limits = vec![limit(rate(3, 3), LimitBy::All), limit(rate(1, 1), LimitBy::Field("X-Key".to_owned()))];
     let routes = Routes::compile(vec![route]).expect("the rules are valid");
     let routes = routes.with_limits(limits, vec![vec![0, 1]], 1).expect("memory");
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     let mut worker = site.worker();
     for (key, status) in [("a", "200"), ("a", "429"), ("a", "429"), ("a", "429"), ("b", "200"), ("c", "200"), ("d", "429")] {
         let client = site.asking(format!("GET / HTTP/1.1\r\nHost: a\r\nX-Key: {key}\r\n\r\n").as_bytes());

@@ -64,7 +64,7 @@ impl Site {
     }
 
     /// Creates an edge with several apps, which have the same settings.
-    fn with_apps(settings: &Settings, apps: usize, routes: Option<Arc<Routes>>) -> Self {
+    fn with_apps(settings: &Settings, apps: usize, routes: Option<&Arc<Routes>>) -> Self {
         let world = World::new();
         let memory = |_| Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
         let memory: Vec<Memory> = (0..apps).map(memory).collect();
@@ -83,7 +83,7 @@ impl Site {
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
         let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
-        edge.route_by(routes.as_ref(), 0);
+        edge.route_by(routes, 0);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {

@@ -46,7 +46,7 @@ fn guarded_by(users: &str, keep: bool, field: Option<&str>) -> Guarded {
     };
     let all = vec![route("/free", None), route("/gone", Some(rule.clone())), route("/*", Some(rule))];
     let routes: Arc<Routes> = Arc::new(Routes::compile(all).expect("the rules are valid"));
-    Guarded { site: Site::with_apps(&Settings::default(), 1, Some(Arc::clone(&routes))), routes, path, _directory: directory }
+    Guarded { site: Site::with_apps(&Settings::default(), 1, Some(&routes)), routes, path, _directory: directory }
 }
 
 fn ask(target: &str, fields: &str) -> Vec<u8> {

@@ -19,7 +19,7 @@ fn site(settings: &Settings) -> Site {
     let gone = Action::Respond { status: 410, content: b"gone\n".to_vec(), content_type: None };
     let routes = vec![route("/b*", app(1)), route("/gone", gone), route("/*", app(0))];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    Site::with_apps(settings, 2, Some(Arc::new(routes)))
+    Site::with_apps(settings, 2, Some(&Arc::new(routes)))
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_client_that_leaves_is_known_to_its_app_only() {
 #[test]
 fn a_request_without_a_route_is_not_found() {
     let routes = Routes::compile(vec![route("/b", app(1))]).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 2, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 2, Some(&Arc::new(routes)));
     let client = site.asking(&get("/a"));
     assert_response(&site.received(&client), "404", "404 Not Found: no route matches\n");
 }
@@ -164,7 +164,7 @@ fn a_directory_that_is_missing_harms_no_other_route() {
     let files =
         Action::Files { root: "/nonexistent/oribi".into(), index: None, listing: None, candidates: Vec::new(), fallback: None };
     let routes = Routes::compile(vec![route("/f/*", files), route("/*", app(0))]).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     let mut worker = site.worker();
     let (missing, other) = (site.asking(&get("/f/a")), site.asking(&get("/a")));
     assert_response(&site.received(&missing), "404", "404 Not Found\n");
@@ -182,7 +182,7 @@ fn a_redirect_takes_parts_of_the_request_and_no_hostile_byte() {
         route("/*", redirect("/to$uri?$x")),
     ];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     for (target, host, location) in [
         ("/whole/a%0d%0aX:y?b=%20", "example.com:80", Some("https://example.com/whole/a%0d%0aX:y?b=%20")),
         ("/whole/", "[::1]:80", Some("https://[::1]/whole/")),
@@ -215,7 +215,7 @@ fn an_app_sees_the_rewritten_path() {
         route("/*", app(0)),
     ];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 2, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 2, Some(&Arc::new(routes)));
     let (mut first, mut second) = (site.worker_of(0), site.worker_of(1));
     for (target, seen) in [("/user/17?a=b", "/users?id=17"), ("/user/x?a=b", "/user/x?a=b")] {
         let client = site.asking(&get(target));
@@ -244,7 +244,7 @@ fn a_rewritten_request_without_an_action_is_routed_again() {
         route("/c", app(0)),
     ];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     let mut worker = site.worker();
     let client = site.asking(&[get("/a"), get("/c")].concat());
     worker.echo();
@@ -273,7 +273,7 @@ fn without_a_file_the_fallback_answers() {
         route("/*", files("/nonexistent/oribi", Some(files(second, Some(gone))))),
     ];
     let routes = Routes::compile(routes).expect("the rules are valid");
-    let mut site = Site::with_apps(&Settings::default(), 1, Some(Arc::new(routes)));
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     let mut worker = site.worker();
     for (target, status, content) in [("/b", "200", "second\n"), ("/c", "410", "gone\n")] {
         let client = site.asking(&get(target));

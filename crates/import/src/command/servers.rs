@@ -266,9 +266,9 @@ pub(super) const PASSENGER: &[Flag] = &[
     ),
     one(
         &["--sticky-sessions-cookie-name", "--sticky-sessions-cookie-attributes", "--vary-turbocache-by-cookie"],
-        To::Lost("there are no sticky sessions and no cache"),
+        To::Lost("there are no sticky sessions; cache of a route stores responses by Vary"),
     ),
-    bare(&["--turbocaching", "--no-turbocaching", "--disable-turbocaching"], To::Same("there is no cache of responses")),
+    bare(&["--turbocaching", "--no-turbocaching", "--disable-turbocaching"], To::Lost("cache of a route stores responses")),
     bare(
         &["--friendly-error-pages", "--no-friendly-error-pages", "--debugger"],
         To::Lost("show errors by the app's environment: development"),

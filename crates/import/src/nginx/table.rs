@@ -24,7 +24,7 @@ const COMPRESSION: &str = "compress of a route has codings, types, min-size, max
 const LEVELS: &str = "compress chooses the effort, and sends Vary";
 const RATES: &str = "Oribi limits no bytes for each second";
 const STATUS: &str = "a request over a limit gets a 429, and the log a line";
-const CACHE: &str = "Oribi caches no responses";
+const CACHE: &str = "cache of a route stores responses, as their Cache-Control says";
 const VARIABLES: &str = "there are no variables: write a route for each value";
 const MODULE: &str = "Oribi has no such module";
 const LIMITS: &str = "LimitNOFILE= and Nice= of a systemd unit set the limits of processes";
@@ -302,7 +302,7 @@ const TABLE: &[(&[&str], To)] = &[
     ),
     (
         &["autoindex", "autoindex_exact_size", "autoindex_localtime", "autoindex_format"],
-        Lost("directories have an index file; Oribi lists none"),
+        Lost("listing = true in files of a route lists directories"),
     ),
     (
         &["stub_status", "status", "vhost_traffic_status_display", "vhost_traffic_status_zone"],

@@ -12,7 +12,7 @@ const BESIDE: &str = "a process beside the server: a unit of systemd starts it";
 const CONTROL: &str = "oribi ctl controls the server by its socket: option control in [server]";
 const LOADED: &str =
     "the app is loaded before the workers are forked: connect to databases after the fork, in a hook or at the first request";
-const CACHE: &str = "there is no cache: the app has one, or a server for it";
+const CACHE: &str = "cache of a route stores responses; data of the app belong into a server for them";
 const CGROUP: &str = "a systemd unit or a container limits processes (MemoryMax=, CPUQuota=, RootDirectory=)";
 const BALANCE: &str =
     "Oribi passes requests on over HTTP only: [app.NAME] with proxy = \"http://HOST:PORT\", or that app in Oribi";

@@ -251,7 +251,7 @@ impl<'a> Apps<'a> {
     /// Makes later changes, and later servers, use this file.
     fn use_file(&mut self, server: &mut Server<'_>, applied: Option<PathBuf>) {
         if let (Some(file), Some(applied)) = (&mut self.file, applied) {
-            server.succession.use_applied(applied.clone());
+            server.succession.use_applied(&applied);
             file.file = Some(applied);
         }
     }

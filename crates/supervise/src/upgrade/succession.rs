@@ -123,8 +123,8 @@ impl Succession {
     }
 
     /// Makes later servers serve by this file with apps.
-    pub(in super::super) fn use_applied(&mut self, file: std::path::PathBuf) {
-        self.program.iter_mut().for_each(|program| program.use_applied(file.clone()));
+    pub(in super::super) fn use_applied(&mut self, file: &std::path::Path) {
+        self.program.iter_mut().for_each(|program| program.use_applied(file.to_owned()));
     }
 
     /// Starts the program again; returns the process id of the new server.
