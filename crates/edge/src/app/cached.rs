@@ -40,7 +40,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
     ) -> Option<(Exchange, Option<Entering>)> {
         let AppCache { store, app, key, asked, fields, fetches, .. } = cache;
         let head = exchange.head();
-        let request = Request::read(&head, exchange.is_https(), exchange.has_content(), key);
+        let mut request = Request::read(&head, exchange.is_https(), exchange.has_content(), key);
+        // A web server in front may have checked who the user is.
+        request.has_authorization |= exchange.user().is_some();
         let scope = Scope { route, app: *app, generation: self.pool.generation() };
         let now = self.now();
         let control = rules.heeds_requests.then_some(request.control);
