@@ -7,6 +7,11 @@ pub fn push_path(path: &[u8], to: &mut Vec<u8>) {
     path.iter().for_each(|byte| escape(*byte, b"%?", to));
 }
 
+/// Appends a decoded path in a query, to which it can add no parameter.
+pub(crate) fn push_path_in_query(path: &[u8], to: &mut Vec<u8>) {
+    path.iter().for_each(|byte| escape(*byte, b"%?&=+;", to));
+}
+
 /// Appends a part of a target that is encoded already; only bytes that no target may have get an escape.
 pub(crate) fn push_encoded(text: &[u8], to: &mut Vec<u8>) {
     text.iter().for_each(|byte| escape(*byte, b"", to));

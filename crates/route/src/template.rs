@@ -1,7 +1,7 @@
 //! Texts with variables of a request: targets of redirects, and of requests that are rewritten.
 
 use crate::captures::PathExpressions;
-use crate::escape::{push_encoded, push_path, push_value};
+use crate::escape::{push_encoded, push_path, push_path_in_query, push_value};
 use crate::normal::{normalize, split};
 use crate::request::{RequestView, Scheme};
 use alloc::borrow::ToOwned;
@@ -31,7 +31,8 @@ pub const MOST_TEMPLATE_BYTES: usize = 64 << 10;
 /// | `$1`, `$name` | a group of the regular expression of the path condition |
 /// | `$dollar` | `$` |
 ///
-/// A value has the escapes that it needs in a target; the text between variables stays as it is. A variable without a value is
+/// A value has the escapes that it needs in a target, behind a `?` also those that keep it one value; the text between variables
+/// stays as it is. A variable without a value is
 /// empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Part>);
@@ -129,6 +130,9 @@ impl Template {
         let start = to.len();
         let captures =
             if self.0.iter().any(|part| matches!(part, Part::Group(_))) { values.expressions.find(values.path) } else { None };
+        let push_part_of_path = |path: &[u8], to: &mut Vec<u8>| {
+            if memchr(b'?', &to[start..]).is_some() { push_path_in_query(path, to) } else { push_path(path, to) }
+        };
         for part in &self.0 {
             let request = &values.request;
             match part {
@@ -145,7 +149,7 @@ impl Template {
                     push_encoded(text.as_bytes(), to);
                 }
                 Part::RequestUri => push_encoded(values.request_uri, to),
-                Part::Uri => push_path(values.path, to),
+                Part::Uri => push_part_of_path(values.path, to),
                 Part::Query => push_encoded(query(request.target), to),
                 Part::Argument(name) => push_value(&argument(query(request.target), name), to),
                 Part::Field(name) => {
@@ -170,7 +174,7 @@ impl Template {
                         Ok(number) => captures.get(number),
                         Err(_) => captures.name(name),
                     });
-                    push_path(group.map_or(&[], |group| group.as_bytes()), to);
+                    push_part_of_path(group.map_or(&[], |group| group.as_bytes()), to);
                 }
             }
             if to.len() - start > MOST_TEMPLATE_BYTES {
@@ -194,6 +198,8 @@ impl Template {
         let mut target = Vec::with_capacity(written.len());
         push_path(normal, &mut target);
         let own = written.get(end + 1..).unwrap_or_else(|| query(values.request.target));
+        // `&$args` for a request without a query.
+        let own = own.strip_suffix(b"&").unwrap_or(own);
         if !own.is_empty() {
             target.push(b'?');
             push_encoded(own, &mut target);
@@ -342,6 +348,8 @@ mod tests {
             ("/new?x=1", "/a?c=d", "/new?x=1", "/new"),
             ("/new?", "/a?c=d", "/new", "/new"),
             ("/new?x=1&$args", "/a?c=d", "/new?x=1&c=d", "/new"),
+            ("/new?x=1&$args", "/a", "/new?x=1", "/new"),
+            ("/new?id=$2&u=$uri", "/u/7%26b=1+2;q", "/new?id=7%26b%3D1%2B2%3Bq&u=/u/7%26b%3D1%2B2%3Bq", "/new"),
             ("/$2?k=$1", "/a/b/c?c=d", "/b/c?k=a", "/b/c"),
             ("/${request_uri}", "/a%2fb/../c?d", "/a/c?d", "/a/c"),
             ("/o%6Fo", "/", "/ooo", "/ooo"),
