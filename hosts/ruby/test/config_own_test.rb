@@ -169,7 +169,8 @@ class ConfigOwnTest < Minitest::Test
   def test_a_value_that_does_not_fit_is_said_with_its_place
     configuration, = read("\nworkers 'many'\n")
     error = assert_raises(Oribi::Error) { configuration.settings }
-    assert_equal "oribi.rb:2: bad value `many` for workers: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX", error.message
+    expected = "oribi.rb:2: bad value `many` for workers: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX"
+    assert_equal expected, error.message
   end
 
   def test_what_the_file_raises_is_said_with_its_place

@@ -161,7 +161,8 @@ class OptionsTest < Minitest::Test
 
   def test_a_bad_value_is_an_error
     error = assert_raises(Oribi::Error) { options(Workers: "many").settings }
-    assert_equal "bad value `many` for Workers: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX", error.message
+    expected = "bad value `many` for Workers: expected a whole number from 0 to 1024, or auto, or two as MIN:MAX"
+    assert_equal expected, error.message
   end
 
   def test_the_environment_of_the_app
