@@ -10,7 +10,16 @@ use oribi_message::{KnownField, RequestHead, TargetForm};
 const END: u8 = 0;
 
 /// Fields by which apps learn scheme, host, port and prefix; with those that begin with `x-forwarded-`.
-const OF_URI: &[&[u8]] = &[b"front-end-https", b"x-host", b"x-original-host", b"x-scheme", b"x-script-name", b"x-url-scheme"];
+const OF_URI: &[&[u8]] = &[
+    b"front-end-https",
+    b"x-host",
+    b"x-original-host",
+    b"x-scheme",
+    b"x-script-name",
+    b"x-url-scheme",
+    b"x-traversal-path",
+    b"request-base",
+];
 
 /// Fields that change the path or the method for some apps.
 const REWRITING: &[&[u8]] = &[
@@ -47,7 +56,7 @@ pub(crate) fn meaning(known: Option<KnownField>, name: &[u8]) -> Meaning {
         Some(KnownField::Forwarded) => Meaning::Forwarded,
         Some(KnownField::XHttpMethodOverride) => Meaning::Rewriting,
         Some(_) => Meaning::None,
-        None if matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F')) => meaning_of_unknown(name),
+        None if matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F' | b'r' | b'R')) => meaning_of_unknown(name),
         None => Meaning::None,
     }
 }

@@ -1,6 +1,6 @@
 //! The treatment of a request by the cache.
 
-use crate::control::RequestControl;
+use crate::control::{RequestControl, elements};
 use crate::key::{self, Meaning};
 use oribi_message::{KnownField, RequestHead};
 
@@ -30,6 +30,11 @@ pub struct Request {
     pub control: RequestControl,
 }
 
+/// Whether an option of Connection names no field on which responses depend.
+fn names_no_field(option: &[u8]) -> bool {
+    [&b"close"[..], b"keep-alive", b"te"].iter().any(|known| option.eq_ignore_ascii_case(known))
+}
+
 impl Request {
     /// Reads a request, and writes the key of its URI into `key`. `https`: whether the client uses https. `has_content`: whether
     /// the request has content.
@@ -50,6 +55,8 @@ impl Request {
                     controls = true;
                     request.control.read(value);
                 }
+                // A proxy drops the fields that Connection names, so the response would not depend on them.
+                Some(KnownField::Connection) => bypass |= is_safe && !elements(value).all(names_no_field),
                 Some(KnownField::Pragma) => pragma |= value.eq_ignore_ascii_case(b"no-cache"),
                 // Parts of responses, other protocols, and conditions that only the app can evaluate.
                 Some(

@@ -2,6 +2,7 @@
 
 use super::AppPool;
 use super::queue::Purpose;
+use super::table::Entry;
 use oribi_engine::Exchange;
 use oribi_host::{Content as RequestContent, ExchangeId, Gateway};
 use oribi_io::Backend;
@@ -52,6 +53,21 @@ impl<B: Backend> AppPool<'_, '_, B> {
     pub(in super::super) fn take_heard(&mut self) -> Vec<Heard> {
         self.heard.extend(self.table.unasked.drain(..).map(|exchange| (exchange, None)));
         std::mem::take(&mut self.heard)
+    }
+
+    /// Makes the answer about this exchange count for nothing.
+    pub(in super::super) fn forget_question(&mut self, exchange: ExchangeId) {
+        let asks = |entry: &Entry| entry.asking && entry.exchange == Some(exchange);
+        let asked: Vec<Ticket> = self.table.entries().filter(|entry| asks(entry)).map(|entry| entry.ticket).collect();
+        for ticket in asked {
+            self.end_question(ticket);
+            if let Some(entry) = self.table.get(ticket) {
+                entry.exchange = None;
+            }
+            self.discard(ticket);
+        }
+        self.heard.retain(|(heard, _)| *heard != exchange);
+        self.table.unasked.retain(|unasked| *unasked != exchange);
     }
 
     /// Whether an answer about this exchange is still to come.

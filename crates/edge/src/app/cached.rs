@@ -41,8 +41,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let AppCache { store, app, key, asked, fields, fetches, .. } = cache;
         let head = exchange.head();
         let mut request = Request::read(&head, exchange.is_https(), exchange.has_content(), key);
-        // A web server in front may have checked who the user is.
-        request.has_authorization |= exchange.user().is_some();
+        // A web server in front, or a certificate, may have said who the user is.
+        request.has_authorization |= exchange.user().is_some() || exchange.has_client_certificate();
         let scope = Scope { route, app: *app, generation: self.pool.generation() };
         let now = self.now();
         let control = rules.heeds_requests.then_some(request.control);
@@ -88,7 +88,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
         let may_wait = !passes && !request.has_authorization && !answered;
         let waits = may_wait && is_asked;
-        let leads = !passes && !request.has_authorization && !is_asked;
+        // A response that has answered a request with Authorization is one for all.
+        let leads = !passes && !is_asked && (!request.has_authorization || answered);
         let conditions = if request.is_conditional { Conditions::of(&head) } else { Conditions::default() };
         let mut fetch = Fetch {
             key: asked.get_key_value(&key[..]).map_or_else(|| key[..].into(), |(key, _)| key.clone()),
@@ -102,6 +103,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             asked: now,
             stale: response,
             validates: false,
+            is_outdated: false,
             capture: None,
             waiting: Vec::new(),
         };

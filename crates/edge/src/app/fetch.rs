@@ -49,6 +49,8 @@ pub(super) struct Fetch {
     pub(super) stale: Option<Rc<Response>>,
     /// Whether the app was asked if that response is still valid.
     pub(super) validates: bool,
+    /// Whether another request has changed the resource since this one was sent: its response is not stored.
+    pub(super) is_outdated: bool,
     pub(super) capture: Option<Capture>,
     /// The requests that wait for the response.
     pub(super) waiting: Vec<Ticket>,
@@ -84,6 +86,13 @@ impl AppCache {
             leader.waiting.push(ticket);
         }
         self.fetches.insert(ticket, fetch);
+    }
+
+    /// Removes the stored responses of a URI, and makes responses to earlier requests for it answer those requests only.
+    pub(super) fn invalidate(&mut self, key: &[u8]) {
+        self.store.borrow_mut().invalidate(key);
+        self.asked.remove(key);
+        self.fetches.values_mut().filter(|fetch| *fetch.key == *key).for_each(|fetch| fetch.is_outdated = true);
     }
 
     /// The request whose response is awaited for the longest time.

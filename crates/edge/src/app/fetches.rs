@@ -352,11 +352,12 @@ impl<B: Backend> AppPool<'_, '_, B> {
         // Content of another size than announced is cut off.
         let is_wrong = size.is_some() && announced.is_some() && size != announced;
         let is_small = size.or(announced).is_none_or(|size| size <= fetch.rules.max_object);
-        let is_current = fetch.scope.generation == self.pool.generation();
+        let is_current = fetch.scope.generation == self.pool.generation() && !fetch.is_outdated;
         if fetch.exchange.is_some() && !fetch.is_unsafe {
             self.slot.account.count(Counter::CacheMisses);
         }
-        if fetch.is_unsafe || is_wrong || !is_small || !is_current {
+        let is_endless = head.fields.iter().any(|(name, value)| is_event_stream(name, value));
+        if is_endless || fetch.is_unsafe || is_wrong || !is_small || !is_current {
             return Decision::Pass;
         }
         let judged = fetch.rules.judge(fetch.authorized, head.status, head.fields, times);
@@ -408,7 +409,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Stores a response, and answers all that wait for it.
     fn store(&mut self, mut fetch: Fetch, response: Response, status: Status) {
         let response = Rc::new(response);
-        if let Some(cache) = &self.cache {
+        if let Some(cache) = self.cache.as_ref().filter(|_| !fetch.is_outdated) {
             cache.store.borrow_mut().insert(&fetch.key, fetch.scope, &fetch.request.iter(), response.clone());
         }
         let mut memory = FieldMemory::default();
@@ -493,15 +494,14 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     /// Removes the stored responses that an unsafe request has made invalid (RFC 9111, section 4.4).
-    pub(super) fn invalidate(&self, fetch: &Fetch, fields: &[FieldPair<'_>]) {
-        let Some(cache) = &self.cache else { return };
-        let mut store = cache.store.borrow_mut();
-        store.invalidate(&fetch.key);
+    pub(super) fn invalidate(&mut self, fetch: &Fetch, fields: &[FieldPair<'_>]) {
+        let Some(cache) = &mut self.cache else { return };
+        cache.invalidate(&fetch.key);
         for (name, value) in fields {
             if (name.eq_ignore_ascii_case(b"location") || name.eq_ignore_ascii_case(b"content-location"))
                 && let Some(key) = oribi_cache::same_site(&fetch.key, value)
             {
-                store.invalidate(&key);
+                cache.invalidate(&key);
             }
         }
     }
@@ -528,4 +528,10 @@ fn with_status<'f>(fields: &'f [FieldPair<'f>], fetch: &Fetch, status: &'f [u8])
 fn announced<'f>(mut fields: impl Iterator<Item = FieldPair<'f>>) -> Option<u64> {
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"))?;
     std::str::from_utf8(value).ok()?.trim().parse().ok()
+}
+
+/// Whether a field says that the content is a stream of events, which is for one client and may have no end.
+fn is_event_stream(name: &[u8], value: &[u8]) -> bool {
+    const KIND: &[u8] = b"text/event-stream";
+    name.eq_ignore_ascii_case(b"content-type") && value.get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
 }

@@ -169,12 +169,19 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let _ = self.lane.source().respond(exchange, ResponseHead { status, fields: &all }, &[page.as_bytes()]);
     }
 
-    /// Returns the time that the oldest waiting request has waited for a worker. `None` if no request waits.
+    /// Returns the time that the oldest waiting request has waited for a worker. `None` if no request waits for one.
     pub(in super::super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
-        let waiting = self.cache.iter().flat_map(|cache| AppCache::waiting(cache));
-        let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each()).chain(waiting);
+        let first = oldest.into_iter().chain(self.table.shares.first_aside_of_each());
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
+    }
+
+    /// The same, also for requests that wait for the response to another one.
+    fn oldest_wait_of_all(&mut self) -> Option<Duration> {
+        let (of_worker, now) = (self.oldest_wait(), self.now());
+        let waiting = self.cache.iter().flat_map(|cache| AppCache::waiting(cache));
+        let submitted = waiting.filter_map(|ticket| self.table.submitted(ticket)).min();
+        submitted.map(|submitted| now.saturating_sub(submitted)).max(of_worker)
     }
 
     /// Refuses waiting requests that have waited too long, or whose app has become unavailable. Drops waiting requests whose clients have disconnected, and logs
@@ -213,7 +220,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Returns the waiting requests that have waited too long, the oldest first, each with its time of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
         let most = if self.pool.is_available() || self.pool.is_asleep() { self.settings.queue_timeout } else { Duration::ZERO };
-        if !self.table.shares.are_out_of_order() && self.oldest_wait().is_none_or(|wait| wait < most) {
+        if !self.table.shares.are_out_of_order() && self.oldest_wait_of_all().is_none_or(|wait| wait < most) {
             return Vec::new();
         }
         let waits = |entry: &&Entry| now.saturating_sub(entry.submitted) >= most && self.pool.waits(entry.ticket);
