@@ -276,6 +276,8 @@ pub fn server_options(command: Command) -> Command {
                 .value_name("PATH")
                 .value_parser(clap::builder::OsStringValueParser::new())
                 .conflicts_with("pid")
+                // Before the order, too: an order must never go to another server than the one that is named.
+                .global(true)
                 .help("The control socket of the server"),
         )
         .arg(
@@ -283,6 +285,7 @@ pub fn server_options(command: Command) -> Command {
                 .long("pid")
                 .value_name("PID")
                 .value_parser(value_parser!(u32).range(1..))
+                .global(true)
                 .help("The process id of the server's first process"),
         )
 }

@@ -108,8 +108,6 @@ struct EdgeLoop<'l, 'a, B: Backend> {
     apps: Vec<AppPool<'l, 'a, B>>,
     /// The routes; `None`: the only app answers all requests.
     router: Option<Router>,
-    /// The routers of earlier plans in which requests still wait.
-    retired: Vec<Router>,
     /// The number of routers that there have been, by which stored responses of different routes are told apart.
     routers_so_far: usize,
     /// The stored responses, and the most bytes of them; `None` if no route stores any.
@@ -145,7 +143,6 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             slot: setup.slot,
             apps,
             router: None,
-            retired: Vec::new(),
             routers_so_far: 0,
             store: None,
             parent_link: None,
@@ -242,9 +239,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             let lost = self.lane.source().take_lost();
             let Some(lost) = lost else { return };
             let known = self.apps.iter_mut().find_map(|app| app.withdraw_lost(lost.exchange));
-            if known.is_none() {
-                let lane = self.lane;
-                self.routers().any(|router| router.withdraw(lost.exchange, lane));
+            if known.is_none()
+                && let Some(router) = &mut self.router
+            {
+                router.withdraw(lost.exchange, self.lane);
             }
             self.lane.source().conclude_lost(lost, known);
         }
@@ -272,9 +270,8 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
 
     /// Returns the time until the next timer expires. `None` if no timer runs.
     fn time_left(&self) -> Option<Duration> {
-        let routers = self.router.iter().chain(&self.retired);
-        let of_routers = routers.filter_map(|router| router.time_left(self.now()));
-        self.apps.iter().filter_map(AppPool::time_left).chain(of_routers).min()
+        let of_router = self.router.as_ref().and_then(|router| router.time_left(self.now()));
+        self.apps.iter().filter_map(AppPool::time_left).chain(of_router).min()
     }
 
     /// Reads the command. Returns `false` if the edge must end.

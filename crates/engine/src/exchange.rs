@@ -198,6 +198,28 @@ impl Exchange {
         layout.path = Span::new(start, question.unwrap_or(end));
         layout.query = question.map(|question| Span::new(question + 1, end));
         layout.form = TargetForm::Origin;
+        if let Some(authority) = layout.authority.take() {
+            // The authority of the target overrides Host (RFC 9112, section 3.2.2).
+            layout.fields.retain(|field| field.known != Some(KnownField::Host));
+            let start = bytes.len();
+            bytes.extend_from_slice(b"Host");
+            let name = Span::new(start, bytes.len());
+            layout.fields.push(FieldLayout { name, value: authority, known: Some(KnownField::Host) });
+        }
+    }
+
+    /// Restores the target and the fields that the client has sent, if the target was rewritten.
+    pub fn restore_target(&mut self) {
+        let Received { layout, variables, .. } = &mut *self.received;
+        if let Some(as_sent) = variables.as_mut().and_then(|variables| variables.as_sent.take()) {
+            *layout = *as_sent;
+        }
+    }
+
+    /// Whether the client has shown a valid certificate.
+    #[must_use]
+    pub fn has_client_certificate(&self) -> bool {
+        self.received.variables.as_ref().is_some_and(|variables| variables.has_client_certificate())
     }
 
     /// The user of the request; `None` if neither this server nor a web server in front has checked who it is.
@@ -246,6 +268,15 @@ impl Exchange {
             }
             stays
         });
+        let is_appended = |option: &[u8]| changes.appended().any(|(name, _)| option.trim_ascii().eq_ignore_ascii_case(name));
+        let names_appended = |field: &FieldLayout| {
+            let options = field.value.of(bytes).split(|byte| *byte == b',');
+            field.known == Some(KnownField::Connection) && options.into_iter().any(is_appended)
+        };
+        // A client must not make a proxy drop a field that this server sets.
+        if layout.fields.iter().any(names_appended) {
+            layout.fields.retain(|field| field.known != Some(KnownField::Connection));
+        }
         for (name, value) in changes.appended() {
             let mut append = |part: &[u8]| {
                 let start = bytes.len();

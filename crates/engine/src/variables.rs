@@ -29,6 +29,11 @@ impl Variables {
         Some(variable.value.of(&self.bytes)).filter(|value| !value.is_empty())
     }
 
+    /// Whether the client has shown a valid certificate.
+    pub(super) fn has_client_certificate(&self) -> bool {
+        self.list.iter().any(|variable| variable.name.of(&self.bytes) == b"SSL_CLIENT_S_DN")
+    }
+
     /// Whether the client used https.
     pub(super) fn say_https(&self) -> bool {
         // CGI programs get "on" from most web servers, and "1" from some.

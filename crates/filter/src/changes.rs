@@ -2,6 +2,7 @@
 
 use oribi_message::FieldPair;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The fields by which messages are framed and connections kept: only the server writes them.
 const OF_SERVER: &[&str] = &[
@@ -85,6 +86,13 @@ impl FieldChanges {
     /// The fields that are appended.
     pub fn appended(&self) -> impl Iterator<Item = FieldPair<'_>> + Clone {
         self.appended.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+    }
+}
+
+/// With values, so that changed ones are noticed.
+impl Hash for FieldChanges {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.dropped, &self.appended).hash(state);
     }
 }
 

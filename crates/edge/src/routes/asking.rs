@@ -9,6 +9,7 @@ use oribi_host::ExchangeId;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The rule of a route that asks an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,9 @@ const NOT_ASKED: &[&str] = &[
 const METHODS: [&str; 2] = ["X-Original-Method", "X-Forwarded-Method"];
 const TARGETS: [&str; 2] = ["X-Original-URI", "X-Forwarded-Uri"];
 
+/// The wait after which a request is dropped whose client has closed its side of the connection: it has probably given up.
+const FORSAKEN: Duration = Duration::from_secs(1);
+
 /// A request that waits for the answer about it.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -63,6 +67,8 @@ pub(super) struct Kept {
     pub(super) path: Vec<u8>,
     /// The number of times that its path has changed with another choice of its route.
     pub(super) rewrites: usize,
+    /// The time at which it began to wait.
+    pub(super) asked: Duration,
 }
 
 /// The questions of an edge.
@@ -70,18 +76,37 @@ pub(super) struct Kept {
 pub(super) struct Asking {
     routes: Arc<Routes>,
     kept: HashMap<ExchangeId, Kept>,
+    /// The time of the last look at requests whose clients may have given up.
+    looked_at: Option<Duration>,
 }
 
 impl Asking {
     /// `None` if no route asks.
     pub(super) fn new(routes: &Arc<Routes>) -> Option<Self> {
         let asks = routes.questions.iter().any(Option::is_some);
-        asks.then(|| Self { routes: Arc::clone(routes), kept: HashMap::new() })
+        asks.then(|| Self { routes: Arc::clone(routes), kept: HashMap::new(), looked_at: None })
     }
 
-    /// Whether no request waits.
-    pub(super) fn is_idle(&self) -> bool {
-        self.kept.is_empty()
+    /// Returns the requests that wait, which do so no longer.
+    pub(super) fn drain(&mut self) -> Vec<Exchange> {
+        self.kept.drain().map(|(_, kept)| kept.exchange).collect()
+    }
+
+    /// Returns the time of the next look at requests whose clients may have given up. `None` if no request waits.
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        let asked = self.kept.values().map(|kept| kept.asked).min()?;
+        Some(self.looked_at.map_or(asked, |at| at.max(asked)) + FORSAKEN)
+    }
+
+    /// Takes the requests that have waited for so long that their clients may have given up, if it is time to look at them, and
+    /// that `has_ended` finds without a client.
+    pub(super) fn take_forsaken(&mut self, now: Duration, has_ended: impl Fn(ExchangeId) -> bool) -> Vec<Exchange> {
+        if self.next_look().is_none_or(|next| now < next) {
+            return Vec::new();
+        }
+        self.looked_at = Some(now);
+        let is_forsaken = |id: &ExchangeId, kept: &mut Kept| now.saturating_sub(kept.asked) >= FORSAKEN && has_ended(*id);
+        self.kept.extract_if(is_forsaken).map(|(_, kept)| kept.exchange).collect()
     }
 
     /// The rule of a route; `None` if it asks nobody.
@@ -143,7 +168,7 @@ pub(super) fn question(rule: &AskRule, head: &RequestHead<'_>) -> (Vec<u8>, Head
         layout.fields.retain(|field| field.known != Some(KnownField::Host));
         layout.fields.push(FieldLayout { name: append(b"Host"), value: authority, known: Some(KnownField::Host) });
     }
-    let told = METHODS.map(|name| (name, head.method())).into_iter().chain(TARGETS.map(|name| (name, head.target())));
+    let told = METHODS.map(|name| (name, head.method())).into_iter().chain(TARGETS.map(|name| (name, head.path_and_query())));
     for (name, value) in told {
         let known = KnownField::lookup(name.as_bytes());
         layout.fields.push(FieldLayout { name: append(name.as_bytes()), value: append(value), known });

@@ -84,7 +84,7 @@ impl LimitMemory {
         let total: usize = fresh().map(words).sum();
         if self.known.len() + fresh().count() > MOST_KNOWN.max(limits.len()) {
             return Err(io::Error::other(format!(
-                "since its start, the server has had more than {MOST_KNOWN} different limits"
+                "since its start, the server has had more than {MOST_KNOWN} different limits; oribi ctl upgrade applies them"
             )));
         }
         let mut rest = if total > 0 { room(total)? } else { &[] };

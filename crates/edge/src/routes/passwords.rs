@@ -143,9 +143,9 @@ impl Passwords {
         })
     }
 
-    /// Whether no request waits.
-    pub(super) fn is_idle(&self) -> bool {
-        self.jobs.values().all(|job| job.waiting.is_empty())
+    /// Returns the requests that wait, which do so no longer.
+    pub(super) fn drain(&mut self) -> Vec<Exchange> {
+        self.jobs.drain().flat_map(|(_, job)| job.waiting).map(|waiting| waiting.exchange).collect()
     }
 
     /// Forgets passwords that were right: the files have changed.

@@ -157,7 +157,7 @@ impl Router {
         if let Some(asking) = &mut self.asking
             && asking.rule(route).is_some()
         {
-            return Outcome::Ask(Kept { exchange, route, path: self.path.clone(), rewrites: 0 });
+            return Outcome::Ask(Kept { exchange, route, path: self.path.clone(), rewrites: 0, asked: lane.source().now() });
         }
         let of_route = (&self.routes.changes[route], &self.routes.expressions[route]);
         match self.actions.act((route, 0, action), of_route, &self.path, lane, exchange, listeners) {
@@ -183,88 +183,91 @@ impl Router {
 
     /// Returns the time until requests that wait here are looked at. `None` if none waits.
     pub(crate) fn time_left(&self, now: Duration) -> Option<Duration> {
-        self.passwords.as_ref()?.time_left(now)
+        let of_asking = self.asking.as_ref().and_then(Asking::next_look).map(|next| next.saturating_sub(now));
+        self.passwords.as_ref().and_then(|passwords| passwords.time_left(now)).into_iter().chain(of_asking).min()
     }
 
-    /// Whether no request waits here.
-    fn is_idle(&self) -> bool {
-        self.passwords.as_ref().is_none_or(Passwords::is_idle) && self.asking.as_ref().is_none_or(Asking::is_idle)
+    /// Returns the requests that wait here, which do so no longer.
+    fn drain(&mut self) -> Vec<Exchange> {
+        let passwords = self.passwords.iter_mut().flat_map(Passwords::drain);
+        passwords.chain(self.asking.iter_mut().flat_map(Asking::drain)).collect()
     }
 }
 
 impl<B: Backend> EdgeLoop<'_, '_, B> {
-    /// Routes requests by `router` from now on. Those that wait in the one before are let on by their old routes.
+    /// Routes requests by `router` from now on; also those that wait for a password to be checked, or for an app that was asked: they
+    /// begin anew.
     pub(crate) fn use_router(&mut self, router: Option<Router>) {
+        let waiting = self.router.as_mut().map(Router::drain).unwrap_or_default();
         self.routers_so_far += 1;
         self.use_store(router.as_ref().and_then(|router| router.routes.cache_bytes(self.settings.edges_wanted())));
         self.lane.source().use_plans(router.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, Router::plans));
-        self.retired.extend(std::mem::replace(&mut self.router, router).filter(|before| !before.is_idle()));
-    }
-
-    /// Returns the routers in which requests may wait, the one for new requests first.
-    pub(crate) fn routers(&mut self) -> impl Iterator<Item = &mut Router> {
-        self.router.iter_mut().chain(&mut self.retired)
+        self.router = router;
+        for mut exchange in waiting {
+            self.apps.iter_mut().for_each(|app| app.forget_question(exchange.id()));
+            exchange.restore_target();
+            if let Some((exchange, app)) = self.route(exchange) {
+                self.slot.requests.fetch_add(1, Relaxed);
+                self.apps[app].submit(exchange);
+            }
+        }
     }
 
     /// Lets requests on whose passwords are right.
     pub(crate) fn admit(&mut self) {
-        let lane = self.lane;
-        let conclude = |router: &mut Router| {
-            let admitted = router.passwords.as_mut().map(|passwords| passwords.conclude(lane)).unwrap_or_default();
-            (Arc::clone(&router.routes), admitted)
-        };
-        for place in 0..=self.retired.len() {
-            let Some((routes, admitted)) = self.router_at(place).map(conclude) else { continue };
-            for Admitted { exchange, route, path } in admitted {
-                self.act(place, &routes, Kept { exchange, route, path, rewrites: 0 });
-            }
+        let Some(passwords) = self.router.as_mut().and_then(|router| router.passwords.as_mut()) else { return };
+        for Admitted { exchange, route, path } in passwords.conclude(self.lane) {
+            self.act(Kept { exchange, route, path, rewrites: 0, asked: Duration::ZERO });
         }
-        self.retired.retain(|router| !router.is_idle());
     }
 
     /// Lets requests on to their actions that an app has allowed, and gives those back that have been answered.
     pub(crate) fn hear(&mut self) {
-        let places = 0..=self.retired.len();
         for number in 0..self.apps.len() {
             for (exchange, answer) in self.apps[number].take_heard() {
                 // Another worker may have got the question of one that has died.
                 if answer.is_none() && self.apps.iter().any(|app| app.still_asks(exchange)) {
                     continue;
                 }
-                let take = |place| self.router_at(place)?.asking.as_mut()?.take(exchange).map(|kept| (place, kept));
-                let Some((place, mut kept)) = places.clone().find_map(take) else { continue };
-                let Some(answer) = answer else {
-                    self.lane.source().give_back(kept.exchange);
+                let asking = self.router.as_mut().and_then(|router| router.asking.as_mut());
+                let Some((asking, mut kept)) = asking.and_then(|asking| asking.take(exchange).map(|kept| (asking, kept)))
+                else {
                     continue;
                 };
-                let Some(router) = self.router_at(place) else { continue };
-                router.asking.iter().for_each(|asking| asking.admit(&mut kept, &answer));
-                let routes = Arc::clone(&router.routes);
-                self.act(place, &routes, kept);
+                match answer {
+                    Some(answer) => {
+                        asking.admit(&mut kept, &answer);
+                        self.act(kept);
+                    }
+                    None => self.lane.source().give_back(kept.exchange),
+                }
             }
+        }
+        self.drop_forsaken();
+    }
+
+    /// Drops requests that wait for an app that was asked, and whose clients have given up.
+    fn drop_forsaken(&mut self) {
+        let (lane, now) = (self.lane, self.now());
+        let Some(asking) = self.router.as_mut().and_then(|router| router.asking.as_mut()) else { return };
+        for exchange in asking.take_forsaken(now, |id| lane.source().client_has_ended(id)) {
+            let id = exchange.id();
+            self.apps.iter_mut().for_each(|app| app.forget_question(id));
+            lane.source().give_back(exchange);
+            lane.source().hang_up(id);
         }
     }
 
-    /// The router for new requests is at 0, and one that is retired at each further place.
-    fn router_at(&mut self, place: usize) -> Option<&mut Router> {
-        if place == 0 { self.router.as_mut() } else { self.retired.get_mut(place - 1) }
-    }
-
-    /// Does what the route of a request says that has waited in the router at `place`.
-    fn act(&mut self, place: usize, routes: &Routes, Kept { exchange, route, path, rewrites }: Kept) {
-        let (lane, listeners, slot) = (self.lane, self.listeners, self.slot);
+    /// Does what the route of a request says that has waited.
+    fn act(&mut self, Kept { exchange, route, path, rewrites, .. }: Kept) {
+        let Some(router) = &mut self.router else { return };
+        let (routes, apps) = (Arc::clone(&router.routes), &mut self.apps);
         let of_route = (&routes.changes[route], &routes.expressions[route]);
         let action = (route, 0, &routes.actions[route]);
-        let Some(router) = self.router_at(place) else { return };
-        let outcome = match router.actions.act(action, of_route, &path, lane, exchange, listeners) {
+        let outcome = match router.actions.act(action, of_route, &path, self.lane, exchange, self.listeners) {
             Outcome::Again(exchange) => {
-                // The changed path is one for the routes of now.
-                let apps = &mut self.apps;
-                let oldest_wait = |app: usize| apps[app].oldest_wait();
-                match &mut self.router {
-                    Some(router) => router.route_again((lane, exchange), rewrites + 1, (listeners, slot), oldest_wait),
-                    None => Outcome::App(exchange, 0),
-                }
+                let place = (self.listeners, self.slot);
+                router.route_again((self.lane, exchange), rewrites + 1, place, |app| apps[app].oldest_wait())
             }
             outcome => outcome,
         };

@@ -104,6 +104,11 @@ pub(super) fn read_again(files: &[Arc<UserFile>]) -> io::Result<OwnedFd> {
         let read = content(&file.path).and_then(|content| file.replace(&content).map(|()| content));
         match read {
             Ok(content) => {
+                if file.users().is_empty() {
+                    log::warn!("{}: there is no user, so all requests get a 401", file.path.display());
+                } else {
+                    log::info!("the users of {} were read again", file.path.display());
+                }
                 memory.write_all(&(content.len() as u64).to_ne_bytes())?;
                 memory.write_all(&content)?;
             }

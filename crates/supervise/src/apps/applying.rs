@@ -67,6 +67,8 @@ struct Change {
     /// The apps that are loaded, by their places, and the apps that leave when those serve.
     joining: Vec<usize>,
     leaving: Vec<usize>,
+    /// The places of present apps, with those of the same apps with other options.
+    changing: Vec<(usize, usize)>,
     /// The apps that differ in the number of their workers, with their settings and options.
     scaled: Vec<(usize, (&'static str, &'static Settings), Vec<String>)>,
     /// Whether apps that do not differ are loaded again afterwards.
@@ -207,6 +209,7 @@ impl<'a> Apps<'a> {
         let mut change = Change {
             step: Step::Load,
             joining: Vec::new(),
+            changing: Vec::new(),
             leaving,
             scaled: Vec::new(),
             reloads: order.reloads,
@@ -225,7 +228,10 @@ impl<'a> Apps<'a> {
             } else if let Some(before) = befores[index] {
                 let name = app.name.clone();
                 match self.give_place(server, app, before) {
-                    Ok(place) => change.joining.push(place),
+                    Ok(place) => {
+                        change.joining.push(place);
+                        change.changing.extend(before.map(|before| (before, place)));
+                    }
                     Err(why) => {
                         change.joining.iter().for_each(|place| self.apps[*place].leave(true));
                         return Err(format!("{name}: {why}"));
@@ -277,6 +283,10 @@ impl<'a> Apps<'a> {
             if *present.key() != AppKey::of(&app.mold, &app.settings, &app.directory) {
                 let stopped = if present.is_stopped() { " (it stays stopped)" } else { "" };
                 found.lines.push(format!("{}: reloaded{stopped}", app.name));
+                found.changed.push((place, index));
+            } else if workers != present.settings().workers && present.is_asleep() && !workers.may_sleep() {
+                // Whether it can be loaded is not known yet.
+                found.lines.push(format!("{}: {}", app.name, workers.in_words()));
                 found.changed.push((place, index));
             } else if workers != present.settings().workers {
                 let checked = present.check_number(server, &app.settings);
@@ -398,7 +408,12 @@ impl<'a> Apps<'a> {
                 edges.commit();
                 let Some(change) = self.file.as_mut().and_then(|file| file.change.as_mut()) else { return Ok(()) };
                 change.step = Step::Swap;
+                let changing = std::mem::take(&mut change.changing);
                 change.joining.iter().for_each(|place| self.apps[*place].be_present());
+                for (before, place) in changing {
+                    let before = self.apps[before].state_for_next();
+                    self.apps[place].go_on_as(server, before);
+                }
                 Ok(())
             }
         }

@@ -21,7 +21,6 @@ impl Edges<'_> {
             Ok(_) => return,
             Err(error) => return log::error!("cannot send the users to the edges: {error}"),
         };
-        log::info!("the files of users were read again");
         for (number, entry) in self.entries.iter().enumerate() {
             let Some(process) = &entry.process else { continue };
             if let Err(error) = process.link.give_users(users.as_fd()) {

@@ -71,7 +71,9 @@ impl Molds<'_> {
                 }
                 let what_now = match next {
                     Some(next) => format!("; generation {} is being loaded", next.number),
-                    None => self.next_load(now, ready),
+                    None if self.is_present() => self.next_load(now, ready),
+                    // An app that no route leads to is not loaded again.
+                    None => String::new(),
                 };
                 log::error!("the mold of generation {number}{} (pid {pid}) {end}{what_now}", self.label.of());
             }

@@ -4,7 +4,7 @@ use super::super::app::AppKey;
 use super::super::reloads::ReloadOutcome;
 use super::super::scaling;
 use super::super::server::Server;
-use super::{Molds, Role};
+use super::{Generation, Molds, Role};
 use oribi_admin::control::Progress;
 use oribi_config::{Settings, WorkerRange};
 use oribi_control_api::WorkerTarget;
@@ -82,6 +82,19 @@ impl<'a> Molds<'a> {
         }
     }
 
+    /// Does what orders to `before`, the same app with other options, have changed while this one was loaded.
+    pub(in super::super) fn go_on_as(&mut self, server: &Server<'_>, before: StateForNext) {
+        if before.stopped && !self.stopped {
+            self.stop_app();
+        }
+        if before.configured == self.settings.workers && (before.wanted, before.range) != (self.wanted, self.range) {
+            self.range = before.range;
+            if let Err(why) = self.have_workers(server, before.wanted.min(self.most(server))) {
+                log::error!("{}: the number of workers stays: {why}", self.label);
+            }
+        }
+    }
+
     /// Returns whether the joining app can serve.
     pub(in super::super) fn join_progress(&self) -> Progress {
         if self.stopped || self.serves() {
@@ -91,7 +104,11 @@ impl<'a> Molds<'a> {
             let why = generation.failure.clone();
             return Progress::Failed(why.unwrap_or_else(|| "not all of its workers can start".to_owned()));
         }
-        match self.reloads.outcome(self.started) {
+        let outcome = self.reloads.outcome(self.started);
+        if !self.generations.iter().any(Generation::stays) && !matches!(outcome, Some(ReloadOutcome::Failed(_))) {
+            return Progress::Failed("the process that had loaded it has ended".to_owned());
+        }
+        match outcome {
             Some(ReloadOutcome::Failed(why)) => Progress::Failed(why.clone()),
             Some(ReloadOutcome::UnderWay | ReloadOutcome::TakenOver) => Progress::Pending,
             Some(ReloadOutcome::GivenUp) | None => Progress::Failed("the load was given up".to_owned()),
