@@ -8,7 +8,7 @@ use lib "$FindBin::Bin/../lib";
 use File::Path qw(make_path);
 use HTTP::Tiny;
 use IO::Socket::IP;
-use Net::EmptyPort qw(empty_port);
+use Net::EmptyPort qw(empty_port wait_port);
 use POSIX ();
 use Test::Chromium;
 use Test::More;
@@ -23,6 +23,8 @@ make_path($pictures);
 sub start ($shows) {
     my $port  = empty_port();
     my $oribi = Test::Oribi->start('--native', 'hello', '--edge', 'on', '--workers', 2, '--metrics', $port, '--dashboard', $shows);
+    # It listens here after it does for the app.
+    wait_port($port) or die "no dashboard at port $port\n";
     return $oribi, "http://127.0.0.1:$port/";
 }
 
