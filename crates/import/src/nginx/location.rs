@@ -1,5 +1,6 @@
 //! `location`: conditions about paths, in the order in which nginx chooses, and their actions.
 
+use super::alias::{Alias, Of};
 use super::context::Context;
 use super::syntax::Directive;
 use super::{Nginx, access, key};
@@ -129,10 +130,18 @@ impl Nginx<'_> {
             inside.iter().for_each(|directive| self.note(directive));
             return;
         }
-        let (action, passed) = self.action(location, &key);
+        let (action, passed, rewrite) = self.action(location, &key);
         inside.iter().for_each(|directive| self.note(directive));
         let filters = self.filters(&location.context, passed.as_ref(), true);
-        routes.push(Route { filters, ..Route::new(conditions.clone(), action, key) });
+        let mut conditions = conditions.clone();
+        let rewrite = rewrite.map(|(expression, path)| {
+            if let Some(expression) = expression {
+                conditions.path.retain(|pattern| pattern.starts_with('!'));
+                conditions.path.insert(0, expression);
+            }
+            path
+        });
+        routes.push(Route { rewrite, filters, ..Route::new(conditions, action, key) });
     }
 
     /// Writes a route for requests that are not passed on.
@@ -321,60 +330,68 @@ impl Nginx<'_> {
         Action::Respond { status, content, content_type }
     }
 
-    /// The action of a location for requests that no rule answers, and the context of those that are passed on.
-    fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>) {
+    /// The action of a location for requests that no rule answers, the context of those that are passed on, and the expression
+    /// and the new path for files that have other paths.
+    fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>, Option<(Option<String>, String)>) {
         let inside = location.directive.inside();
         let find = |name: &str| inside.iter().find(|directive| directive.name == name);
         if let Some(pass) = find("proxy_pass") {
             let path = (location.kind != Kind::Expression).then_some(&*location.path);
-            return (self.passed(pass, path, &location.context), Some(location.context.clone()));
+            return (self.passed(pass, path, &location.context), Some(location.context.clone()), None);
         }
         for name in PASSES {
             if let Some(pass) = find(name) {
                 let text = "run the app in Oribi, as [app.NAME] with its file, if it is Perl, Ruby or Lua; until then, these \
                      requests get a 502";
                 self.draft.lost(&Key::at(pass.line, *name), text);
-                return (Action::status(502), Some(location.context.clone()));
+                return (Action::status(502), Some(location.context.clone()), None);
             }
         }
-        let root = match find("alias") {
-            Some(alias) => {
-                let path = location.path.trim_end_matches('/');
-                match alias.word(0).trim_end_matches('/').strip_suffix(path) {
-                    Some(root) if location.kind != Kind::Expression => {
-                        Some(if root.is_empty() { "/".to_owned() } else { root.to_owned() })
-                    }
-                    _ if location.kind == Kind::Expression => {
-                        self.draft.lost(&Key::at(alias.line, "alias"), "the files of a route have the whole path below root");
-                        None
-                    }
-                    _ => {
-                        let key = Key::at(alias.line, "alias");
-                        self.draft.server.set("static", format!("{path}={}", alias.word(0)), &key);
-                        self.draft.lost(&key, "static holds for all hosts");
-                        None
-                    }
-                }
-            }
-            None => location.context.root.clone(),
-        };
         let path = (location.kind != Kind::Expression).then_some(&*location.path);
-        self.files(root, (path, find("try_files")), &location.context, key)
+        let Some(directive) = find("alias") else {
+            let root = location.context.root.clone().map(|root| (root, None));
+            let (action, passed) = self.files(root, (path, find("try_files")), &location.context, key);
+            return (action, passed, None);
+        };
+        let of = match location.kind {
+            Kind::Exact => Of::Exact(&location.path),
+            Kind::Final | Kind::Prefix => Of::Prefix(&location.path),
+            Kind::Expression => Of::Expression,
+        };
+        let alias = match Alias::of(directive, of) {
+            Ok(alias) => alias,
+            Err(reason) => {
+                self.draft.lost(&super::key(directive), format!("{reason}: these requests get a 404"));
+                return (Action::status(404), None, None);
+            }
+        };
+        let root = Some((alias.root.clone(), Some(&alias)));
+        let (action, passed) = self.files(root, (path, find("try_files")), &location.context, key);
+        // An app gets the path that the client has sent.
+        let falls_back = matches!(&action, Action::App { .. } | Action::Files { fallback: Some(_), .. });
+        if falls_back && alias.rewrite.is_some() {
+            let text =
+                "the app behind alias would get the new path: write a route for it; until then, these requests get a 404";
+            self.draft.lost(&super::key(directive), text);
+            return (Action::status(404), None, None);
+        }
+        (action, passed, alias.rewrite)
     }
 
     /// Files of a directory for the location with this path, and the context of requests that are passed on for lack of a file.
     fn files(
         &mut self,
-        root: Option<String>,
+        root: Option<(String, Option<&Alias>)>,
         (path, tried): (Option<&str>, Option<&Directive>),
         context: &Context,
         key: &Key,
     ) -> (Action, Option<Context>) {
         let (mut fallback, mut passed, mut names) = (None, None, Vec::new());
+        let alias = root.as_ref().and_then(|(_, alias)| *alias);
         if let Some(tried) = tried {
             let inner = Key::at(tried.line, "try_files");
             let (last, first) = tried.words.split_last().map_or(("", &[][..]), |(last, first)| (last.as_str(), first));
-            names.extend(first.iter().filter_map(|word| self.tried(word, &inner)));
+            names.extend(first.iter().filter_map(|word| self.tried(word, alias, &inner)));
             if last.starts_with('@') {
                 let named = self.named.iter().rev().find(|(name, _, _)| name == last).cloned();
                 let action = named.and_then(|(_, pass, context)| {
@@ -397,7 +414,7 @@ impl Nginx<'_> {
                     self.draft.lost(&inner, format!("clients get a 404, not {last}, without a file"));
                 }
             } else if !last.is_empty() {
-                names.extend(self.tried(last, &inner));
+                names.extend(self.tried(last, alias, &inner));
                 if !last.contains('$') && context.page(last).is_some_and(|page| Some(&*page.path) != path) {
                     let text = format!("{last} is sent with the filters of this route, not those of its own location");
                     self.draft.lost(&inner, text);
@@ -409,7 +426,16 @@ impl Nginx<'_> {
         if names == ["$uri"] {
             names.clear();
         }
-        let action = match root.filter(|_| !unfiled) {
+        // A redirect of a directory to its path with a slash would lead to the new path.
+        if alias.is_some_and(Alias::is_directory) {
+            if names.is_empty() {
+                names.push("$uri".to_owned());
+            }
+            if let Some(place) = names.iter().position(|name| name == "$uri") {
+                names.insert(place, "$uri/".to_owned());
+            }
+        }
+        let action = match root.map(|(root, _)| root).filter(|_| !unfiled) {
             Some(root) if root.contains('$') => {
                 self.draft.lost(key, "root has no variables: write a route for each value");
                 Action::status(404)
@@ -421,7 +447,7 @@ impl Nginx<'_> {
     }
 
     /// A word of `try_files` as one of `try`.
-    fn tried(&mut self, word: &str, key: &Key) -> Option<String> {
+    fn tried(&mut self, word: &str, alias: Option<&Alias>, key: &Key) -> Option<String> {
         // A directory is found by its own path, too.
         let path = word.strip_suffix('/').filter(|path| *path == "$uri").unwrap_or(word);
         let rest = path.strip_prefix("$uri").unwrap_or(path);
@@ -429,7 +455,11 @@ impl Nginx<'_> {
         // A path without an ending is that of a location.
         let file = path == "$uri" || path.starts_with("$uri") && !rest.is_empty() || name.contains('.');
         if file && !name.ends_with(".php") && !rest.contains(['$', '?']) && path.starts_with(['/', '$']) {
-            return Some(path.to_owned());
+            let below = alias.map_or(Some(path.to_owned()), |alias| alias.tried(path));
+            if below.is_none() {
+                self.draft.lost(key, format!("{path} is not below the alias of this location: write a route for it"));
+            }
+            return below;
         }
         self.draft.lost(key, format!("try of files takes $uri and paths of files below root, and fallback an app, not {word}"));
         None
@@ -448,7 +478,7 @@ impl Nginx<'_> {
         if self.rules(&block, &Match::default(), context, routes) {
             return;
         }
-        let (action, passed) = self.files(context.root.clone(), (Some(""), tried), context, &key);
+        let (action, passed) = self.files(context.root.clone().map(|root| (root, None)), (Some(""), tried), context, &key);
         let filters = self.filters(context, passed.as_ref(), true);
         routes.push(Route { filters, ..Route::new(Match::default(), action, key) });
     }

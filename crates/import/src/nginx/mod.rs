@@ -1,6 +1,7 @@
 //! nginx.conf: the parts that stand in front of apps.
 
 mod access;
+mod alias;
 mod context;
 mod filters;
 mod limits;
