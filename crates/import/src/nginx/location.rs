@@ -3,7 +3,7 @@
 use super::alias::{Alias, Of};
 use super::context::Context;
 use super::syntax::Directive;
-use super::{Nginx, access, key};
+use super::{Nginx, key};
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
 use crate::note::Key;
@@ -23,15 +23,15 @@ enum Kind {
 }
 
 /// A location.
-struct Location<'n> {
+pub(super) struct Location<'n> {
     kind: Kind,
     /// The path, or the pattern of an expression.
     path: String,
     directive: &'n Directive,
-    context: Context,
+    pub context: Context,
 }
 
-type Routes = Vec<Route>;
+pub(super) type Routes = Vec<Route>;
 
 /// Directives that pass requests on to an app.
 const PASSES: &[&str] = &["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "passenger_enabled", "memcached_pass"];
@@ -43,7 +43,7 @@ impl Nginx<'_> {
         let mut locations = Vec::new();
         self.collect(server, context, &mut locations, 0);
         // `if` and `return` of the server come before its locations.
-        let whole = self.rules(server, &Match::default(), context, &mut routes);
+        let whole = self.rewrites(server, &Match::default(), context, &mut routes);
         if whole {
             for location in &locations {
                 self.draft.same(&key(location.directive), "no request gets to it: its server answers all of them");
@@ -126,13 +126,26 @@ impl Nginx<'_> {
             inside.iter().for_each(|directive| self.note(directive));
             return;
         }
-        if self.rules(location.directive, conditions, &location.context, routes) {
+        if self.rewrites(location.directive, conditions, &location.context, routes) {
             inside.iter().for_each(|directive| self.note(directive));
             return;
         }
-        let (action, passed, rewrite) = self.action(location, &key);
+        for except in inside.iter().filter(|directive| directive.name == "limit_except") {
+            self.excepted(except, location, conditions, routes);
+        }
+        if self.guards(conditions, &location.context, routes) {
+            inside.iter().for_each(|directive| self.note(directive));
+            return;
+        }
+        let route = self.acting(location, conditions, &location.context, key);
         inside.iter().for_each(|directive| self.note(directive));
-        let filters = self.filters(&location.context, passed.as_ref(), true);
+        routes.push(route);
+    }
+
+    /// The route with the action of a location, and the filters of a context of it.
+    pub(super) fn acting(&mut self, location: &Location<'_>, conditions: &Match, context: &Context, key: Key) -> Route {
+        let (action, passed, rewrite) = self.action(location, &key);
+        let filters = self.filters(context, passed.as_ref(), true);
         let mut conditions = conditions.clone();
         let rewrite = rewrite.map(|(expression, path)| {
             if let Some(expression) = expression {
@@ -141,19 +154,25 @@ impl Nginx<'_> {
             }
             path
         });
-        routes.push(Route { rewrite, filters, ..Route::new(conditions, action, key) });
+        Route { rewrite, filters, ..Route::new(conditions, action, key) }
     }
 
     /// Writes a route for requests that are not passed on.
-    fn push(&mut self, routes: &mut Routes, conditions: Match, action: Action, key: Key, context: &Context, limited: bool) {
+    pub(super) fn push(
+        &mut self,
+        routes: &mut Routes,
+        conditions: Match,
+        action: Action,
+        key: Key,
+        context: &Context,
+        limited: bool,
+    ) {
         let filters = self.filters(context, None, limited);
         routes.push(Route { filters, ..Route::new(conditions, action, key) });
     }
 
-    /// Writes the routes for `return`, `rewrite` and `if` of a block, and for clients that are refused. Returns whether they
-    /// answer all requests.
-    fn rules(&mut self, block: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) -> bool {
-        let is_server = block.name == "server";
+    /// Writes the routes for `return`, `rewrite` and `if` of a block. Returns whether they answer all requests.
+    fn rewrites(&mut self, block: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) -> bool {
         let mut done = false;
         for directive in block.inside() {
             let key = key(directive);
@@ -177,37 +196,7 @@ impl Nginx<'_> {
                 _ => {}
             }
         }
-        // nginx rewrites before it looks at clients.
-        if done || is_server {
-            return done;
-        }
-        if let Some(login) = context.login.as_ref().filter(|_| context.passwords().is_none()) {
-            let key = Key::at(login.line, &login.name);
-            self.draft.lost(&key, "auth of a route takes a file of users: until you write it, these requests get a 403");
-            self.push(routes, conditions.clone(), Action::status(403), key, context, true);
-            return true;
-        }
-        let Some(first) = context.access.first() else { return false };
-        let key = key(first);
-        match access::refused(&context.access.iter().collect::<Vec<_>>()) {
-            Ok(None) => {}
-            Ok(Some(source)) => {
-                let all = source.is_empty();
-                let conditions = Match { source, ..conditions.clone() };
-                self.push(routes, conditions, Action::status(403), key, context, true);
-                return all;
-            }
-            Err(()) => {
-                self.draft.lost(
-                    &key,
-                    "source of a route takes patterns and their exceptions, not a longer list of allow and \
-                     deny: until you write it, these requests get a 403",
-                );
-                self.push(routes, conditions.clone(), Action::status(403), key, context, true);
-                return true;
-            }
-        }
-        false
+        done
     }
 
     /// `rewrite` to another path, after which nginx looks for the location again.
@@ -475,7 +464,7 @@ impl Nginx<'_> {
         if let Some(inside) = &mut block.block {
             inside.retain(|directive| !["return", "rewrite", "if"].contains(&&*directive.name));
         }
-        if self.rules(&block, &Match::default(), context, routes) {
+        if self.rewrites(&block, &Match::default(), context, routes) || self.guards(&Match::default(), context, routes) {
             return;
         }
         let (action, passed) = self.files(context.root.clone().map(|root| (root, None)), (Some(""), tried), context, &key);
@@ -497,6 +486,7 @@ impl Nginx<'_> {
             "grpc_pass",
             "alias",
             "internal",
+            "limit_except",
             "location",
             "passenger_enabled",
             "memcached_pass",

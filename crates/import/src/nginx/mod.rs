@@ -4,6 +4,7 @@ mod access;
 mod alias;
 mod context;
 mod filters;
+mod guards;
 mod limits;
 mod location;
 mod passing;

@@ -261,14 +261,7 @@ pub(super) const LOST: &[(&[&str], To)] = &[
     (&["collect-header", "response-header-collect"], Lost("the app, or a middleware in it, reads fields of responses")),
     (
         &[
-            "route-qs",
-            "route-if",
-            "route-if-not",
             "route-label",
-            "route-remote-addr",
-            "route-user-agent",
-            "route-remote-user",
-            "route-referer",
             "final-route",
             "error-route",
             "error-route-status",
