@@ -23,11 +23,11 @@ const VARIABLES: &[(&str, &str)] = &[
 /// The beginnings of names of variables, by those of Unit and nginx.
 const FAMILIES: &[(&str, &str)] = &[("arg_", "arg_"), ("header_", "header_"), ("http_", "header_"), ("cookie_", "cookie_")];
 
-/// The text with the variables of Oribi. `groups`: whether `$1` is a group of an expression.
+/// The text with the variables of Oribi. `groups`: the number of groups such as `$1` of the expression for the path; see [`groups`].
 ///
 /// # Errors
 /// The reason why Oribi has no such text.
-pub(crate) fn with_variables(text: &str, groups: bool) -> Result<String, String> {
+pub(crate) fn with_variables(text: &str, groups: usize) -> Result<String, String> {
     let mut target = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -36,7 +36,7 @@ pub(crate) fn with_variables(text: &str, groups: bool) -> Result<String, String>
             Some(parts) => parts,
             None => {
                 let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(after.len());
-                let is_group = groups && after.starts_with(|letter: char| letter.is_ascii_digit());
+                let is_group = groups > 0 && after.starts_with(|letter: char| letter.is_ascii_digit());
                 after.split_at(if is_group { 1 } else { end })
             }
         };
@@ -55,12 +55,12 @@ pub(crate) fn with_variables(text: &str, groups: bool) -> Result<String, String>
     Ok(target)
 }
 
-fn variable(name: &str, groups: bool) -> Option<String> {
+fn variable(name: &str, groups: usize) -> Option<String> {
     if let Some((_, own)) = VARIABLES.iter().find(|(known, _)| *known == name) {
         return Some((*own).to_owned());
     }
-    if groups && matches!(name.as_bytes(), [b'0'..=b'9']) {
-        return Some(name.to_owned());
+    if let [digit @ b'0'..=b'9'] = name.as_bytes() {
+        return (groups > 0 && usize::from(digit - b'0') <= groups).then(|| name.to_owned());
     }
     let is_name =
         |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
@@ -74,7 +74,7 @@ fn variable(name: &str, groups: bool) -> Option<String> {
 ///
 /// # Errors
 /// The reason why Oribi cannot send it.
-pub(crate) fn target(text: &str, groups: bool) -> Result<String, String> {
+pub(crate) fn target(text: &str, groups: usize) -> Result<String, String> {
     let target = with_variables(text, groups)?;
     let full = ["http://", "https://", "$scheme://", "$uri", "${uri}", "$request_uri", "${request_uri}"];
     if target.starts_with("//") {
@@ -84,6 +84,24 @@ pub(crate) fn target(text: &str, groups: bool) -> Result<String, String> {
         return Err("a redirect leads to a URL, or to a path that begins with /".to_owned());
     }
     Ok(target)
+}
+
+/// The number of groups that a route with these patterns for its path has: those of its expression, if it has one.
+pub(crate) fn groups(path: &[String]) -> usize {
+    let mut expressions = path.iter().filter_map(|pattern| pattern.strip_prefix('~'));
+    let (Some(expression), None) = (expressions.next(), expressions.next()) else { return 0 };
+    let (mut count, mut is_class) = (0, false);
+    let mut letters = expression.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => _ = letters.next(),
+            '[' => is_class = true,
+            ']' => is_class = false,
+            '(' if !is_class && letters.peek() != Some(&'?') => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 #[cfg(test)]
@@ -104,8 +122,23 @@ mod tests {
             ("/$1x", Err("there is no variable $1x")),
             ("blah", Err("a redirect leads to a URL, or to a path that begins with /")),
         ] {
-            assert_eq!(target(text, false), expected.map(str::to_owned).map_err(str::to_owned), "{text}");
+            assert_eq!(target(text, 0), expected.map(str::to_owned).map_err(str::to_owned), "{text}");
         }
-        assert_eq!(target("/$1x$22", true), Ok("/${1}x${2}2".to_owned()));
+        assert_eq!(target("/$1x$22", 2), Ok("/${1}x${2}2".to_owned()));
+    }
+
+    #[test]
+    fn groups_are_counted() {
+        for (path, expected) in [
+            (&["~^/a/(.*)/([(]x)$"][..], 2),
+            (&["~(?i)\\(a(?:b)"], 0),
+            (&["!/x", "~^/(a)"], 1),
+            (&["/a", "/b/*"], 0),
+            (&["~(a)", "~(b)"], 0),
+        ] {
+            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+            assert_eq!(groups(&path), expected, "{path:?}");
+        }
+        assert_eq!(target("/$2", 1), Err("there is no variable $2".to_owned()));
     }
 }

@@ -1,7 +1,7 @@
 //! `alias`: files whose paths begin otherwise than those of their requests.
 
 use super::syntax::Directive;
-use crate::redirect::with_variables;
+use crate::redirect::{groups, with_variables};
 
 /// The files of a location with `alias`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct Alias {
 pub(super) enum Of<'p> {
     Exact(&'p str),
     Prefix(&'p str),
-    Expression,
+    Expression(&'p str),
 }
 
 impl Alias {
@@ -33,7 +33,7 @@ impl Alias {
         if !text.starts_with('/') || text.contains(['?', '#', '%']) || text.split('/').any(dots) {
             return Err("files of a route have a root, an absolute path in its normal form");
         }
-        let is_expression = of == Of::Expression;
+        let groups = if let Of::Expression(expression) = of { groups(&[format!("~{expression}")]) } else { 0 };
         if let Of::Exact(path) | Of::Prefix(path) = of
             && let Some(root) = text.strip_suffix(path).filter(|root| !root.contains('$'))
         {
@@ -45,13 +45,13 @@ impl Alias {
         let fixed = text.split('$').next().unwrap_or_default();
         let (root, _) = fixed.split_at(fixed.rfind('/').map_or(0, |slash| slash + 1));
         let below = &text[root.len()..];
-        let Ok(base) = with_variables(below, is_expression) else {
+        let Ok(base) = with_variables(below, groups) else {
             return Err("root of files has no variables: write a route for each value");
         };
         let root = if root == "/" { root } else { root.trim_end_matches('/') }.to_owned();
         let base = format!("/{base}");
         Ok(match of {
-            Of::Expression | Of::Exact(_) => Self { root, rewrite: Some((None, base)), replaced: None },
+            Of::Expression(_) | Of::Exact(_) => Self { root, rewrite: Some((None, base)), replaced: None },
             Of::Prefix(path) => {
                 let replaced = Some((path.to_owned(), base.clone()));
                 Self { root, rewrite: Some((Some(format!("~^{}(.*)$", literal(path))), format!("{base}$1"))), replaced }
@@ -106,8 +106,8 @@ mod tests {
             ("/data/files/", Of::Prefix("/a.b/"), rewritten("/data/files", Some("~^/a\\.b/(.*)$"), "/$1")),
             ("/data", Of::Prefix("/a/"), rewritten("/", Some("~^/a/(.*)$"), "/data$1")),
             ("/srv/icon.ico", Of::Exact("/favicon.ico"), rewritten("/srv", None, "/icon.ico")),
-            ("/srv/u/$1/x$2", Of::Expression, rewritten("/srv/u", None, "/$1/x$2")),
-            ("/srv/u/all", Of::Expression, rewritten("/srv/u", None, "/all")),
+            ("/srv/u/$1/x$2", Of::Expression("^/(a)/(.*)$"), rewritten("/srv/u", None, "/$1/x$2")),
+            ("/srv/u/all", Of::Expression("^/b"), rewritten("/srv/u", None, "/all")),
             ("/srv/$zork/", Of::Prefix("/a/"), Err(())),
             ("/srv/$1/", Of::Prefix("/a/"), Err(())),
             ("/srv/../etc/", Of::Prefix("/a/"), Err(())),

@@ -2,12 +2,12 @@
 
 use super::alias::{Alias, Of};
 use super::context::Context;
+use super::rewriting::{redirect_of, with_expression};
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
 use crate::note::Key;
-use crate::redirect::{REDIRECTS, target, with_variables};
 
 /// The most locations inside of locations.
 const DEPTH: usize = 8;
@@ -178,18 +178,19 @@ impl Nginx<'_> {
             let key = key(directive);
             match directive.name.as_str() {
                 "return" if !done => {
-                    let action = self.answer(directive, &key);
+                    let action = self.answer(directive, conditions, &key);
                     self.push(routes, conditions.clone(), action, key, context, false);
                     done = true;
                 }
                 "rewrite" => match redirect_of(directive) {
-                    Some((path, action)) => match conditions.and(&Match { path, ..Match::default() }) {
+                    Some(Ok((path, action))) => match with_expression(conditions, path) {
                         Ok(Some(both)) => {
                             done |= both == *conditions;
                             self.push(routes, both, action, key, context, false);
                         }
                         _ => self.draft.lost(&key, "left out: a route cannot say its conditions"),
                     },
+                    Some(Err(reason)) => self.draft.lost(&key, format!("left out: {reason}")),
                     None => self.rewritten(directive, conditions, &key, routes),
                 },
                 "if" => self.condition(directive, conditions, context, routes),
@@ -197,45 +198,6 @@ impl Nginx<'_> {
             }
         }
         done
-    }
-
-    /// `rewrite` to another path, after which nginx looks for the location again.
-    fn rewritten(&mut self, directive: &Directive, conditions: &Match, key: &Key, routes: &mut Routes) {
-        let (expression, replacement, flag) = (directive.word(0), directive.word(1), directive.word(2));
-        if flag == "break" {
-            return self
-                .draft
-                .lost(key, "after a rewrite, the routes decide again: write rewrite into the route of this location");
-        }
-        // nginx adds the query of the request, unless the new path ends with a question mark.
-        let text = match replacement.strip_suffix('?') {
-            None if replacement.contains('?') => format!("{replacement}&$args"),
-            Some(path) if path.contains('?') => path.to_owned(),
-            _ => replacement.to_owned(),
-        };
-        let path = match with_variables(&text, true) {
-            Ok(path) if path.starts_with(['/', '$']) => path,
-            Ok(_) => return self.draft.lost(key, "rewrite of a route leads to a path"),
-            Err(reason) => return self.draft.lost(key, reason),
-        };
-        let own = Match { path: vec![format!("~{expression}")], ..Match::default() };
-        // An expression that begins with the path of its location says that path, too.
-        let is_inside = |prefix: &str| {
-            let literal = |letter: char| letter.is_ascii_alphanumeric() || "/-_".contains(letter);
-            prefix.chars().all(literal) && expression.strip_prefix('^').is_some_and(|rest| rest.starts_with(prefix))
-        };
-        let both = match conditions.path.as_slice() {
-            [prefix] if prefix.strip_suffix('*').is_some_and(is_inside) => {
-                Ok(Some(Match { path: own.path, ..conditions.clone() }))
-            }
-            _ => conditions.and(&own),
-        };
-        match both {
-            Ok(Some(both)) => {
-                routes.push(Route { rewrite: Some(path), ..Route::new(both, Action::Again, key.clone()) });
-            }
-            _ => self.draft.lost(key, "left out: a route cannot say its conditions"),
-        }
     }
 
     /// `if` with an answer: of hosts, schemes and methods.
@@ -282,41 +244,13 @@ impl Nginx<'_> {
         let both = own.and_then(|own| conditions.and(&own).ok().flatten()).filter(|_| directive.inside().len() == 1);
         match (both, answer) {
             (Some(both), Some(answer)) => {
-                let action = self.answer(answer, &key);
+                let action = self.answer(answer, &both, &key);
                 self.push(routes, both, action, key, context, false);
             }
             _ => self
                 .draft
                 .lost(&key, "a route has conditions about host, path, method, field, query, source and scheme, and an answer"),
         }
-    }
-
-    /// `return`.
-    fn answer(&mut self, directive: &Directive, key: &Key) -> Action {
-        let (first, second) = (directive.word(0), directive.word(1));
-        let (status, text) = match first.parse::<u16>() {
-            Ok(status) => (status, second),
-            Err(_) => (302, first),
-        };
-        if REDIRECTS.contains(&status) && !text.is_empty() {
-            return match target(text, false) {
-                Ok(to) => Action::Redirect { to, status },
-                Err(reason) => {
-                    self.draft.lost(key, format!("{reason}: these requests get a 404"));
-                    Action::status(404)
-                }
-            };
-        }
-        if status == 444 {
-            self.draft.lost(key, "Oribi answers each request: with a 403 here");
-            return Action::status(403);
-        }
-        if text.contains('$') {
-            self.draft.lost(key, "content has no variables");
-        }
-        let content = (!text.is_empty()).then(|| text.to_owned());
-        let content_type = None;
-        Action::Respond { status, content, content_type }
     }
 
     /// The action of a location for requests that no rule answers, the context of those that are passed on, and the expression
@@ -345,7 +279,7 @@ impl Nginx<'_> {
         let of = match location.kind {
             Kind::Exact => Of::Exact(&location.path),
             Kind::Final | Kind::Prefix => Of::Prefix(&location.path),
-            Kind::Expression => Of::Expression,
+            Kind::Expression => Of::Expression(&location.path),
         };
         let alias = match Alias::of(directive, of) {
             Ok(alias) => alias,
@@ -502,35 +436,4 @@ impl Nginx<'_> {
         }
         self.general(directive);
     }
-}
-
-/// A `rewrite` that is a redirect of all paths, or of one.
-fn redirect_of(directive: &Directive) -> Option<(Vec<String>, Action)> {
-    let (expression, replacement, flag) = (directive.word(0), directive.word(1), directive.word(2));
-    let status = match flag {
-        "permanent" => 301,
-        "redirect" => 302,
-        _ if replacement.starts_with("http") || replacement.starts_with("$scheme") => 302,
-        _ => return None,
-    };
-    let plain = expression.trim_start_matches('^').trim_end_matches('$');
-    let (path, to) = match expression {
-        "^" | "^/" | "^(.*)" | "^(.*)$" | "^/(.*)" | "^/(.*)$" | "^(.*)$ " => {
-            let whole = if expression.starts_with("^/(") {
-                replacement.replace("/$1", "$request_uri")
-            } else {
-                replacement.replace("$1", "$request_uri")
-            };
-            (Vec::new(), whole.trim_end_matches('?').to_owned())
-        }
-        _ if expression.starts_with("^/")
-            && expression.ends_with('$')
-            && !plain.contains(['(', '[', '*', '+', '?', '\\', '|', '.']) =>
-        {
-            (vec![plain.to_owned()], replacement.trim_end_matches('?').to_owned())
-        }
-        _ if !replacement.contains("$1") => (vec![format!("~{expression}")], replacement.trim_end_matches('?').to_owned()),
-        _ => return None,
-    };
-    Some((path, Action::Redirect { to: target(&to, false).ok()?, status }))
 }

@@ -8,6 +8,7 @@ mod guards;
 mod limits;
 mod location;
 mod passing;
+mod rewriting;
 mod server;
 mod syntax;
 mod table;

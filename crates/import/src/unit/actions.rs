@@ -48,7 +48,7 @@ impl Unit<'_> {
         if path != text {
             self.draft.same(key, "Unit does not use the query of a rewrite, either: that of the request stays");
         }
-        let found = if text.contains('`') { Err("there are no scripts".to_owned()) } else { with_variables(path, false) };
+        let found = if text.contains('`') { Err("there are no scripts".to_owned()) } else { with_variables(path, 0) };
         match found {
             Ok(path) => {
                 let path = path.replace("$request_uri", "$uri").replace("${request_uri}", "${uri}");
@@ -125,7 +125,7 @@ impl Unit<'_> {
         let status = u16::try_from(status).unwrap_or(0);
         let location = node.get("location").and_then(Node::text);
         let action = match location {
-            Some(location) if REDIRECTS.contains(&status) => match target(location, false) {
+            Some(location) if REDIRECTS.contains(&status) => match target(location, 0) {
                 Ok(to) => Action::Redirect { to, status },
                 Err(reason) => {
                     self.draft.lost(&key.inside("location"), format!("{reason}: these requests get a 404"));

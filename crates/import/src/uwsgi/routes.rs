@@ -6,7 +6,7 @@ use crate::conditions::Match;
 use crate::draft::{Action, Route};
 use crate::filters::Auth;
 use crate::note::Key;
-use crate::redirect::target;
+use crate::redirect::{groups, target};
 
 /// The options that are rules.
 pub(super) const NAMES: &[&str] = &[
@@ -115,8 +115,8 @@ impl Serving<'_> {
                     .lost(&key, format!("{kind} is no filter of a route: until you write auth, these requests get a 403"));
                 Ok(Action::status(403))
             }
-            "redirect" | "redirect-302" => redirect(argument, 302),
-            "redirect-permanent" | "redirect-301" => redirect(argument, 301),
+            "redirect" | "redirect-302" => redirect(argument, &conditions, 302),
+            "redirect-permanent" | "redirect-301" => redirect(argument, &conditions, 301),
             "break" | "return" => argument
                 .split(' ')
                 .next()
@@ -155,7 +155,8 @@ impl Serving<'_> {
     fn password(&mut self, key: &Key, of_all: bool, argument: &str) -> bool {
         match argument.split_once(',') {
             Some((realm, file)) if !file.contains(':') && of_all && self.rules.is_empty() => {
-                self.draft.defaults.auth = Some(Auth { htpasswd: file.to_owned(), realm: realm.to_owned() });
+                self.draft.defaults.auth =
+                    Some(Auth { htpasswd: file.to_owned(), realm: realm.to_owned() });
                 self.draft.lost(key, "hashes of older crypt are not known: make new ones with `htpasswd -B`");
                 true
             }
@@ -167,8 +168,8 @@ impl Serving<'_> {
     }
 }
 
-fn redirect(to: &str, status: u16) -> Result<Action, String> {
-    target(to, false).map(|to| Action::Redirect { to, status })
+fn redirect(to: &str, conditions: &Match, status: u16) -> Result<Action, String> {
+    target(to, groups(&conditions.path)).map(|to| Action::Redirect { to, status })
 }
 
 /// The name for which an expression stands, if it is one of a name as a whole.
