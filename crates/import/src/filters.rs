@@ -135,11 +135,20 @@ pub(crate) struct Auth {
     /// The file of users.
     pub htpasswd: String,
     pub realm: String,
+    /// Whether the app gets the password, too.
+    pub keep: bool,
+    /// A field with the name of the user.
+    pub field: Option<String>,
 }
 
 impl Auth {
     fn text(&self) -> String {
-        table(&[format!("htpasswd = {}", string(&self.htpasswd)), format!("realm = {}", string(&self.realm))])
+        let mut parts = vec![format!("htpasswd = {}", string(&self.htpasswd)), format!("realm = {}", string(&self.realm))];
+        if self.keep {
+            parts.push("keep = true".to_owned());
+        }
+        parts.extend(self.field.as_ref().map(|field| format!("field = {}", string(field))));
+        table(&parts)
     }
 }
 

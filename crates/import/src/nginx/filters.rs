@@ -38,8 +38,23 @@ impl Nginx<'_> {
                 name => self.headers(directive, name == "more_set_headers", &mut filters.response_fields),
             }
         }
+        let mut used = Vec::new();
+        let is_passed = passed.is_some();
         let passed = passed.map_or(&[][..], |context| &context.filters);
-        for directive in passed.iter().filter(|directive| PASSED.contains(&&*directive.name)) {
+        let sets = |directive: &&Directive, name: &str| {
+            directive.name == "proxy_set_header" && directive.word(0).eq_ignore_ascii_case(name)
+        };
+        if let Some(auth) = &mut filters.auth {
+            // nginx passes the password on, unless the field has another value.
+            auth.keep = is_passed && !passed.iter().any(|directive| sets(&directive, "Authorization"));
+            let user = passed.iter().find(|directive| directive.name == "proxy_set_header" && is_user(directive.word(1)));
+            user.iter().for_each(|directive| used.push((*directive).clone()));
+            auth.field = user.map(|directive| directive.word(0).to_owned()).filter(|name| is_free(name));
+        }
+        used.iter().for_each(|directive| self.used(directive));
+        let field = filters.auth.as_ref().and_then(|auth| auth.field.clone());
+        let passed = passed.iter().filter(|directive| field.as_ref().is_none_or(|field| !sets(directive, field)));
+        for directive in passed.filter(|directive| PASSED.contains(&&*directive.name)) {
             match directive.name.as_str() {
                 "more_set_input_headers" | "more_clear_input_headers" => {
                     self.headers(directive, directive.name == "more_set_input_headers", &mut filters.request_fields);
@@ -63,7 +78,7 @@ impl Nginx<'_> {
                 "`oribi check` says which hashes are weak: make new ones with `htpasswd -B`, or accept them with weak = true";
             self.draft.lost(&key(login), text);
         }
-        Some(Auth { htpasswd: users.to_owned(), realm: login.word(0).to_owned() })
+        Some(Auth { htpasswd: users.to_owned(), realm: login.word(0).to_owned(), keep: false, field: None })
     }
 
     /// Notes that a directive was read.
@@ -236,6 +251,18 @@ impl Nginx<'_> {
         self.draft.lost(&key(on), text);
         Some(compress)
     }
+}
+
+/// Whether a value is the user whose password was right.
+fn is_user(value: &str) -> bool {
+    matches!(value, "$remote_user" | "${remote_user}")
+}
+
+/// Whether the field of the user may have a name.
+fn is_free(name: &str) -> bool {
+    !name.contains('_')
+        && !name.eq_ignore_ascii_case("Authorization")
+        && oribi_filter::FieldChanges::default().remove(name).is_ok()
 }
 
 /// The seconds of a time such as `30d` or `1h30m`.
