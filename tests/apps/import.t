@@ -67,5 +67,8 @@ statuses('no ruby',           1, 'ORIBI_RUBY=/nonexistent IMPORT puma.rb', $noth
 
 statuses('a file to write', 0, 'IMPORT -o oribi.toml Procfile', $nothing, $all);
 like content_of("$folder/oribi.toml"), qr/^workers = 3$/m, 'it is written';
+statuses('a file to write behind the source', 0, 'IMPORT Procfile -o behind.toml', $nothing, $all);
+like content_of("$folder/behind.toml"), qr/^workers = 3$/m, 'it is written, too';
+statuses('a format behind the source', 0, 'IMPORT - --from procfile <Procfile', qr/^workers = 3$/m, $all);
 statuses('a file that is there', 1, 'IMPORT -o oribi.toml Procfile', $nothing, qr/\Aoribi: cannot write oribi[.]toml: /);
 done_testing;

@@ -3,7 +3,7 @@
 use crate::host_files;
 use crate::trouble::{Trouble, explain};
 use clap::builder::PossibleValue;
-use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use oribi_import::{Format, Imported, Kind, RECORDER, Unreadable};
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -69,9 +69,9 @@ pub fn command() -> Command {
 }
 
 /// Reads the source and writes the file.
-pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
+pub fn run(arguments: &[OsString]) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
-        Ok(matches) => matches,
+        Ok(matches) => with_options_behind(arguments, &matches).unwrap_or(matches),
         Err(said) => return Ok(explain(&said)),
     };
     let words: Vec<OsString> = matches.get_many("SOURCE").into_iter().flatten().cloned().collect();
@@ -84,6 +84,21 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     }
     report(&source, &imported);
     Ok(0)
+}
+
+/// The arguments in another order, if the first word is a file and all further ones are options of this command. Words that
+/// begin with a program and have options of its own stay a command line, as do those behind `--`.
+fn with_options_behind(arguments: &[OsString], matches: &ArgMatches) -> Option<ArgMatches> {
+    let words: Vec<&OsString> = matches.get_many("SOURCE")?.collect();
+    let (before, given) = arguments.split_at_checked(arguments.len().checked_sub(words.len())?)?;
+    let (source, options) = given.split_first().filter(|(_, options)| !options.is_empty())?;
+    let is_source = source == "-" || Path::new(source).is_file();
+    if !is_source || before.last().is_some_and(|word| word == "--") {
+        return None;
+    }
+    let moved = before.iter().chain(options).chain([source]);
+    let matches = command().try_get_matches_from(moved).ok()?;
+    matches.get_many::<OsString>("SOURCE")?.eq([source]).then_some(matches)
 }
 
 /// Reads the source. Returns its name for messages, too.

@@ -93,7 +93,7 @@ fn run() -> Result<u8, Trouble> {
         return manual::run(arguments);
     }
     if let Some(arguments) = arguments_after(import::IMPORT, std::env::args_os()) {
-        return import::run(arguments);
+        return import::run(&arguments);
     }
     if let Some(arguments) = arguments_after(schema::SCHEMA, std::env::args_os()) {
         return schema::run(arguments);
