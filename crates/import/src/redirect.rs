@@ -23,7 +23,7 @@ const VARIABLES: &[(&str, &str)] = &[
 /// The beginnings of names of variables, by those of Unit and nginx.
 const FAMILIES: &[(&str, &str)] = &[("arg_", "arg_"), ("header_", "header_"), ("http_", "header_"), ("cookie_", "cookie_")];
 
-/// The text with the variables of Oribi. `groups`: the number of groups such as `$1` of the expression for the path; see [`groups`].
+/// The text with the variables of Oribi. `groups`: the number of groups of the expression for the path; see [`groups`].
 ///
 /// # Errors
 /// The reason why Oribi has no such text.
