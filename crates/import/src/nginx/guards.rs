@@ -13,7 +13,13 @@ impl Nginx<'_> {
     pub(super) fn guards(&mut self, conditions: &Match, context: &Context, routes: &mut Routes) -> bool {
         if let Some(login) = context.login.as_ref().filter(|_| context.passwords().is_none()) {
             let key = Key::at(login.line, &login.name);
-            self.draft.lost(&key, "auth of a route takes a file of users: until you write it, these requests get a 403");
+            let text = match login.name.as_str() {
+                "auth_request" => {
+                    "auth = { app, path, fields } of a route asks an app: until you write it, these requests get a 403"
+                }
+                _ => "auth of a route takes a file of users: until you write it, these requests get a 403",
+            };
+            self.draft.lost(&key, text);
             self.push(routes, conditions.clone(), Action::status(403), key, context, true);
             return true;
         }
