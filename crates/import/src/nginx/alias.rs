@@ -3,13 +3,15 @@
 use super::syntax::Directive;
 use crate::redirect::{groups, with_variables};
 
+/// The expression for the path in place of the prefix of the location, if it has one, and the new path below the directory.
+pub(super) type Rewrite = (Option<String>, String);
+
 /// The files of a location with `alias`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Alias {
     /// The directory.
     pub root: String,
-    /// The expression for the path in place of the prefix of the location, and the new path below the directory.
-    pub rewrite: Option<(Option<String>, String)>,
+    pub rewrite: Option<Rewrite>,
     /// The prefix of the location, and the text that replaces it below the directory; none without a prefix.
     replaced: Option<(String, String)>,
 }

@@ -1,6 +1,6 @@
 //! `location`: conditions about paths, in the order in which nginx chooses, and their actions.
 
-use super::alias::{Alias, Of};
+use super::alias::{Alias, Of, Rewrite};
 use super::context::Context;
 use super::rewriting::{redirect_of, with_expression};
 use super::syntax::Directive;
@@ -255,7 +255,7 @@ impl Nginx<'_> {
 
     /// The action of a location for requests that no rule answers, the context of those that are passed on, and the expression
     /// and the new path for files that have other paths.
-    fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>, Option<(Option<String>, String)>) {
+    fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>, Option<Rewrite>) {
         let inside = location.directive.inside();
         let find = |name: &str| inside.iter().find(|directive| directive.name == name);
         if let Some(pass) = find("proxy_pass") {
