@@ -131,8 +131,12 @@ fn route() -> Value {
             "match": closed(&conditions(), &[]),
             "app": text(),
             "mount": { "type": "string", "pattern": "^/.*[^/]$" },
-            "rewrite": { "type": "string", "pattern": "^[/$]" },
-            "files": closed(&files, &["root"]),
+            "rewrite": {
+                "description": "The new path, which may have variables such as $uri; without an action the routes decide again",
+                "type": "string",
+                "pattern": "^[/$]",
+            },
+            "files": described("Files below a directory", closed(&files, &["root"])),
             "redirect": closed(&json!({ "to": text(), "status": { "enum": REDIRECTS } }), &["to"]),
             "respond": closed(&json!({ "status": status, "content": text(), "type": text() }), &[]),
         },
@@ -197,19 +201,37 @@ fn filters() -> Value {
         "request-directives": { "type": "boolean" },
     });
     json!({
-        "cache": { "anyOf": [{ "type": "boolean" }, closed(&cache, &[])] },
+        "cache": {
+            "description": "Stores responses of apps that allow it, and answers further requests with them",
+            "anyOf": [{ "type": "boolean" }, closed(&cache, &[])],
+        },
         "request-fields": changes(),
         "response-fields": changes(),
-        "limit": { "anyOf": [{ "const": false }, limit, { "type": "array", "items": limit, "maxItems": 8 }] },
-        "auth": { "anyOf": [{ "const": false }, closed(&passwords, &["htpasswd"]), closed(&ask, &["app", "path"])] },
+        "limit": {
+            "description": "Limits the rate or the number of requests; one over the limit gets a 429, or a 503 with queue",
+            "anyOf": [{ "const": false }, limit, { "type": "array", "items": limit, "maxItems": 8 }],
+        },
+        "auth": {
+            "description": "Lets only requests pass that have a user and a password, or that an app allows",
+            "anyOf": [{ "const": false }, closed(&passwords, &["htpasswd"]), closed(&ask, &["app", "path"])],
+        },
         "error-pages": {
             "type": "object",
             "additionalProperties": false,
             "patternProperties": { "^[45][0-9][0-9]$": text() },
         },
-        "compress": { "anyOf": [{ "type": "boolean" }, closed(&compression, &[])] },
+        "compress": {
+            "description": "Compresses content for clients that accept it",
+            "anyOf": [{ "type": "boolean" }, closed(&compression, &[])],
+        },
         "cors": { "anyOf": [{ "const": false }, closed(&cors, &["origins"])] },
     })
+}
+
+/// A schema with a description.
+fn described(description: &str, mut schema: Value) -> Value {
+    schema["description"] = json!(description);
+    schema
 }
 
 /// A table with these keys only.

@@ -86,3 +86,12 @@ fn the_schema_has_every_option_in_its_tables() {
         assert_eq!(there, expected, "{}", setting.name);
     }
 }
+
+#[test]
+fn editors_get_a_description_of_each_filter_that_needs_one() {
+    let schema: serde_json::Value = serde_json::from_str(&oribi_config_file::schema()).expect("the schema is JSON");
+    for key in ["auth", "cache", "compress", "limit", "rewrite", "files"] {
+        let description = schema.pointer(&format!("/properties/route/items/properties/{key}/description"));
+        assert!(description.is_some_and(|text| text.as_str().is_some_and(|text| !text.is_empty())), "{key}");
+    }
+}
