@@ -2,6 +2,7 @@
 
 use crate::app::app;
 use crate::content::{AppSection, Filters, Item, Listen, RouteSection, Text};
+use crate::filters::auth::is_shown;
 use crate::filters::defaults;
 use crate::listen::listen;
 use crate::options::{Options, Table};
@@ -84,7 +85,27 @@ fn secrets<'a>(table: &'a DeTable<'a>, secret: bool, root: bool, found: &mut Vec
                     }
                 }
             }
+            DeValue::Array(routes) if root && key.get_ref() == "route" => {
+                for route in routes.iter() {
+                    if let DeValue::Table(route) = route.get_ref() {
+                        secrets_of_filters(route, found);
+                    }
+                }
+            }
+            DeValue::Table(filters) if root && key.get_ref() == "defaults" => secrets_of_filters(filters, found),
             _ => secrets_in(value, secret || is_secret_name(key.get_ref()), found),
+        }
+    }
+}
+
+/// As [`secrets`], for a table with filters: `auth` is the name of one, most of whose values are no secrets.
+fn secrets_of_filters<'a>(table: &'a DeTable<'a>, found: &mut Vec<Range<usize>>) {
+    for (key, value) in table.iter() {
+        match value.get_ref() {
+            DeValue::Table(auth) if key.get_ref() == "auth" => {
+                auth.iter().for_each(|(key, value)| secrets_in(value, !is_shown(key.get_ref()), found));
+            }
+            _ => secrets_in(value, is_secret_name(key.get_ref()), found),
         }
     }
 }

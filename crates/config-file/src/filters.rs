@@ -1,6 +1,6 @@
 //! The filters of a route, and those of `[defaults]` for all routes.
 
-mod auth;
+pub(crate) mod auth;
 mod cache;
 mod changes;
 mod compression;

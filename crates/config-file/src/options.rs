@@ -101,8 +101,17 @@ impl<'t> Options<'t> {
             [setting.name].into_iter().chain(setting.aliases.iter().copied()).chain(setting.opposites.iter().copied())
         });
         let known = self.table.own_keys().chain(names);
-        reader.report.suggest(reader.source, entry.at, message, || did_you_mean(entry.key, known));
+        let suggestion = || number_of_workers(entry.key).or_else(|| did_you_mean(entry.key, known));
+        reader.report.suggest(reader.source, entry.at, message, suggestion);
     }
+}
+
+/// The suggestion for an option of another server that sets the number of processes, or limits it.
+fn number_of_workers(key: &str) -> Option<String> {
+    const NAMES: &[&str] = &["minworkers", "processes", "spare", "cheaper"];
+    let plain = key.to_ascii_lowercase().replace(['-', '_'], "");
+    let suggestion = "write workers = NUMBER, or workers = \"MIN:MAX\" for a number that follows the load";
+    NAMES.contains(&plain.as_str()).then(|| suggestion.to_owned())
 }
 
 /// The texts of a value that the parser of the option takes, and whether a part of them is from the environment.

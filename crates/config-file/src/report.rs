@@ -57,7 +57,9 @@ impl Report {
     pub fn unparsed(&mut self, source: &Source, offset: usize, message: impl Into<String>) {
         let excerpt = if self.findings.list.len() < LISTED { excerpt(source, offset, false) } else { None };
         let place = source.place(offset);
-        self.push(Finding { severity: Severity::Mistake, place, message: message.into(), excerpt, suggestion: None });
+        // From the excerpt, which has no secret.
+        let suggestion = excerpt.as_ref().and_then(|excerpt| quoted_range(&excerpt.line));
+        self.push(Finding { severity: Severity::Mistake, place, message: message.into(), excerpt, suggestion });
     }
 
     /// Adds a mistake of a whole file.
@@ -91,4 +93,16 @@ impl Report {
         self.findings.list.dedup_by(|left, right| left.place == right.place && left.message == right.message);
         self.findings
     }
+}
+
+/// The suggestion to quote a value such as 1:4, which TOML takes for a time of day.
+fn quoted_range(line: &str) -> Option<String> {
+    let values = line.split('=').skip(1).map(str::trim_start);
+    let range = |value: &str| {
+        let end = value.find(|letter: char| !letter.is_ascii_digit() && letter != ':').unwrap_or(value.len());
+        let (least, most) = value[..end].split_once(':')?;
+        let numbers = [least, most].iter().all(|number| (1..=4).contains(&number.len()) && !number.contains(':'));
+        numbers.then(|| format!("write \"{least}:{most}\""))
+    };
+    values.filter_map(range).next()
 }

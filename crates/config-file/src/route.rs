@@ -73,7 +73,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
     outline.apps.extend(filters.asked().cloned());
     let rewriting = entries.iter().find(|entry| entry.key == "rewrite");
     match (first, rewriting) {
-        (None, None) => reader.mistake(at, "the route has no action: app, files, redirect or respond"),
+        (None, None) => reader.mistake(at, "the route has no action: app, files, redirect, respond or rewrite"),
         (None, Some(entry)) => {
             complete &= leads_on(reader, *entry, entries, outline.takes_all);
             action = Some(Action::Again);
@@ -217,7 +217,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth:
             "index" => keep(&mut index, names_of_files(reader, inside)),
             "listing" => keep(&mut listing, reader.boolean(inside)),
             _ => {
-                reader.unknown(inside, "files", KEYS.iter().copied());
+                reader.unknown_or(inside, "files", KEYS.iter().copied(), &[("autoindex", "listing")]);
                 false
             }
         };

@@ -68,14 +68,29 @@ impl Reader<'_> {
 
     /// Reports a key that is not known here, with the closest of the known ones.
     pub fn unknown<'k>(&mut self, entry: Entry<'_>, inside: &str, known: impl Iterator<Item = &'k str>) {
+        self.unknown_or(entry, inside, known, &[]);
+    }
+
+    /// As [`Self::unknown`]; `instead` has names of other servers, each with the one here.
+    pub fn unknown_or<'k>(
+        &mut self,
+        entry: Entry<'_>,
+        inside: &str,
+        known: impl Iterator<Item = &'k str>,
+        instead: &[(&str, &'k str)],
+    ) {
         let message = format!("unknown key `{}` in {inside}", quoted(entry.key));
-        self.report.suggest(self.source, entry.at, message, || did_you_mean(entry.key, known));
+        let suggestion = match instead.iter().find(|(name, _)| *name == entry.key) {
+            Some((_, here)) => Some(format!("did you mean `{here}`?")),
+            None => did_you_mean(entry.key, known),
+        };
+        self.report.suggest(self.source, entry.at, message, || suggestion);
     }
 
     /// A string with its variables replaced.
     pub fn text(&mut self, entry: Entry<'_>, value: Value<'_>) -> Option<Text> {
         match value.data {
-            DeValue::String(text) => self.expanded(text, value),
+            DeValue::String(text) => self.expanded(text, value, ["rewrite", "to"].contains(&entry.key)),
             _ => {
                 self.wrong_type(entry, value, "a string");
                 None
@@ -86,7 +101,7 @@ impl Reader<'_> {
     /// A string, a number or a boolean as text: `on` and `off` for a boolean.
     pub fn scalar(&mut self, value: Value<'_>, octal: bool) -> Option<Option<Text>> {
         let text = match value.data {
-            DeValue::String(text) => return Some(self.expanded(text, value)),
+            DeValue::String(text) => return Some(self.expanded(text, value, false)),
             DeValue::Boolean(on) => (if *on { "on" } else { "off" }).to_owned(),
             DeValue::Float(number) => number.as_str().trim_start_matches('+').to_owned(),
             // Modes of files are octal in the text form, too.
@@ -100,13 +115,15 @@ impl Reader<'_> {
         Some(Some(Text { value: text, place: self.source.place(value.at), from_environment: false }))
     }
 
-    fn expanded(&mut self, text: &str, value: Value<'_>) -> Option<Text> {
+    /// `of_request`: the text may also have variables of the request.
+    fn expanded(&mut self, text: &str, value: Value<'_>, of_request: bool) -> Option<Text> {
         let expanded = expand(text, self.environment);
         for (number, message) in &expanded.mistakes {
             let raw = self.source.text().get(value.at..value.end).unwrap_or_default();
             // An escaped `$` is not found; then the place is that of the whole string.
             let inside = raw.match_indices("${").nth(*number).map_or(0, |(offset, _)| offset);
-            self.mistake(value.at + inside, message.as_str());
+            let hint = || of_request.then(|| of_request_as(raw.get(inside + 2..).unwrap_or_default()));
+            self.report.suggest(self.source, value.at + inside, message.as_str(), hint);
         }
         let place = self.source.place(value.at);
         let text = Text { value: expanded.text, place, from_environment: expanded.from_environment };
@@ -170,6 +187,14 @@ impl Reader<'_> {
         }
         number
     }
+}
+
+/// The suggestion to take a variable from the request; `text` follows the `${` of one of the environment.
+fn of_request_as(text: &str) -> String {
+    let name = text.split_once('}').map_or("", |(name, _)| name);
+    let is_name =
+        !name.is_empty() && name.len() <= COMPARED && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    format!("write $${{{}}} for a value of the request", if is_name { name } else { "NAME" })
 }
 
 /// A suggestion for an unknown name.

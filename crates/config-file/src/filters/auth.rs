@@ -9,6 +9,12 @@ use oribi_filter::FieldChanges;
 const PASSWORDS: &[&str] = &["htpasswd", "realm", "weak", "keep", "field"];
 const ASK: &[&str] = &["app", "path", "fields"];
 
+/// Whether messages may show the value of a key of `auth`. Those of unknown keys may be passwords, and hashes of passwords may
+/// stand in place of the file.
+pub(crate) fn is_shown(key: &str) -> bool {
+    key != "htpasswd" && PASSWORDS.iter().chain(ASK).any(|known| *known == key)
+}
+
 /// The name of the protected part, if the file gives none.
 const REALM: &str = "Restricted";
 
@@ -39,6 +45,10 @@ fn passwords(reader: &mut Reader<'_>, entry: Entry<'_>, entries: &[Entry<'_>]) -
             "weak" => reader.boolean(inside).map(|on| weak = on).is_some(),
             "keep" => reader.boolean(inside).map(|on| keep = on).is_some(),
             "field" => names_of_fields(reader, inside).map(|names| field = names.into_iter().next()).is_some(),
+            key if ASK.contains(&key) => {
+                reader.mistake(inside.at, format!("`{key}` needs app = \"NAME\", the app that is asked"));
+                false
+            }
             _ => {
                 reader.unknown(inside, "auth", PASSWORDS.iter().chain(ASK).copied());
                 false
@@ -69,6 +79,10 @@ fn ask(reader: &mut Reader<'_>, entry: Entry<'_>, entries: &[Entry<'_>]) -> Opti
                 path.is_some()
             }
             "fields" => names_of_fields(reader, inside).map(|names| fields = names).is_some(),
+            key if PASSWORDS.contains(&key) => {
+                reader.mistake(inside.at, format!("`{key}` needs htpasswd = \"FILE\", and no app"));
+                false
+            }
             _ => {
                 reader.unknown(inside, "auth", ASK.iter().copied());
                 false

@@ -23,6 +23,10 @@ pub(super) fn cache(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Cache> 
     if let DeValue::Boolean(true) = entry.value.data {
         return Some(cache);
     }
+    if !matches!(entry.value.data, DeValue::Table(_)) {
+        reader.wrong_type(entry, entry.value, "true, false or a table");
+        return None;
+    }
     let mut complete = true;
     for inside in reader.table(entry)? {
         let rules = &mut cache.rules;
@@ -34,7 +38,7 @@ pub(super) fn cache(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Cache> 
             "stale-if-error" => seconds(reader, inside).map(|time| rules.stale_if_error = time).is_some(),
             "request-directives" => reader.boolean(inside).map(|on| rules.heeds_requests = on).is_some(),
             _ => {
-                reader.unknown(inside, "cache", CACHE.iter().copied());
+                reader.unknown_or(inside, "cache", CACHE.iter().copied(), &[("ttl", "default-age")]);
                 false
             }
         };

@@ -18,6 +18,10 @@ pub(super) fn compression(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<C
     if let DeValue::Boolean(true) = entry.value.data {
         return Some(Compression::new(settings));
     }
+    if !matches!(entry.value.data, DeValue::Table(_)) {
+        reader.wrong_type(entry, entry.value, "true, false or a table");
+        return None;
+    }
     let mut complete = true;
     for inside in reader.table(entry)? {
         complete &= match inside.key {
