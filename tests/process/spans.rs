@@ -186,7 +186,7 @@ fn a_collector_that_is_busy_gets_them_later_and_once() {
     ask(address, "/", &caller(1, "01"));
     wait_until("it has come", || !collector.spans().is_empty());
     assert_eq!((collector.requests(), collector.spans().len(), spans_of(&collector, 1).len()), (3, 4, 4));
-    assert!(server.log().contains("has answered 503; retrying with what waits"), "{}", server.log());
+    assert!(server.log().contains("has answered 503; retrying with the spans that wait"), "{}", server.log());
 }
 
 #[test]

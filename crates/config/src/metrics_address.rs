@@ -26,7 +26,7 @@ pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedP
         return Err(refused("expected HOST:PORT, a port, or the path of a Unix socket".to_owned()));
     }
     if allowed.is_some() && matches!(address.socket, SocketAddress::Unix { .. }) {
-        return Err("expected no allow= after the path of a Unix socket: mode= determines who may connect to it".to_owned());
+        return Err("expected no allow= after the path of a Unix socket: its mode= limits the access".to_owned());
     }
     let allowed = allowed.map(networks).transpose()?.unwrap_or_default();
     // Otherwise the default protocol of clients would apply here.
@@ -134,8 +134,8 @@ mod tests {
             ("9090?allow=::1,", "after allow="),
             ("9090?allow=10.0.0.1/8", "is not a network"),
             ("9090?allow=::1&allow=::2", "expected allow= once"),
-            ("/run/a.sock?allow=::1", "mode= determines who may connect"),
-            ("/run/a.sock?allow=::1&mode=660", "mode= determines who may connect"),
+            ("/run/a.sock?allow=::1", "mode= limits the access"),
+            ("/run/a.sock?allow=::1&mode=660", "mode= limits the access"),
         ] {
             let why = address(text).expect_err(text);
             assert!(why.contains(part), "{text}: {why}");

@@ -175,7 +175,7 @@ impl Courier {
             while state.end_by.is_none() {
                 let now = Instant::now();
                 if let Some(message) = state.account.message(now, false) {
-                    log::warn!("{message}; retrying with what waits");
+                    log::warn!("{message}; retrying with the spans that wait");
                 }
                 let left = until.saturating_duration_since(now);
                 if left.is_zero() {
