@@ -171,7 +171,7 @@ pub fn read<T>(answer: Result<Answer<T>, NotJson>) -> Result<Answer<T>, Trouble>
 fn done<T>(answer: Result<Answer<T>, NotJson>) -> Result<T, Trouble> {
     match read(answer)? {
         Answer::Done(contents) => Ok(contents),
-        Answer::Failed(failure) => Err(Trouble::failure(tables::harmless(failure.reason()))),
+        Answer::Failed(failure) => Err(Trouble::failure(tables::harmless_lines(failure.reason()))),
     }
 }
 
@@ -201,13 +201,16 @@ pub fn command() -> Command {
                 "Load the app again; waits until the new generation has taken over, or reports why it cannot",
             ))
             .subcommand(
-                order("apply", "Read the file with the apps again and change what differs; waits until all of it has changed")
-                    .arg(
-                        Arg::new("FILE")
-                            .value_parser(value_parser!(PathBuf))
-                            .help("Read this file instead, and keep it as the file of the server"),
-                    )
-                    .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only print the differences")),
+                order(
+                    "apply",
+                    "Read the file with the apps again and apply the differences; waits until all of them are applied",
+                )
+                .arg(
+                    Arg::new("FILE")
+                        .value_parser(value_parser!(PathBuf))
+                        .help("Read this file instead, and keep it as the file of the server"),
+                )
+                .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only print the differences")),
             )
             .subcommand(order(
                 "upgrade",

@@ -29,7 +29,7 @@ pub fn run(path: &Path, arguments: &ArgMatches) -> Result<u8, Trouble> {
                 "the server is older than `oribi ctl health`, and cannot answer: `oribi ctl status` shows its state",
             ));
         }
-        Answer::Failed(failure) => return Err(Trouble::failure(tables::harmless(failure.reason()))),
+        Answer::Failed(failure) => return Err(Trouble::failure(tables::harmless_lines(failure.reason()))),
     };
     if arguments.get_flag("json") {
         crate::print(&answer)?

@@ -25,7 +25,7 @@ pub fn status(answer: &Status) -> String {
     }
     for AppState { name, state, workers, requests } in &answer.apps {
         let workers = counted(*workers, "worker");
-        line("app", &format!("{}: {}, {workers} with {requests} requests", harmless(name), harmless(state)));
+        line("app", &format!("{}: {}, {workers} with {}", harmless(name), harmless(state), plural(*requests, "request")));
     }
     for Generation { app, number, pid, state, age } in &answer.generations {
         let of = app.as_ref().map_or_else(String::new, |app| format!("{} ", harmless(app)));
@@ -36,7 +36,8 @@ pub fn status(answer: &Status) -> String {
     }
     line("workers", &format!("{} x {} threads", answer.workers, answer.threads));
     line("requests", &answer.requests.to_string());
-    line("started", &format!("{} workers, of which {} failed", answer.workers_started, answer.workers_failed));
+    let started = plural(answer.workers_started, "worker");
+    line("started", &format!("{started}, of which {} failed", answer.workers_failed));
     line("open", &open(&answer.connections));
     for Certificate { name, expires } in &answer.certificates {
         line("certificate", &format!("{}, {}", harmless(name), left(*expires as f64)));
@@ -164,6 +165,15 @@ pub fn harmless(text: &str) -> String {
     text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect()
 }
 
+/// Like [`harmless`], for each line of a text: the reason of a failure may have several.
+pub fn harmless_lines(text: &str) -> String {
+    text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+}
+
+fn plural(number: u64, noun: &str) -> String {
+    counted(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
 /// A time in a suitable unit.
 pub fn span(Seconds(seconds): Seconds) -> String {
     let whole = seconds as u64;
@@ -195,6 +205,24 @@ mod tests {
         let lines = status(&Status { state: "serving\u{7}".into(), addresses, pid: 7, version, ..Status::default() });
         assert!(lines.starts_with("server      serving\u{fffd}, pid 7, oribi 0.1.0\u{fffd}\n"), "{lines}");
         assert!(lines.contains("listening   http://127.0.0.1:5000\nlistening   \u{fffd}\n"), "{lines}");
+    }
+
+    #[test]
+    fn each_line_of_a_reason_is_harmless_and_stays_a_line() {
+        assert_eq!(harmless_lines("a\u{1b}[2J\n  ^\r\n\u{202e}b"), "a\u{fffd}[2J\n  ^\u{fffd}\n\u{fffd}b");
+        assert_eq!(harmless_lines("one line"), "one line");
+    }
+
+    #[test]
+    fn one_of_a_kind_is_no_plural() {
+        let app = |workers, requests| AppState { name: "a".into(), state: "serving".into(), workers, requests };
+        let of = |workers_started, apps| status(&Status { workers_started, apps, ..Status::default() });
+        let lines = of(1, vec![app(1, 1)]);
+        assert!(lines.contains("a: serving, 1 worker with 1 request\n"), "{lines}");
+        assert!(lines.contains("started     1 worker, of which 0 failed\n"), "{lines}");
+        let lines = of(2, vec![app(2, 0)]);
+        assert!(lines.contains("a: serving, 2 workers with 0 requests\n"), "{lines}");
+        assert!(lines.contains("started     2 workers, of which 0 failed\n"), "{lines}");
     }
 
     #[test]
