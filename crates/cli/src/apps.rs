@@ -38,7 +38,7 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     let applied = if matches!(mode, Mode::Check(_)) { None } else { process::applied_file() };
     let file = applied.as_deref().unwrap_or(file);
     let Reading { config: content, warnings } =
-        oribi_config_file::read(file).map_err(|findings| Trouble::usage(format!("{findings}").trim_end().to_owned()))?;
+        oribi_config_file::read(file).map_err(|findings| Trouble::in_file(format!("{findings}").trim_end()))?;
     let (server, apps) = resolve_all(&content, file, config, mode)?;
     let mut server = server;
     let part = server_part(&server, &content)?;
@@ -52,8 +52,8 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
         }
     }
     let place = |name: &str| content.apps.iter().position(|app| app.name == name).unwrap_or_default();
-    let routes = routes::plan(&content, &server.settings, &RealDisk, &place).map_err(Trouble::usage)?;
-    let routes = routes.map(|routes| routes.compile(&content)).transpose().map_err(Trouble::usage)?;
+    let routes = routes::plan(&content, &server.settings, &RealDisk, &place).map_err(Trouble::in_file)?;
+    let routes = routes.map(|routes| routes.compile(&content)).transpose().map_err(Trouble::in_file)?;
     if let Mode::Check(form) = mode {
         return check(&file.display().to_string(), form, &server, apps, &warnings.to_string());
     }

@@ -63,10 +63,10 @@ fn main() -> ExitCode {
     let _ = process::survive_own_signals();
     match run() {
         Ok(status) => ExitCode::from(status),
-        Err(Trouble { message, status }) => {
+        Err(Trouble { message, status, hint }) => {
             // The master of several apps has started this program for an app of a built-in language.
             process::report_load_failure(&masked(&message));
-            let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
+            let hint = if hint.is_empty() { String::new() } else { format!("\n{hint}\n") };
             // If standard error is closed, only the exit status remains.
             let _ = write!(io::stderr(), "oribi: {}\n{hint}", masked(&message));
             // By now, standard error is the log, if the log is a file.

@@ -53,7 +53,7 @@ pub fn resolve_all<'f>(
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let server = resolve_at(folder, &server)?;
     if content.apps.is_empty() {
-        return Err(Trouble::usage(format!("{name}: there is no app: add a table [app.NAME] with file = \"PATH\"")));
+        return Err(Trouble::in_file(format!("{name}: there is no app: add a table [app.NAME] with file = \"PATH\"")));
     }
     if server.settings.edges_wanted() == 0 {
         return Err(Trouble::usage(format!(
@@ -71,7 +71,7 @@ pub fn server_part(server: &Resolved, content: &ConfigFile) -> Result<ServerPlan
     // The name is the path of the file, and the server waits for its apps as long as they need.
     arguments.retain(|argument| !argument.starts_with("app-name=") && !argument.starts_with("graceful-timeout="));
     let place = |name: &str| usize::try_from(routes::fingerprint(name)).unwrap_or(usize::MAX);
-    let routes = routes::plan(content, &server.settings, &RealDisk, &place).map_err(Trouble::usage)?;
+    let routes = routes::plan(content, &server.settings, &RealDisk, &place).map_err(Trouble::in_file)?;
     Ok(ServerPlan { arguments, routes: routes.map_or(0, |routes| routes.fingerprint()) })
 }
 
@@ -125,7 +125,7 @@ fn set(config: &mut Config, item: &Item) -> Result<(), Trouble> {
     for value in &item.values {
         config
             .set(&item.name, value, item.place.origin())
-            .map_err(|error| Trouble::usage(format!("{}: {error}", item.place)))?;
+            .map_err(|error| Trouble::in_file(format!("{}: {error}", item.place)))?;
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ fn ready<'f>(
     (config, folder): (&Config, Option<&Path>),
     mode: Mode,
 ) -> Result<ReadyApp<'f>, Trouble> {
-    let at = |why: String| Trouble::usage(format!("{}: app {}: {why}", section.place, section.name));
+    let at = |why: String| Trouble::in_file(format!("{}: app {}: {why}", section.place, section.name));
     let mut config = of_server(content, config.clone())?;
     content.options_of(section).try_for_each(|item| set(&mut config, item))?;
     config.set("app-name", &section.name, Origin::Default).map_err(|error| at(error.to_string()))?;

@@ -11,6 +11,8 @@ pub struct Trouble {
     pub message: String,
     /// 1 for a failure, 2 for an invalid command line.
     pub status: u8,
+    /// The source of further information; empty for none.
+    pub hint: &'static str,
 }
 
 impl Trouble {
@@ -20,11 +22,17 @@ impl Trouble {
     pub const USAGE: u8 = 2;
 
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: Self::USAGE }
+        Self { message: message.into(), status: Self::USAGE, hint: "For more information, try `oribi --help`." }
+    }
+
+    /// Mistakes in a configuration file.
+    pub fn in_file(message: impl Into<String>) -> Self {
+        let hint = "docs/apps.md describes the file; `oribi schema` prints its JSON schema, for editors.";
+        Self { message: message.into(), status: Self::USAGE, hint }
     }
 
     pub fn failure(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: Self::FAILED }
+        Self { message: message.into(), status: Self::FAILED, hint: "" }
     }
 }
 
