@@ -3,6 +3,7 @@
 use crate::planned_setting::PlannedSetting;
 use oribi_config_file::{LANGUAGE_OPTIONS, ValueForm};
 use oribi_control_api::to_json;
+use oribi_proxy::{Upstream, is_upstream};
 use oribi_server::config::{Plan, Scope};
 use std::fmt::Write;
 use std::path::Path;
@@ -39,6 +40,11 @@ pub fn text(plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
     for setting in of_language {
         let _ = writeln!(app, "{} = {}", setting.name, quoted(setting.value.as_deref().unwrap_or_default()));
     }
+    let proxy = upstreams(&plan.app);
+    if !path.is_file() && proxy.is_none() {
+        // In [server], they hold for the routes and for all apps.
+        server.push_str(&std::mem::take(&mut app));
+    }
     let mut text = "# oribi.toml\n".to_owned();
     if !server.is_empty() {
         let _ = write!(text, "\n[server]\n{server}");
@@ -48,13 +54,28 @@ pub fn text(plan: &Plan<'_>, of_host: &[PlannedSetting]) -> String {
     }
     if path.is_file() {
         let _ = write!(text, "\n[app.{}]\nfile = {}\n{app}", name(&file), quoted(&file.display().to_string()));
+    } else if let Some(proxy) = proxy {
+        let _ = write!(text, "\n[app.upstream]\nproxy = {proxy}\n{app}");
     } else {
-        let _ = write!(text, "\n# {} is no app in a file, so that it has no table here.\n", plan.app);
+        let _ = write!(text, "\n# `oribi check` refuses this file, because it has no app: {}\n{WITHOUT_APP}", plan.app);
     }
-    for setting in elsewhere {
+    // The table of the app has the upstreams.
+    for setting in elsewhere.into_iter().filter(|setting| setting.name != "proxy") {
         let _ = writeln!(text, "# Not in a file: --{} {}", setting.name, setting.value.as_deref().unwrap_or_default());
     }
     text
+}
+
+/// The next best in a file, as a comment.
+const WITHOUT_APP: &str = "\
+# Add an [app.NAME]. Beside it, a [[route]] may have files = { root = \"DIR\" } or respond = { content = \"TEXT\" }.
+";
+
+/// The value of `proxy`, if `app` is a list of upstreams.
+fn upstreams(app: &str) -> Option<String> {
+    let upstreams = Upstream::parse_list(app).ok().filter(|_| is_upstream(app))?;
+    let urls: Vec<String> = upstreams.iter().map(|upstream| quoted(&upstream.to_string())).collect();
+    Some(if let [url] = &urls[..] { url.clone() } else { format!("[{}]", urls.join(", ")) })
 }
 
 /// A name for the app: that of its file, or of its folder where all files have the same name.

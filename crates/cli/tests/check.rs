@@ -109,3 +109,28 @@ fn a_printed_file_says_the_same_as_the_options() {
     let refused = place.run(&["app.lua", "--print-config"]);
     assert_eq!(refused.status, Some(2), "it is for check: {}", refused.err);
 }
+
+#[test]
+fn a_printed_file_names_upstreams_or_says_that_it_has_no_app() {
+    let place = place();
+    for (urls, proxy) in [
+        ("http://127.0.0.1:3000", "\"http://127.0.0.1:3000\""),
+        ("http://127.0.0.1:3000,http+unix:/run/a.sock", "[\"http://127.0.0.1:3000\", \"http+unix:/run/a.sock\"]"),
+    ] {
+        let printed = place.run(&["check", urls, "--workers", "1:2", "--print-config"]);
+        let table = format!("[app.upstream]\nproxy = {proxy}\nworkers = \"1:2\"\n");
+        assert!(printed.out.ends_with(&table), "{}{}", printed.out, printed.err);
+        place.file("oribi.toml", &printed.out);
+        let plan = place.run(&["check", "-c", "oribi.toml", "--changed"]);
+        assert_eq!(plan.status, Some(0), "{}{}", plan.out, plan.err);
+        assert!(plan.out.contains("http://127.0.0.1:3000"), "{}", plan.out);
+        assert!(plan.out.lines().any(|line| line.split_whitespace().take(2).eq(["workers", "1:2"])), "{}", plan.out);
+    }
+    let printed = place.run(&["check", "serve", "static", "--listing", "--print-config"]);
+    assert!(printed.out.contains("\n[server]\nlisting = \"on\"\n"), "{}", printed.out);
+    assert!(printed.out.contains("\n# `oribi check` refuses this file, because it has no app: "), "{}", printed.out);
+    place.file("oribi.toml", &printed.out);
+    let refused = place.run(&["check", "-c", "oribi.toml"]);
+    assert_eq!(refused.status, Some(2), "{}{}", refused.out, refused.err);
+    assert!(refused.err.contains("there is no app") && refused.err.contains("oribi schema"), "{}", refused.err);
+}
