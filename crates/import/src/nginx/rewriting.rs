@@ -1,7 +1,6 @@
 //! `rewrite` and `return`: other paths, redirects and fixed responses.
 
 use super::Nginx;
-use super::location::Routes;
 use super::syntax::Directive;
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
@@ -10,7 +9,7 @@ use crate::redirect::{REDIRECTS, groups, target, with_variables};
 
 impl Nginx<'_> {
     /// `rewrite` to another path, after which nginx looks for the location again.
-    pub(super) fn rewritten(&mut self, directive: &Directive, conditions: &Match, key: &Key, routes: &mut Routes) {
+    pub(super) fn rewritten(&mut self, directive: &Directive, conditions: &Match, key: &Key, routes: &mut Vec<Route>) {
         let (expression, replacement, flag) = (directive.word(0), directive.word(1), directive.word(2));
         if flag == "break" {
             return self
