@@ -1,6 +1,6 @@
 //! Makes a draft a file that the reader of `oribi.toml` accepts: each element with a mistake is left out, with a note.
 
-use crate::draft::{Action, Draft};
+use crate::draft::{Action, Draft, Route};
 use crate::note::Key;
 use crate::write::{Element, add_notes, write};
 use oribi_config_file::{Findings, Severity, parse};
@@ -96,13 +96,28 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
             }
             app.key
         }
-        Element::Route(index) => draft.routes.remove(index).key,
+        Element::Route(index) => {
+            let Route { conditions, key, .. } = &draft.routes[index];
+            let closed = Route::new(conditions.clone(), Action::status(404), key.clone());
+            // Later routes, which may be open, would answer its requests.
+            if draft.routes[index].action != closed.action || draft.routes[index].rewrite.is_some() {
+                draft.routes[index] = closed;
+                return draft.lost(&draft.routes[index].key.clone(), reason.replacen("left out", "its requests get a 404", 1));
+            }
+            draft.routes.remove(index).key
+        }
         Element::Filter(index, name) => {
             draft.routes[index].filters.take(name);
+            if name == "auth" {
+                draft.routes[index].action = Action::status(403);
+            }
             draft.routes[index].key.inside(name)
         }
         Element::Default(name) => {
             draft.defaults.take(name);
+            if name == "auth" {
+                draft.routes.iter_mut().for_each(|route| route.action = Action::status(403));
+            }
             Key::new(name)
         }
     };
@@ -159,5 +174,28 @@ fn limit_expressions(draft: &mut Draft) {
     });
     for key in removed {
         draft.lost(&key, format!("left out: a server has at most {EXPRESSIONS} regular expressions"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Match;
+    use crate::draft::App;
+
+    #[test]
+    fn a_route_with_a_mistake_leaves_its_requests_to_no_other_route() {
+        let guarded = Match { path: vec!["/private/*".to_owned()], ..Match::default() };
+        let redirect = Action::Redirect { to: "nowhere".to_owned(), status: 302 };
+        let key = || Key::new("route");
+        let draft = Draft {
+            apps: vec![App { name: "a".to_owned(), file: "a.psgi".to_owned(), ..App::default() }],
+            routes: vec![Route::new(guarded, redirect, key()), Route::new(Match::default(), Action::app("a"), key())],
+            ..Draft::default()
+        };
+        let (text, draft) = settle(draft);
+        assert_eq!(draft.routes[0].action, Action::status(404), "{text}");
+        assert_eq!((draft.routes[0].conditions.path.len(), draft.routes.len()), (1, 2), "{text}");
+        assert!(text.contains("its requests get a 404"), "{text}");
     }
 }
