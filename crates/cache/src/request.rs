@@ -190,4 +190,15 @@ mod tests {
         assert!(no_cache(&["Pragma: no-cache"]) && no_cache(&["Cache-Control: no-cache"]));
         assert!(!no_cache(&["Pragma: no-cache", "Cache-Control: max-age=1"]) && !no_cache(&[]));
     }
+
+    #[test]
+    fn a_field_that_a_proxy_would_drop_makes_the_cache_step_aside() {
+        let class = |options: &str| class_of(&["GET /", "Host: a", &format!("Connection: {options}")]);
+        for options in ["close", "Keep-Alive", "close, te", "keep-alive,,close"] {
+            assert_eq!(class(options), Class::Get, "{options}");
+        }
+        for options in ["Accept-Language", "close, accept-language"] {
+            assert_eq!(class(options), Class::Bypass, "{options}");
+        }
+    }
 }

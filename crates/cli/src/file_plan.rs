@@ -224,4 +224,22 @@ mod tests {
         assert!(why.contains("no place for a"), "{why}");
         assert!(plans.read(b"nonsense").is_err());
     }
+
+    #[test]
+    fn a_changed_value_of_a_field_is_a_difference() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("oribi.toml");
+        let mut config = Config::with(|_| None, 1);
+        config.set("edge", "on", Origin::Default).expect("it is valid");
+        let plans = FilePlans::new(&file, &config, &config.finish().expect("it is valid"));
+        let mut routes_with = |filter: &str| {
+            let text = format!("[app.a]\nproxy = \"http://127.0.0.1:9\"\n[[route]]\napp = \"a\"\n{filter}\n");
+            std::fs::write(&file, text).expect("it is ours");
+            plans.plan(None).expect("the file has no mistake").server.routes
+        };
+        for filter in ["request-fields = { set = { Authorization = \"V\" } }", "response-fields = { add = { X-A = \"V\" } }"] {
+            let [one, again, other] = ["1", "1", "2"].map(|value| routes_with(&filter.replace('V', value)));
+            assert!(one == again && one != other, "{filter}");
+        }
+    }
 }

@@ -85,6 +85,29 @@ fn a_refusal_goes_to_the_client() {
 }
 
 #[test]
+fn a_request_that_waits_is_routed_anew_when_the_routes_change() {
+    let mut site = site(&Settings::default());
+    let (mut shop, mut guard) = (site.worker_of(0), site.worker_of(1));
+    let client = site.asking(&get("/a"));
+    let taken = guard.take();
+    let route = |path: &str, app: usize| Route {
+        rule: Rule { path: vec![path.to_owned()], ..Rule::default() },
+        action: Action::App { app, mount: String::new() },
+        filters: Filters::default(),
+    };
+    let routes = Arc::new(Routes::compile(vec![route("/b", 1), route("/*", 0)]).expect("the rules are valid"));
+    site.edge.route_by(Some(&routes), 0);
+    // The answer of before counts for nothing.
+    guard.answer(taken, "allowed");
+    site.run();
+    let taken = shop.take();
+    assert_eq!(shop.seen(), "GET /a ");
+    shop.answer(taken, "served");
+    assert_response(&site.received(&client), "200", "served");
+    assert!(shop.worker.take().is_none() && guard.worker.take().is_none(), "it was passed on once");
+}
+
+#[test]
 fn an_answer_in_pieces_counts_by_its_head() {
     let mut site = site(&Settings::default());
     let (mut shop, mut guard) = (site.worker_of(0), site.worker_of(1));

@@ -85,6 +85,23 @@ fn an_app_sees_the_changed_fields_of_its_request() {
 }
 
 #[test]
+fn a_client_cannot_make_a_proxy_drop_a_field_of_the_server() {
+    let mut request = FieldChanges::default();
+    request.set("X-Tenant", "shop").expect("valid");
+    let mut site = site(Filters { request, ..Filters::default() });
+    let mut worker = site.worker();
+    for (options, seen) in [("close, x-TENANT", None), ("close, X-Other", Some("Connection: close, X-Other"))] {
+        site.asking(format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {options}\r\n\r\n").as_bytes());
+        let taken = worker.take();
+        let request = worker.stored.request(None, None).expect("all of it is in the slot");
+        let lines: Vec<_> = request.head.fields().map(|(_, name, value)| format!("{}: {}", text(name), text(value))).collect();
+        let expected: Vec<&str> = ["Host: a"].into_iter().chain(seen).chain(["X-Tenant: shop"]).collect();
+        assert_eq!(lines, expected);
+        worker.answer(taken, "");
+    }
+}
+
+#[test]
 fn a_preflight_request_is_answered_by_the_edge() {
     let options = CorsOptions { credentials: true, max_age: Some(600), fields: vec!["*".to_owned()], ..CorsOptions::default() };
     let cors = Cors::new(&["https://a.example"], &options).expect("valid");

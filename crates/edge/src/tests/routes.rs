@@ -235,6 +235,21 @@ fn an_app_sees_the_rewritten_path() {
 }
 
 #[test]
+fn a_rewritten_request_keeps_the_host_of_its_target() {
+    let routes = vec![rewrite("/old/*", "/new", Some(app(0)))];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
+    let mut worker = site.worker();
+    site.asking(b"GET http://public.example/old/x HTTP/1.1\r\nHost: admin.example\r\n\r\n");
+    let taken = worker.take();
+    let request = worker.stored.request(None, None).expect("all of it is in the slot");
+    assert_eq!((request.head.host(), request.head.target()), (Some(&b"public.example"[..]), &b"/new"[..]));
+    let hosts: Vec<&[u8]> = request.head.fields().map(|(_, _, value)| value).collect();
+    assert_eq!(hosts, [b"public.example"]);
+    worker.answer(taken, "");
+}
+
+#[test]
 fn a_rewritten_request_without_an_action_is_routed_again() {
     let routes = vec![
         rewrite("/a", "/b", None),
