@@ -276,8 +276,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
 
     /// Reads the command. Returns `false` if the edge must end.
     fn handle_command(&mut self) -> bool {
-        self.receive_descriptors();
+        // The wake-up is cleared first: a message that arrives later wakes the edge again.
         let goes_on = self.lane.handle_command();
+        self.receive_descriptors();
         if self.lane.event_sources().is_some_and(oribi_worker::event_sources::EventSources::take) {
             self.apps.iter_mut().for_each(AppPool::handle_ended_workers);
             self.take_over();
