@@ -232,7 +232,7 @@ mod tests {
         let mut config = Config::with(|_| None, 1);
         config.set("edge", "on", Origin::Default).expect("it is valid");
         let plans = FilePlans::new(&file, &config, &config.finish().expect("it is valid"));
-        let mut routes_with = |filter: &str| {
+        let routes_with = |filter: &str| {
             let text = format!("[app.a]\nproxy = \"http://127.0.0.1:9\"\n[[route]]\napp = \"a\"\n{filter}\n");
             std::fs::write(&file, text).expect("it is ours");
             plans.plan(None).expect("the file has no mistake").server.routes
