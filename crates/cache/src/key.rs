@@ -4,7 +4,7 @@
 //! frameworks take for a part of the URI is in the key, and a request with a field that changes its path or its method is not
 //! cached.
 
-use oribi_message::{KnownField, RequestHead, TargetForm};
+use oribi_message::{KnownField, RequestHead, TargetForm, is_same_variable};
 
 /// The byte between the parts of a key. No part contains it.
 const END: u8 = 0;
@@ -62,13 +62,10 @@ pub(crate) fn meaning(known: Option<KnownField>, name: &[u8]) -> Meaning {
 }
 
 fn meaning_of_unknown(name: &[u8]) -> Meaning {
-    // Apps get one variable for names that differ in `-` and `_`.
-    let is = |wanted: &[u8]| {
-        let same = |(one, other): (&u8, &u8)| one.eq_ignore_ascii_case(other) || (*one == b'_' && *other == b'-');
-        name.len() == wanted.len() && name.iter().zip(wanted).all(same)
-    };
-    let begins = name.len() > FORWARDED.len()
-        && name.iter().zip(FORWARDED).all(|(one, other)| one.eq_ignore_ascii_case(other) || (*one == b'_' && *other == b'-'));
+    let is = |wanted: &[u8]| is_same_variable(name, wanted);
+    let begins = name
+        .split_at_checked(FORWARDED.len())
+        .is_some_and(|(begin, rest)| !rest.is_empty() && is_same_variable(begin, FORWARDED));
     if REWRITING.iter().any(|wanted| is(wanted)) {
         Meaning::Rewriting
     } else if (begins && !is(b"x-forwarded-for")) || OF_URI.iter().any(|wanted| is(wanted)) {

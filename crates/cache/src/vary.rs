@@ -1,7 +1,7 @@
 //! Vary: the request fields on which a response depends (RFC 9111, section 4.1).
 
 use crate::control::elements;
-use oribi_message::FieldPair;
+use oribi_message::{FieldPair, is_same_variable};
 
 /// The most names of fields. A response that depends on more is not stored.
 const MOST_NAMES: usize = 16;
@@ -46,7 +46,7 @@ impl Vary {
 pub fn secondary_key<'f>(vary: &Vary, fields: &(impl Iterator<Item = FieldPair<'f>> + Clone), key: &mut Vec<u8>) {
     for wanted in &vary.0 {
         let mut present = false;
-        for (_, value) in fields.clone().filter(|(name, _)| is_same(name, wanted)) {
+        for (_, value) in fields.clone().filter(|(name, _)| is_same_variable(name, wanted)) {
             for element in elements(value) {
                 // No value has a line end.
                 key.extend_from_slice(if present { b"," } else { b"+" });
@@ -60,12 +60,6 @@ pub fn secondary_key<'f>(vary: &Vary, fields: &(impl Iterator<Item = FieldPair<'
         }
         key.push(b'\n');
     }
-}
-
-/// Whether apps take one name for the other: in variables, `-` and `_` are the same.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let fold = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| fold(one) == fold(other))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Changes of fields: some are removed, some replaced, some added.
 
-use oribi_message::FieldPair;
+use oribi_message::{FieldPair, is_same_variable};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -78,9 +78,7 @@ impl FieldChanges {
     /// Like [`FieldChanges::drops`], for a request: apps get one variable for names that differ in `-` and `_` only.
     #[must_use]
     pub fn drops_of_request(&self, name: &[u8]) -> bool {
-        let same = |one: &u8, other: &u8| one.eq_ignore_ascii_case(other) || (b"-_".contains(one) && b"-_".contains(other));
-        let is = |dropped: &[u8]| dropped.len() == name.len() && dropped.iter().zip(name).all(|(one, other)| same(one, other));
-        self.dropped.iter().any(|dropped| is(dropped.as_bytes()))
+        self.dropped.iter().any(|dropped| is_same_variable(dropped.as_bytes(), name))
     }
 
     /// The fields that are appended.

@@ -1,7 +1,7 @@
 //! The parts of a request that rules are about.
 
 use core::net::IpAddr;
-use oribi_message::{KnownField, RequestHead};
+use oribi_message::{KnownField, RequestHead, is_same_variable};
 
 /// The scheme of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +61,9 @@ impl FieldLines<'_> {
 
     /// Calls `found` with the value of each line that has this name, in which `_` stands for `-`, until it returns `true`.
     pub(crate) fn any_similar(&self, name: &[u8], mut found: impl FnMut(&[u8]) -> bool) {
-        let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-        let is_similar =
-            |line: &[u8]| line.len() == name.len() && line.iter().zip(name).all(|(one, two)| plain(*one) == plain(*two));
         match self {
-            Self::Head(head) => head.fields().any(|(_, line, value)| is_similar(line) && found(value)),
-            Self::Pairs(pairs) => pairs.iter().any(|(line, value)| is_similar(line) && found(value)),
+            Self::Head(head) => head.fields().any(|(_, line, value)| is_same_variable(line, name) && found(value)),
+            Self::Pairs(pairs) => pairs.iter().any(|(line, value)| is_same_variable(line, name) && found(value)),
         };
     }
 }

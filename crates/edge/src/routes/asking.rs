@@ -6,7 +6,7 @@ use super::Routes;
 use oribi_engine::Exchange;
 use oribi_filter::FieldChanges;
 use oribi_host::ExchangeId;
-use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm, is_same_variable};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,11 +144,11 @@ impl Asking {
 /// Returns the head of the question about a request.
 pub(super) fn question(rule: &AskRule, head: &RequestHead<'_>) -> (Vec<u8>, HeadLayout) {
     let (mut bytes, mut layout) = (head.bytes().to_vec(), head.layout().clone());
-    let is_own = |name: &[u8]| METHODS.iter().chain(&TARGETS).any(|own| same(own, name));
+    let is_own = |name: &[u8]| METHODS.iter().chain(&TARGETS).any(|own| is_same_variable(own.as_bytes(), name));
     let is_asked = |field: &FieldLayout| {
         let name = field.name.of(head.bytes());
         let is_left_out = NOT_ASKED.iter().any(|left_out| left_out.as_bytes().eq_ignore_ascii_case(name));
-        !is_left_out && !is_own(name) && !rule.fields.iter().any(|field| same(field, name))
+        !is_left_out && !is_own(name) && !rule.fields.iter().any(|field| is_same_variable(field.as_bytes(), name))
     };
     layout.fields.retain(is_asked);
     let mut append = |part: &[u8]| {
@@ -174,10 +174,4 @@ pub(super) fn question(rule: &AskRule, head: &RequestHead<'_>) -> (Vec<u8>, Head
         layout.fields.push(FieldLayout { name: append(name.as_bytes()), value: append(value), known });
     }
     (bytes, layout)
-}
-
-/// Whether apps could take one name for the other: in variables, `-` and `_` are the same.
-fn same(one: &str, other: &[u8]) -> bool {
-    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    one.len() == other.len() && one.bytes().zip(other).all(|(one, other)| plain(&one) == plain(other))
 }
