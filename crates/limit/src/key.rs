@@ -21,6 +21,22 @@ impl Key {
     }
 }
 
+/// The first bits of an IPv6 address by which clients are told apart: the prefix that a network at home has (RFC 6177).
+pub const IPV6_PREFIX: u8 = 64;
+
+/// Returns the address that all clients have in common that count as one: all of an IPv4 address, or the first `ipv6_prefix` bits
+/// of an IPv6 address. An IPv4-mapped address (`::ffff:192.0.2.1`) is one of IPv4.
+#[must_use]
+pub fn client_network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    match address.to_canonical() {
+        address @ IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(ipv6_prefix.into())).unwrap_or(0);
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
+    }
+}
+
 /// Makes keys by a hash whose own key is secret, so that clients cannot choose keys that collide (SipHash-1-3).
 #[derive(Clone, Copy)]
 pub struct Keys {
@@ -32,26 +48,22 @@ impl Keys {
     /// Makes keys with this secret, which must be random, and the same in all processes that share a table.
     #[must_use]
     pub const fn new(secret: [u8; 16]) -> Self {
-        Self { secret, ipv6_prefix: 64 }
+        Self { secret, ipv6_prefix: IPV6_PREFIX }
     }
 
-    /// Takes clients with the same first `bits` bits of an IPv6 address for one. Default: 64, the prefix that a network at home
-    /// has (RFC 6177); values above 128 count as 128.
+    /// Takes clients with the same first `bits` bits of an IPv6 address for one. Default: [`IPV6_PREFIX`]; values above 128 count as
+    /// 128.
     #[must_use]
     pub const fn with_ipv6_prefix(self, bits: u8) -> Self {
         Self { ipv6_prefix: if bits > 128 { 128 } else { bits }, ..self }
     }
 
-    /// The key of a client: all of an IPv4 address, or the prefix of an IPv6 address. An IPv4-mapped address
-    /// (`::ffff:192.0.2.1`) is one of IPv4.
+    /// The key of a client: see [`client_network`].
     #[must_use]
     pub fn of_client(&self, address: IpAddr) -> Key {
-        match address.to_canonical() {
+        match client_network(address, self.ipv6_prefix) {
             IpAddr::V4(address) => self.hash(4, &address.octets()),
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.ipv6_prefix)).unwrap_or(0);
-                self.hash(6, &Ipv6Addr::from_bits(address.to_bits() & mask).octets())
-            }
+            IpAddr::V6(network) => self.hash(6, &network.octets()),
         }
     }
 

@@ -51,7 +51,7 @@ mod table;
 
 pub use concurrent::{Concurrent, Guard};
 pub use fields::{retry_after_seconds, write_limit, write_policy};
-pub use key::{Key, Keys};
+pub use key::{IPV6_PREFIX, Key, Keys, client_network};
 pub use limit::{LimitBy, LimitOf};
 pub use rule::{InvalidRule, MOST_BURST, Rule};
 pub use table::{Table, Verdict};

@@ -11,12 +11,13 @@ use oribi_engine::{Engine, Exchange};
 use oribi_filter::FieldChanges;
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
+use oribi_limit::{IPV6_PREFIX, client_network};
 use oribi_message::{FieldPair, KnownField};
 use oribi_source::LentRequest;
 use oribi_worker::event_sources::EventSources;
 use oribi_worker::lane::Lane;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,6 +162,9 @@ impl Passwords {
         lane: &Lane<'_, Engine<'_, B>>,
         mut exchange: Exchange,
     ) -> Login {
+        if self.routes.passwords.get(route).is_none_or(Option::is_none) {
+            return Login::Admitted(exchange);
+        }
         let routes = Arc::clone(&self.routes);
         let Some(NumberedRule { rule, file }) = routes.passwords.get(route).and_then(Option::as_ref) else {
             return Login::Admitted(exchange);
@@ -174,7 +178,7 @@ impl Passwords {
             admit(rule, &mut exchange, &credentials);
             return Login::Admitted(exchange);
         }
-        let client = exchange.client().map(network);
+        let client = exchange.client().map(|client| client_network(client, IPV6_PREFIX));
         if !self.jobs.contains_key(&digest) {
             if let Err(full) = self.turns.add(client, digest) {
                 self.refuse(lane, exchange, full, now);
@@ -354,14 +358,6 @@ fn admit(rule: &PasswordRule, exchange: &mut Exchange, credentials: &Credentials
     }
     exchange.change_fields(&changes);
     exchange.set_user(credentials.user(), b"Basic");
-}
-
-/// The clients that count as one: those of IPv6 by the first half of their addresses.
-fn network(client: IpAddr) -> IpAddr {
-    match client {
-        IpAddr::V4(_) => client,
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-    }
 }
 
 /// Answers 401.
