@@ -117,19 +117,7 @@ impl AsFd for Receiver {
 /// # Errors
 /// The message was not sent.
 pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.as_slice();
-    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    loop {
-        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, flags) {
-            Err(Errno::INTR) => {}
-            sent => return Ok(sent.map(drop)?),
-        }
-    }
+    send_with_descriptors(socket, bytes, descriptor.as_slice())
 }
 
 /// Receives one message and its descriptor, without waiting. Returns the size of the message, or 0 if the other end is closed,
@@ -138,21 +126,8 @@ pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<
 /// # Errors
 /// `WouldBlock`: no message has arrived yet. Any other error: the operating system refused the call.
 pub fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let size = loop {
-        match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
-            Err(Errno::INTR) => {}
-            received => break received?.bytes,
-        }
-    };
-    let rights = |message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    };
-    let descriptor = control.drain().find_map(rights);
-    Ok((size, descriptor))
+    let (size, descriptors) = receive_with_descriptors(socket, bytes)?;
+    Ok((size, descriptors.into_iter().next()))
 }
 
 /// The most descriptors of a message. The kernel allows 253.
