@@ -223,6 +223,9 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
 
     /// Lets requests on to their actions that an app has allowed, and gives those back that have been answered.
     pub(crate) fn hear(&mut self) {
+        if self.router.as_ref().is_none_or(|router| router.asking.is_none()) {
+            return;
+        }
         for number in 0..self.apps.len() {
             for (exchange, answer) in self.apps[number].take_heard() {
                 // Another worker may have got the question of one that has died.
