@@ -1,8 +1,9 @@
 //! Divides the room for further workers between apps that want one.
 //!
 //! At each look at most one worker starts in the whole server. Its memory counts as used from then on. The app whose requests
-//! have waited longest gets it; the workers that an app has beyond its lowest number count against it. If several apps follow the load, none has more than half of the memory that it and the others could still
-//! take, so that there is always as much for the others.
+//! have waited longest gets it; the workers that an app has beyond its lowest number count against it. If several apps follow the
+//! load, none has more than half of the memory that it and the others could still take, so that there is always as much for the
+//! others.
 
 use std::time::Duration;
 
