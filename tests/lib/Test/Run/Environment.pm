@@ -11,6 +11,9 @@ our @EXPORT = qw(prepare_environment);
 # Crates whose tests take no second.
 use constant SMALL => qw(message host proto route protobuf http-client log listen ipc files config config-file control-api);
 
+# Modules of tests/process about what the first process tells and is told.
+use constant SAME_IO => qw(background control dashboard metrics notify routes service_manager spans system_logs top traces usr1);
+
 # Sets it; the folder of the process is that of the checkout.
 sub prepare_environment () {
     # The tests start servers of their own; settings of the caller must not reach them.
@@ -31,6 +34,8 @@ sub prepare_environment () {
         # Programs of tests that only run when they are named.
         by_name => '--test stress --test edge --test adversity --test endure',
         small   => join(' ', map { "--package oribi-$_" } SMALL),
+        # Options that leave out the tests to which neither the I/O model nor the way to accept makes a difference.
+        same_io => join(' ', map { "--skip ${_}::" } SAME_IO),
         # Options that leave out the tests that are not for TLS and HTTP/2.
         left_out => join(' ', map { "--skip $_" } content_of('tests/process/left_out') =~ /^([^#\s]\S*)/gm),
     );
