@@ -7,7 +7,7 @@ use File::Path qw(make_path);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command qw(write_file);
 use Test::Curl;
 use Test::Load;

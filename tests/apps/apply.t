@@ -7,7 +7,7 @@ use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use JSON::PP       qw(decode_json);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Command qw(run write_file);
 use Test::Curl;
@@ -34,8 +34,8 @@ write_file("$folder/waits.lua", qq{while not io.open("$folder/go") do end error(
 make_path("$folder/public", "$folder/other");
 write_file("$folder/public/a.txt", 'a file');
 
-my ($port, $encrypted) = (empty_port(), empty_port());
-$encrypted = empty_port() while $encrypted == $port;
+my ($port, $encrypted) = (free_port(), free_port());
+$encrypted = free_port() while $encrypted == $port;
 my $certificate = certificate('apply', "$folder/certificate");
 
 # The table of an app, with the routes of its folder.

@@ -9,7 +9,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use IO::Socket::IP ();
 use MIME::Base64   qw(encode_base64);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX          ();
 use Socket         qw(SOL_SOCKET SO_LINGER);
 use Test::Certificate;
@@ -69,8 +69,8 @@ write_file("$folder/app.lua", <<~'APP');
     end
     APP
 
-my ($port, $encrypted) = (empty_port()) x 2;
-$encrypted = empty_port() while $encrypted == $port;
+my ($port, $encrypted) = (free_port()) x 2;
+$encrypted = free_port() while $encrypted == $port;
 my $certificate = certificate('auth', "$folder/certificate");
 write_file("$folder/oribi.toml", <<~"TOML");
     [server]

@@ -7,7 +7,7 @@ use File::Temp ();
 use FindBin;
 use IO::Select ();
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command qw(write_file);
 use Test::Curl;
 use Test::More;
@@ -15,7 +15,7 @@ use Test::Oribi;
 
 my $folder  = File::Temp->newdir;
 my $control = "$folder/control.sock";
-my $port    = empty_port();
+my $port    = free_port();
 
 # The app notes its calls in a file. A path is a name and a Cache-Control: /name/max-age=60.
 write_file("$folder/app.lua", <<~'APP');

@@ -15,7 +15,7 @@ class CertificateTextsTest < Minitest::Test
 
   def setup
     @folder = Dir.mktmpdir
-    @port = ServerProcess.free_port
+    @port = FreePort.next
     parts = File.read(Certificate.file).scan(/-----BEGIN.*?-----END[^\n]*\n/m)
     @key, certificate = parts.partition { |part| part.include?("PRIVATE KEY") }.map(&:join)
     File.write("#{@folder}/config.ru", APP)

@@ -7,7 +7,7 @@ use File::Path qw(make_path);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Command qw(write_file);
 use Test::Curl;
@@ -41,7 +41,7 @@ write_file("$folder/app.psgi", <<~'APP');
     sub { my $env = shift; ($answers{ $env->{PATH_INFO} } // sub { [404, [], []] })->($env) };
     APP
 
-my ($port, $encrypted, $metrics) = map { empty_port() } 1 .. 3;
+my ($port, $encrypted, $metrics) = map { free_port() } 1 .. 3;
 my $certificate = certificate('filters', "$folder/certificate");
 write_file("$folder/oribi.toml", <<~"TOML");
     [server]

@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use File::Find ();
 use File::Temp ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Curl;
 use Test::More;
 use Test::Oribi;
@@ -45,13 +45,13 @@ sub answers ($what, $port, @command) {
 }
 
 for my $app (qw(hello.psgi hello.ru hello.lua)) {
-    my $port = empty_port();
+    my $port = free_port();
     my $path = "$installed/share/doc/oribi/examples/$app";
     answers("the installed server with $app", $port, "$installed/bin/oribi", $path, '--host', '127.0.0.1', '--port', $port);
 }
 
 for my $version (qw(jit 5.4)) {
-    my $port = empty_port();
+    my $port = free_port();
     my $path = "$installed/share/doc/oribi/examples/hello.lua";
     answers("the installed server with Lua $version", $port, "$installed/bin/oribi", $path, '--lua', $version, '--port', $port);
 }
@@ -61,7 +61,7 @@ chdir Test::Oribi::root() or die "chdir: $!";
 is make('install-gem'), 0, 'make install-gem' or diag content_of("$folder/make.log");
 my ($gems) = map { m{\A(.*)/specifications/oribi-[^/]*[.]gemspec\z} } files();
 {
-    my $port = empty_port();
+    my $port = free_port();
     local $ENV{GEM_PATH} = "$gems:";
     local $ENV{RACK_ENV} = 'production';
     chdir '/' or die "chdir: $!";
@@ -73,7 +73,7 @@ chdir Test::Oribi::root() or die "chdir: $!";
 is make('install-perl'), 0, 'make install-perl' or diag content_of("$folder/make.log");
 {
     my ($modules, $objects) = map { "$folder$_" } @Config{qw(installsitelib installsitearch)};
-    my $port = empty_port();
+    my $port = free_port();
     local $ENV{PERL5LIB} = "$modules:$objects";
     chdir '/' or die "chdir: $!";
     answers('plackup with the installed modules', $port, qw(plackup -s Oribi --host 127.0.0.1 --port), $port, "$installed/share/doc/oribi/examples/hello.psgi");

@@ -8,7 +8,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use JSON::PP qw(decode_json encode_json);
 use MIME::Base64 qw(encode_base64);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Browser;
 use Test::Command qw(run);
 use Test::Curl qw(content_of random_file);
@@ -81,7 +81,7 @@ sub started ($ll, $start) {
 }
 
 subtest 'as an app' => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $scheme = Test::Oribi::scheme();
     my $ll     = Test::LemonLDAP->new($port, $scheme);
     my $server = started($ll, sub { Test::Oribi->start_at($port, Test::Oribi::command(), $ll->app, '--workers', 2) });
@@ -90,7 +90,7 @@ subtest 'as an app' => sub {
 };
 
 subtest 'as an app behind nginx' => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $ll     = Test::LemonLDAP->new($port);
     my $server = started($ll, sub { Test::Oribi->start_on_socket($ll->app, '--workers', 2) });
     my $proxy  = Test::Proxy->before($server, $port);
@@ -110,7 +110,7 @@ sub works_behind_nginx ($port, $ll, $server, $replaced) {
 }
 
 subtest 'by FastCGI behind nginx' => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $ll     = Test::LemonLDAP->new($port);
     my $app    = Test::LemonLDAP::SHARE . '/llng-server/llng-server.psgi';
     my $server = started($ll, sub { Test::Oribi->start_fastcgi_on_socket($app, '--workers', 2) });
@@ -118,7 +118,7 @@ subtest 'by FastCGI behind nginx' => sub {
 };
 
 subtest "by LemonLDAP::NG's server program behind nginx" => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $ll     = Test::LemonLDAP->new($port);
     my $run    = $ll->run_folder;
     # It gives up root's rights, and its new user must still be able to read Oribi's modules.

@@ -7,7 +7,7 @@ use v5.36;
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Curl;
 use Test::More;
 use Test::Oribi;
@@ -36,16 +36,16 @@ sub told (@arguments) {
 sub server ($app, $edge) {
     my $name = "$app-$edge";
     my $self = { name => $name, log => "$folder/$name.access", socket => "$folder/$name.sock" };
-    $self->{port} = empty_port();
+    $self->{port} = free_port();
     my @command = (
         Test::Oribi::command(), "$FindBin::Bin/proxies/tell.$app", '--edge', $edge, '--workers', 1,
         '--trusted-proxies', '127.0.0.1,unix', '--access-log', $self->{log},
         '--listen', "127.0.0.1:$self->{port}", '--listen', "$self->{socket}?mode=666",
     );
     for my $version (qw(v1 v2)) {
-        $self->{$version} = empty_port();
+        $self->{$version} = free_port();
         push @command, '--listen', "127.0.0.1:$self->{$version}?proxy_protocol=$version";
-        $self->{"haproxy-$version"} = empty_port();
+        $self->{"haproxy-$version"} = free_port();
     }
     $self->{oribi} = Test::Oribi->run_on_port($self->{port}, @command);
     return $self;
@@ -53,7 +53,7 @@ sub server ($app, $edge) {
 
 # A server that redirects its clients to https, for HTTP and FastCGI.
 sub strict_server ($edge) {
-    my $self = { name => "strict-$edge", port => empty_port(), fastcgi => empty_port() };
+    my $self = { name => "strict-$edge", port => free_port(), fastcgi => free_port() };
     my @command = (
         Test::Oribi::command(), "$FindBin::Bin/proxies/policy.psgi", '--edge', $edge, '--workers', 1,
         '--trusted-proxies', '127.0.0.1', '--redirect-https=8443', '--hsts', 'max-age=31536000; includeSubDomains',
@@ -66,7 +66,7 @@ sub strict_server ($edge) {
 
 # An nginx with a place for each server over TCP, and one over its Unix socket.
 sub nginx ($strict, @servers) {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $user   = $> == 0 ? 'user root;' : '';
     my $places = join '', map { <<~"NGINX" } map { ([$_->{name}, "127.0.0.1:$_->{port}"], ["$_->{name}-unix", "unix:$_->{socket}:"]) } @servers;
         location /$_->[0]/ {

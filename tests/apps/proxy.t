@@ -8,7 +8,7 @@ use Digest::SHA    qw(sha1_hex);
 use File::Temp     ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command  qw(run);
 use Test::Curl;
 use Test::Files    qw(write_file);
@@ -348,7 +348,7 @@ for my $edge (qw(on off)) {
 
     subtest $named->('several upstreams') => sub {
         my ($one, $two) = map { Test::Upstream->start($handler) } 1 .. 2;
-        my $dead = empty_port();
+        my $dead = free_port();
         my $oribi  = Test::Oribi->start(join(',', $one->url, "http://127.0.0.1:$dead", $two->url), @edge);
         my %seen;
         $seen{ curl($oribi->url . '/head')->{status} }++ for 1 .. 30;
@@ -451,7 +451,7 @@ for my $edge (qw(on off)) {
 
 subtest 'in oribi.toml' => sub {
     my $upstream = Test::Upstream->start($handler);
-    my $port     = empty_port();
+    my $port     = free_port();
     my $write    = sub ($proxy) {
         write_file("$folder/oribi.toml", <<~"TOML");
             [[listen]]

@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use File::Temp     ();
 use IO::Socket::IP ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command  qw(write_file);
 use Test::Curl;
 use Test::More;
@@ -69,7 +69,7 @@ for my $app (qw(app.psgi app.ru app.lua)) {
     };
     subtest "$app, behind another request" => sub {
         unlink "$folder/inside", "$folder/go";
-        my $metrics = empty_port();
+        my $metrics = free_port();
         my $oribi   = Test::Oribi->start("$folder/$app", '--workers', 1, '--threads', 1, '--x-request-start', '--metrics', $metrics);
         my @clients = map { $oribi->connection } 1 .. 2;
         print { $clients[0] } "GET /hold HTTP/1.0\r\n\r\n";

@@ -50,7 +50,7 @@ class RailsTest < Minitest::Test
   end
 
   def start(command, mode = "production", shape = ONE_WORKER, variables = {})
-    port = ServerProcess.free_port
+    port = FreePort.next
     environment = {
       "RAILS_ENV" => mode, "RACK_ENV" => mode, "WEB_CONCURRENCY" => shape[0].to_s, "RAILS_MAX_THREADS" => shape[1].to_s,
       **RailsApp.database_in(@folder), **RailsApp::ENVIRONMENT, **variables

@@ -6,7 +6,7 @@ use v5.36;
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Curl;
 use Test::Load;
 use Test::More;
@@ -51,7 +51,7 @@ subtest 'oribi: HUP loads the app anew' => sub {
 };
 
 subtest 'plackup: HUP replaces the workers' => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $blib   = Test::Oribi::root() . '/hosts/perl/blib';
     my $server = Test::Oribi->run_on_port($port, $^X, "-Mblib=$blib", '-S', 'plackup', '-s', 'Oribi', '-E', 'deployment',
         '--host', '127.0.0.1', '--port', $port, '--workers', 2, "$FindBin::Bin/probe.psgi");

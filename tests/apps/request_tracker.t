@@ -6,7 +6,7 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Browser;
 use Test::Curl qw(content_of random_file);
 use Test::More;
@@ -107,14 +107,14 @@ my $blib    = Test::Oribi::root() . '/hosts/perl/blib';
 my @program = ($^X, "-Mblib=$blib", Test::RequestTracker::PROGRAM, '-s', 'Oribi');
 
 subtest 'straight, in processes' => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $server = start_at($port, @app, '--workers', 2);
     works($server->url, $server, qr/generation 2 has taken over/);
     ends_quietly($server);
 };
 
 subtest 'behind nginx on a Unix socket, in threads' => sub {
-    my $port   = empty_port();
+    my $port   = free_port();
     my $start  = sub { Test::Oribi->start_on_socket(@app[1 .. $#app], '--threads', 2, '--workers', 1) };
     my $server = started(Test::RequestTracker->new($port), $start);
     my $proxy  = Test::Proxy->before($server, $port);
@@ -124,8 +124,8 @@ subtest 'behind nginx on a Unix socket, in threads' => sub {
 };
 
 subtest "behind nginx, by RT's server program" => sub {
-    my ($port, $behind) = (empty_port(), empty_port());
-    $behind = empty_port() while $behind == $port;
+    my ($port, $behind) = (free_port(), free_port());
+    $behind = free_port() while $behind == $port;
     my $server = start_on(Test::RequestTracker->new($port), $behind, @program, '--workers', 2);
     my $proxy  = Test::Proxy->before($server, $port);
     works($proxy->url, $server, qr/all workers have been replaced/);

@@ -52,7 +52,7 @@ class RhebokCommandTest < Minitest::Test
   end
 
   def test_under_start_server_on_a_port
-    port = ServerProcess.free_port
+    port = FreePort.next
     start("start_server", "--port", "127.0.0.1:#{port}", "--interval", "1", "--", *COMMAND, "config.ru", port:)
     assert_generations_change_without_a_loss(@server)
     assert_ends(@server)
@@ -60,7 +60,7 @@ class RhebokCommandTest < Minitest::Test
 
   # The command that Rhebok's manual recommends, which never worked: its workers all ended a second later.
   def test_a_slow_restart_under_start_server
-    port = ServerProcess.free_port
+    port = FreePort.next
     command = %w[rackup -s Rhebok -O MaxWorkers=3 -O MaxRequestPerChild=0 -O SpawnInterval=1 -E production config.ru]
     start("start_server", "--port", "127.0.0.1:#{port}", "--interval", "1", "--signal-on-hup", "USR1", "--", *command, port:)
     assert_generations_change_without_a_loss(@server, 3)
@@ -69,7 +69,7 @@ class RhebokCommandTest < Minitest::Test
   end
 
   def test_threads_under_start_server
-    port = ServerProcess.free_port
+    port = FreePort.next
     command = %w[rackup -s oribi -O Workers=2 -O Threads=5 -E production config.ru]
     start("start_server", "--port", "127.0.0.1:#{port}", "--interval", "1", "--", *command, port:)
     assert_generations_change_without_a_loss(@server, 2)

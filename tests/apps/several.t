@@ -7,7 +7,7 @@ use File::Path qw(make_path);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Command qw(run write_file);
 use Test::Curl;
@@ -50,9 +50,9 @@ file('public/note.txt', "a note\n");
 make_path("$folder/hello/tmp");
 
 # Addresses, and how the first file of the site is.
-my ($port, $encrypted, $third) = (empty_port()) x 3;
-$encrypted = empty_port() while $encrypted == $port;
-$third     = empty_port() while $third == $port || $third == $encrypted;
+my ($port, $encrypted, $third) = (free_port()) x 3;
+$encrypted = free_port() while $encrypted == $port;
+$third     = free_port() while $third == $port || $third == $encrypted;
 my $certificate = certificate('several', "$folder/certificate");
 
 sub site ($address, $apps, $routes) {

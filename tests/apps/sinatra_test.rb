@@ -50,7 +50,7 @@ class SinatraTest < Minitest::Test
   end
 
   def start(command, workers: 1, threads: 5, environment: {})
-    port = ServerProcess.free_port
+    port = FreePort.next
     encrypted = Certificate.wanted?
     commands = encrypted ? ENCRYPTED_COMMANDS : COMMANDS
     launch(commands.fetch(command).call(port, workers, threads), environment, port:, encrypted:)
@@ -87,7 +87,7 @@ class SinatraTest < Minitest::Test
 
   def test_an_app_that_serves_itself
     %i[INT TERM].each do |signal|
-      port = ServerProcess.free_port
+      port = FreePort.next
       launch(["ruby", "itself.rb", port.to_s], port:)
       assert_routes(@server)
       assert_predicate @server.stop(signal), :success?, @server.log_end
@@ -97,7 +97,7 @@ class SinatraTest < Minitest::Test
 
   # Sinatra stops its server in an at_exit handler, which workers inherit.
   def test_an_app_that_serves_itself_outlives_its_workers
-    port = ServerProcess.free_port
+    port = FreePort.next
     launch(["ruby", "itself.rb", port.to_s, "Workers=1", "MaxRequests=2"], port:)
     answers = Array.new(12) { curl(@server.url) }
     assert_equal [answers.first] * answers.size, answers
@@ -108,7 +108,7 @@ class SinatraTest < Minitest::Test
   end
 
   def test_an_app_that_stops_itself
-    port = ServerProcess.free_port
+    port = FreePort.next
     launch(["ruby", "itself.rb", port.to_s], port:)
     assert_equal ["200", "Good bye\n"], curl("#{@server.url}/stop")
     assert ServerProcess.wait_until { @server.exit_status }

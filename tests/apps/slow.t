@@ -5,7 +5,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use File::Temp     ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Command qw(write_file);
 use Test::Curl;
@@ -57,7 +57,7 @@ my %versions_of = (psgi => ['--http1.1'], ru => ['--http1.1'], lua => ['--http1.
 for my $edge (qw(on off)) {
     for my $language (qw(psgi ru lua)) {
         subtest "$language, edge $edge" => sub {
-            my ($port, $tls) = (empty_port(), empty_port());
+            my ($port, $tls) = (free_port(), free_port());
             my @listen = ('--listen', "127.0.0.1:$port", '--listen', "https://127.0.0.1:$tls?cert=$certificate");
             my @flags  = ('--edge', $edge, '--workers', 1, '--slow', '150ms', '--request-id', 'on', '--traces');
             my $oribi  = Test::Oribi->run_on_port($port, Test::Oribi::command(), "$folder/app.$language", @flags, @listen);

@@ -4,7 +4,7 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Curl qw(body_of);
 use Test::Load;
 use Test::More;
@@ -19,7 +19,7 @@ my %server = (
 
 for my $name (sort keys %server) {
     subtest $name => sub {
-        my $port    = empty_port();
+        my $port    = free_port();
         my $starter = Test::Oribi->run_on_port($port, 'start_server', "--port=127.0.0.1:$port", '--', @{ $server{$name} });
         my $load    = Test::Load->new($starter, '/process', 16);
         $load->run(500);

@@ -8,7 +8,7 @@ use lib "$FindBin::Bin/../lib";
 use HTTP::Tiny;
 use IO::Socket::IP ();
 use IPC::Open2      qw(open2);
-use Net::EmptyPort  qw(empty_port);
+use Test::FreePort  qw(free_port);
 use Test::Clients;
 use Test::More;
 use Test::Oribi;
@@ -60,7 +60,7 @@ ENDED
 
 for my $edge (qw(on off)) {
     subtest "edge $edge" => sub {
-        my $metrics = empty_port();
+        my $metrics = free_port();
         my @limits  = ('--workers', 2, '--edge', $edge, '--header-timeout', '3s', '--metrics', $metrics);
         my $site    = start_for_clients('app.lua', @limits);
         my $oribi = $site->{oribi};

@@ -8,7 +8,8 @@ use lib "$FindBin::Bin/../lib";
 use File::Path qw(make_path);
 use HTTP::Tiny;
 use IO::Socket::IP;
-use Net::EmptyPort qw(empty_port wait_port);
+use Net::EmptyPort qw(wait_port);
+use Test::FreePort qw(free_port);
 use POSIX ();
 use Test::Chromium;
 use Test::More;
@@ -21,7 +22,7 @@ make_path($pictures);
 
 # A server with a dashboard that shows this, and the address of the dashboard.
 sub start ($shows) {
-    my $port  = empty_port();
+    my $port  = free_port();
     my $oribi = Test::Oribi->start('--native', 'hello', '--edge', 'on', '--workers', 2, '--metrics', $port, '--dashboard', $shows);
     # It listens here after it does for the app.
     wait_port($port) or die "no dashboard at port $port\n";

@@ -6,7 +6,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use File::Temp ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Curl;
 use Test::More;
@@ -26,7 +26,7 @@ sub value_of ($series, $text) { return $text =~ /^\Q$series\E (\S+)$/m ? $1 : un
 for my $language (sort keys %app_of) {
     for my $edge (qw(on off)) {
         my $what = "$language, edge $edge";
-        my ($port, $encrypted) = (empty_port(), empty_port());
+        my ($port, $encrypted) = (free_port(), free_port());
         my @listen = ('--listen', "127.0.0.1:$port", '--listen', "https://127.0.0.1:$encrypted?cert=" . certificate('first', "$folder/certificate"));
         my $oribi  = Test::Oribi->run_on_port($port, Test::Oribi::command(), "$root/examples/$app_of{$language}", '--workers' => 2,
             '--edge' => $edge, '--metrics-path' => $here, '--trusted-proxies' => '127.0.0.3', @listen);

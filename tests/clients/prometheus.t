@@ -9,7 +9,7 @@ use lib "$FindBin::Bin/../lib";
 use File::Temp ();
 use HTTP::Tiny;
 use JSON::PP qw(decode_json);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX ();
 use Test::Certificate;
 use Test::More;
@@ -40,11 +40,11 @@ my @alerts = content_of($rules) =~ /- alert: (\w+)/g;
 is_deeply([sort keys %tried], [sort @alerts], 'each alert is tried');
 
 # A server that has something of everything, and clients that keep it busy.
-my $metrics = empty_port();
+my $metrics = free_port();
 my $folder  = File::Temp->newdir;
 my $control = "$folder/control.sock";
-my $secure  = 'https://127.0.0.1:' . empty_port() . '?cert=' . certificate('first', "$folder/certificate");
-my $port    = empty_port();
+my $secure  = 'https://127.0.0.1:' . free_port() . '?cert=' . certificate('first', "$folder/certificate");
+my $port    = free_port();
 my $oribi   = Test::Oribi->run_on_port($port, Test::Oribi::command(), "$root/examples/sick.psgi", '--workers' => 2,
     '--metrics' => $metrics, '--control' => $control, '--metrics-route' => 'slow=/slow', '--metrics-route' => '/fail',
     '--metrics-path' => '/stats?allow=127.0.0.1', '--listen' => $secure, '--listen' => "127.0.0.1:$port");
@@ -99,7 +99,7 @@ sub {
 };
 END
 close $app or die "$shop: $!";
-my $own    = empty_port();
+my $own    = free_port();
 my $seller = Test::Oribi->start($shop, '--workers' => 1, '--metrics' => $own);
 HTTP::Tiny->new->get($seller->url);
 my @told = sort grep {/_count|_total/} checked($own) =~ /^(app_.*)$/mg;

@@ -8,7 +8,7 @@ use lib "$FindBin::Bin/../lib";
 use File::Temp ();
 use HTTP::Tiny;
 use JSON::PP qw(decode_json);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::More;
 use Test::Oribi;
 
@@ -16,7 +16,7 @@ use Test::Oribi;
 my @patients;
 my $folder = File::Temp->newdir;
 for my $app (qw(psgi ru lua)) {
-    my ($metrics, $control) = (empty_port(), "$folder/$app.sock");
+    my ($metrics, $control) = (free_port(), "$folder/$app.sock");
     my @limits = ('--queue-limit' => 8, '--queue-timeout' => '60s', '--request-kill' => '10s', '--max-memory' => '100M', '--output-spool-size' => 'off');
     my @places = ('--metrics' => $metrics, '--control' => $control);
     my $oribi  = Test::Oribi->start(Test::Oribi::root() . "/examples/sick.$app", '--workers' => 2, @limits, @places);

@@ -8,7 +8,7 @@ use lib "$FindBin::Bin/../lib";
 use File::Temp ();
 use HTTP::Tiny;
 use List::Util qw(all uniq);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Collector;
 use Test::More;
 use Test::Oribi;
@@ -78,7 +78,7 @@ my %programs = (
 
 # Starts an app by a program, with these settings.
 sub run_by ($program, $app, %settings) {
-    my $port = empty_port();
+    my $port = free_port();
     my @place = $program eq 'plackup' ? ('--host' => '127.0.0.1', '--port' => $port) : ('-o', '127.0.0.1', '-p', $port);
     my @flags = map { $program eq 'plackup' ? ("--$_" => $settings{$_}) : ('-O', "$_=$settings{$_}") } sort keys %settings;
     return Test::Oribi->run_on_port($port, $programs{$program}->@*, @flags, @place, $app);
@@ -130,7 +130,7 @@ for my $way (qw(app.lua app.psgi app.ru plackup rackup)) {
 
 # By HTTP/2, over TLS.
 my $secure = Test::Oribi::believed();
-my $port   = empty_port();
+my $port   = free_port();
 my @listen = ('--listen' => "https://127.0.0.1:$port?cert=$secure");
 my @tell   = ('--workers' => 1, '--traces', '--trace-export' => $collector->url);
 my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), "$folder/app.psgi", @tell, @listen);

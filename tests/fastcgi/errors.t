@@ -4,7 +4,7 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Curl;
 use Test::FastCGI;
 use Test::More;
@@ -63,7 +63,7 @@ for my $name (sort keys %app_of) {
 }
 
 subtest 'an app that is asked by both ways' => sub {
-    my $port    = empty_port();
+    my $port    = free_port();
     my $fastcgi = Test::Oribi->start_fastcgi(@{ $app_of{PSGI} }, '--listen', "127.0.0.1:$port");
     my $client = Test::FastCGI->new($fastcgi);
     for my $time (1 .. 3) {

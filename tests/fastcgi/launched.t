@@ -5,7 +5,7 @@ use v5.36;
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX          ();
 use Test::Curl;
 use Test::FastCGI;
@@ -31,7 +31,7 @@ sub processes_with ($text) {
 
 subtest 'spawn-fcgi' => sub {
     for my $name (sort keys %app_of) {
-        my $port   = empty_port();
+        my $port   = free_port();
         my @launch = ('spawn-fcgi', '-n', '-a', '127.0.0.1', '-p', $port, '--', $oribi, $app_of{$name}, '--workers', 1);
         my $server = Test::Oribi->run_on_port($port, @launch);
         my $client = Test::FastCGI->new($server);

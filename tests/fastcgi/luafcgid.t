@@ -7,7 +7,7 @@ use Fcntl      qw(O_NONBLOCK O_WRONLY);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX          ();
 use Test::Curl;
 use Test::FastCGI;
@@ -57,7 +57,7 @@ sub configuration ($port, $more = '') {
 }
 
 sub start ($more = '') {
-    my $port = empty_port();
+    my $port = free_port();
     configuration($port, $more);
     return Test::Oribi->run_on_port($port, "$folder/luafcgid", "$folder/config.lua");
 }

@@ -7,7 +7,7 @@ class Nginx < ServerProcess
   def initialize(server)
     @folder = Dir.mktmpdir
     Minitest.after_run { FileUtils.rm_rf(@folder) }
-    port = self.class.free_port
+    port = FreePort.next
     File.write("#{@folder}/nginx.conf", configuration(port, server))
     super("/usr/sbin/nginx", "-p", @folder, "-c", "#{@folder}/nginx.conf", "-e", "stderr", port:)
   end

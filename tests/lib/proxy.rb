@@ -18,7 +18,7 @@ module Proxy
     OPTIONS = %w[--conf=/dev/null --workers=1 --no-via --no-server-rewrite --no-location-rewrite --log-level=ERROR].freeze
 
     def initialize(server)
-      port = self.class.free_port
+      port = FreePort.next
       backend = server.upstream.sub(/\A127.0.0.1:/, "127.0.0.1,")
       tls, believed = server.encrypted? ? [";tls;sni=localhost", ["--cacert=#{Certificate.file}"]] : ["", []]
       command = ["nghttpx", *OPTIONS, "--frontend=127.0.0.1,#{port};no-tls", "--backend=#{backend};;proto=h2#{tls}", *believed]

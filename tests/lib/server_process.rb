@@ -5,6 +5,7 @@ require "socket"
 require "tempfile"
 require "tmpdir"
 require_relative "certificate"
+require_relative "../../hosts/ruby/test/support/free_port"
 
 # A server that runs for a test, and its output. The test that starts one stops it; a forgotten one ends with the tests.
 class ServerProcess
@@ -18,11 +19,6 @@ class ServerProcess
   Failure = Class.new(StandardError)
 
   attr_reader :pid, :port
-
-  # A port that was free a moment ago.
-  def self.free_port
-    TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
-  end
 
   # Waits until the block is true; false if it does not become so.
   def self.wait_until

@@ -4,12 +4,12 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Curl qw(curl);
 use Test::More;
 use Test::Oribi;
 
-my $port = empty_port();
+my $port = free_port();
 chdir Test::Oribi::root() or die "chdir: $!";
 # This may run below `make test`, whose flags are not for this make.
 local @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};

@@ -10,7 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use File::Path qw(make_path);
 use File::Temp ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command qw(run write_file);
 use Test::Curl;
 use Test::FreshDebian qw(folder passes);
@@ -49,7 +49,7 @@ sub serves_emulated ($tarball) {
         like run(@program, '--version'), qr/\Aoribi \d/, "$name --version";
         like run(@program, 'check', "$folder/app.lua"), qr/^language +Lua: Lua/m, "$name check";
         for my $edge (qw(on off)) {
-            my $port   = empty_port();
+            my $port   = free_port();
             my $server = Test::Oribi->start_at($port, @program, "$folder/app.lua", '--edge', $edge);
             is body_of($server->url . q(/)), "Hello from $lua", "$name serves with --edge $edge";
             is $server->stop, 0, 'it stops';

@@ -8,6 +8,7 @@ use Oribi::Options ();
 use Plack::Handler::Cacilheiro ();
 use Plack::Handler::EVHTP      ();
 use Plack::Handler::Oribi      ();
+use Test::FreePort qw(free_port);
 use Test::More;
 use TestServer ();
 
@@ -150,7 +151,7 @@ subtest 'threads that this perl does not have' => sub {
 };
 
 subtest 'listening' => sub {
-    my $port   = Net::EmptyPort::empty_port();
+    my $port   = free_port();
     my $server = TestServer->start(app => $app, options => { listen => ["127.0.0.1:$port"] }, unix => 0);
     # The options of the test server name another port: the list wins, as plackup says one thing in several ways.
     my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
@@ -160,7 +161,7 @@ subtest 'listening' => sub {
     is $server->stop, 0;
 
     my $directory = File::Temp->newdir;
-    my $second    = Net::EmptyPort::empty_port();
+    my $second    = free_port();
     $server = TestServer->start(app => $app, options => { listen => [ "127.0.0.1:$port", "127.0.0.1:$second", "$directory/app.sock?mode=600" ] });
     for my $number ($port, $second) {
         ok(IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $number), "port $number");
@@ -180,7 +181,7 @@ subtest 'a port that is taken' => sub {
 };
 
 subtest 'plackup' => sub {
-    my $port = Net::EmptyPort::empty_port();
+    my $port = free_port();
     my $log  = File::Temp->new;
     my $pid  = fork // die $!;
     if (!$pid) {

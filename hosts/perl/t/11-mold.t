@@ -5,9 +5,9 @@ use warnings;
 use lib 't/lib';
 use File::Temp      ();
 use IPC::Open3      qw(open3);
-use Net::EmptyPort  ();
-use POSIX            ();
+use POSIX           ();
 use Symbol          qw(gensym);
+use Test::FreePort  qw(free_port);
 use Test::More;
 use TestServer      ();
 
@@ -66,7 +66,7 @@ subtest 'words that do not fit' => sub {
 
 for my $without_plack (0, 1) {
     subtest $without_plack ? 'without Plack' : 'serving' => sub {
-        my $port = Net::EmptyPort::empty_port();
+        my $port = free_port();
         my $log  = "$directory/log-$without_plack";
         my $pid  = fork // die $!;
         if (!$pid) {
@@ -89,7 +89,7 @@ for my $without_plack (0, 1) {
 # Starts the command with a file, an environment and settings.
 sub start_mold {
     my ($file, $environment, @settings) = @_;
-    my $port = Net::EmptyPort::empty_port();
+    my $port = free_port();
     my $log  = "$directory/error.log";
     unlink $log;
     my $pid = fork // die $!;

@@ -288,7 +288,7 @@ class ProcessesTest < Minitest::Test
 
   def test_several_listeners_at_once
     socket = File.join(Dir.tmpdir, "oribi-test-#{Process.pid}.sock")
-    port = TestServer.free_port
+    port = FreePort.next
     settings = { workers: 2, listen: ["127.0.0.1:#{port}", socket] }
     TestServer.open(app: APP, settings: settings, wait: false) do |server|
       server.wait_for_events("server_ready", 1)

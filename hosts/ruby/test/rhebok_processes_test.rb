@@ -71,7 +71,7 @@ class RhebokProcessesTest < Minitest::Test
 
   def test_addresses_of_the_newer_protocol
     app = 'run ->(env) { [200, {}, [env.values_at("REMOTE_ADDR", "REMOTE_PORT").join(" ")]] }'
-    port = TestServer.free_port
+    port = FreePort.next
     rhebok("MaxWorkers=1", "Host=::1", "Port=#{port}", app: "#{app}\n", wait: false) do |server|
       server.wait_for_log(/listening on/i)
       connection = Connection.new(TCPSocket.new("::1", port))

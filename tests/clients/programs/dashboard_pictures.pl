@@ -8,7 +8,7 @@ use lib "$FindBin::Bin/../../lib";
 use File::Path qw(make_path);
 use HTTP::Tiny;
 use Image::Magick;
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX ();
 use Test::Chromium;
 use Test::Oribi;
@@ -19,7 +19,7 @@ my $HISTORY = 300;
 my $folder  = Test::Oribi::root() . '/docs/observe';
 make_path($folder);
 
-my $metrics = empty_port();
+my $metrics = free_port();
 my $oribi   = Test::Oribi->start(
     Test::Oribi::root() . '/examples/sick.psgi',
     '--workers' => 4, '--metrics' => $metrics, '--dashboard' => 'requests', '--request-kill' => 10

@@ -8,7 +8,7 @@ use Exporter     qw(import);
 use Digest::SHA  ();
 use File::Temp   ();
 use FindBin      ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Oribi;
 
@@ -25,8 +25,8 @@ sub start_for_clients ($app, @arguments) {
     my $folder      = File::Temp->newdir;
     my $certificate = certificate('first', "$folder/certificate");
     local $ENV{ORIBI_TEST_ENDED} = "$folder/ended";
-    my $plain = empty_port();
-    my $port  = do { my $other; do { $other = empty_port() } while $other == $plain; $other };
+    my $plain = free_port();
+    my $port  = do { my $other; do { $other = free_port() } while $other == $plain; $other };
     my $oribi = Test::Oribi->run_on_port(
         $port, Test::Oribi::command(), "$FindBin::Bin/apps/$app", @arguments,
         '--listen', "https://127.0.0.1:$port?cert=$certificate", '--listen', "http://127.0.0.1:$plain",

@@ -7,7 +7,7 @@ use Carp           qw(croak);
 use Exporter       qw(import);
 use File::Temp     ();
 use JSON::PP       qw(decode_json);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX          ();
 use Test::Oribi;
 use Time::HiRes qw(sleep time);
@@ -18,7 +18,7 @@ my $PATIENCE = 60;
 
 # Test::Collector->new(CERTIFICATE, KEY): at a free port of 127.0.0.1, over TLS if there is a certificate.
 sub new ($class, @files) {
-    my $self = bless { port => empty_port(), files => [@files], folder => File::Temp->newdir, owner => $$ }, $class;
+    my $self = bless { port => free_port(), files => [@files], folder => File::Temp->newdir, owner => $$ }, $class;
     $self->start;
     return $self;
 }

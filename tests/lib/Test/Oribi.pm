@@ -13,7 +13,7 @@ use File::Basename qw(dirname);
 use File::Temp     ();
 use IO::Socket::IP ();
 use IO::Socket::UNIX ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX          qw(WNOHANG);
 use Test::Certificate;
 use Time::HiRes    qw(sleep time);
@@ -48,10 +48,10 @@ sub believed () {
 
 # Test::Oribi->start(ARGUMENT...): runs `oribi ARGUMENT...` on a free TCP port of 127.0.0.1.
 sub start ($class, @arguments) {
-    my $port = empty_port();
+    my $port = free_port();
     if (over_tls()) {
         my $encrypted = $port;
-        $encrypted = empty_port() while $encrypted == $port;
+        $encrypted = free_port() while $encrypted == $port;
         my @listen = ('--listen', "https://127.0.0.1:$encrypted?cert=" . believed(), '--listen', "127.0.0.1:$port");
         return $class->_spawn({ port => $port, encrypted => $encrypted }, command(), @arguments, @listen);
     }
@@ -74,7 +74,7 @@ sub start_on_socket ($class, @arguments) {
 
 # Test::Oribi->start_fastcgi(ARGUMENT...): runs `oribi ARGUMENT...` for web servers, on a free TCP port of 127.0.0.1.
 sub start_fastcgi ($class, @arguments) {
-    my $port = empty_port();
+    my $port = free_port();
     return $class->_spawn({ port => $port }, command(), @arguments, '--listen', "fcgi://127.0.0.1:$port");
 }
 

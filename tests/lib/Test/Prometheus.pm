@@ -10,7 +10,7 @@ use Carp         qw(croak);
 use File::Temp   ();
 use HTTP::Tiny;
 use JSON::PP     qw(decode_json);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use POSIX        ();
 use Time::HiRes  qw(sleep time);
 
@@ -24,7 +24,7 @@ sub new ($class, $place, $rules, @options) {
     $path //= '/metrics';
     my $folder = File::Temp->newdir;
     my $client = HTTP::Tiny->new(timeout => $PATIENCE);
-    my $self   = bless { folder => $folder, port => empty_port(), client => $client }, $class;
+    my $self   = bless { folder => $folder, port => free_port(), client => $client }, $class;
     my $each   = join q(), map {"      - {targets: ['127.0.0.1:$target'], labels: {watcher: '$_'}}\n"} 1 .. $WATCHERS;
     open my $out, '>', "$folder/prometheus.yml" or croak "prometheus.yml: $!";
     print {$out} <<~"CONFIGURATION", $each;

@@ -6,13 +6,13 @@ package Test::Proxy;
 use v5.36;
 use parent 'Test::Oribi';
 use File::Temp     ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 
 sub over_http2 () { return ($ENV{ORIBI_TEST_HTTP2} // 'off') eq 'on' }
 
 # Test::Proxy->before(SERVER, PORT): an nginx that passes everything on as its manual recommends, by kept connections to SERVER.
 # It listens at PORT, which matters for apps that know their address.
-sub before ($class, $server, $port = empty_port()) {
+sub before ($class, $server, $port = free_port()) {
     return $class->_nghttpx($server, $port) if over_http2();
     my $folder = File::Temp->newdir;
     open my $out, '>', "$folder/nginx.conf" or die "nginx.conf: $!";

@@ -7,14 +7,14 @@ use Carp               qw(croak);
 use File::Temp         ();
 use IO::Socket::IP     ();
 use IO::Socket::UNIX   ();
-use Net::EmptyPort     qw(empty_port);
+use Test::FreePort     qw(free_port);
 use POSIX              ();
 use Test::Files        qw(content_of);
 
 # Test::Upstream->start(HANDLER, at => PORT or PATH): accepts connections, each in a process of its own, and calls
 # HANDLER(CONNECTION, HEAD, CONTENT, UPSTREAM) for each request. The connection closes when HANDLER returns false.
 sub start ($class, $handler, %option) {
-    my $at   = $option{at} // empty_port();
+    my $at   = $option{at} // free_port();
     my $self = bless { at => $at, handler => $handler, log => $option{log} // File::Temp->new, owner => $$ }, $class;
     $self->again;
     return $self;

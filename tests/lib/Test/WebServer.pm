@@ -12,7 +12,7 @@ package Test::WebServer;
 use v5.36;
 use parent 'Test::Oribi';
 use File::Temp     ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 
 # "secret", salted and hashed in the way that all of them read.
 use constant PASSWORDS => "user:\$apr1\$Q2OyZfz5\$dRsV8Jjd5rb1PxON/Ftfm1\n";
@@ -27,12 +27,12 @@ sub before ($class, $server, %options) {
 #   %folder%     a temporary folder of its own, with the files `passwords`, `key.pem` and `certificate.pem`
 #   %port%       where it listens: PORT, if that is given
 #   %tls_port%   where it listens for TLS
-sub configured ($class, $text, $port = empty_port()) {
+sub configured ($class, $text, $port = free_port()) {
     my $folder = File::Temp->newdir;
     # Apache gives up root's rights and must still get in.
     chmod 0755, "$folder" or die "$folder: $!";
-    my $tls_port = empty_port();
-    $tls_port = empty_port() while $tls_port == $port;
+    my $tls_port = free_port();
+    $tls_port = free_port() while $tls_port == $port;
     my %value = (folder => "$folder", port => $port, tls_port => $tls_port);
     $text =~ s/%(folder|port|tls_port)%/$value{$1}/g;
     _write("$folder/configuration", $text);

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -337,10 +337,12 @@ impl log::Log for Log {
 }
 
 fn prepare_log() {
-    // Another test may have set the logger already.
-    if log::set_logger(&Log).is_ok() {
+    // Tests in other threads wait until the level is set, too.
+    static PREPARED: Once = Once::new();
+    PREPARED.call_once(|| {
+        log::set_logger(&Log).expect("no other logger is set");
         log::set_max_level(log::LevelFilter::Info);
-    }
+    });
 }
 
 /// The messages that this thread has logged since the last call.

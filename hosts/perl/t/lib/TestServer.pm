@@ -9,7 +9,7 @@ use warnings;
 use File::Temp       ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
-use Net::EmptyPort   ();
+use Test::FreePort qw(free_port);
 use OverHTTP2        ();
 use Plack::Loader    ();
 use POSIX            ();
@@ -31,7 +31,7 @@ sub start {
         $self->{path} = "$self->{directory}/app.sock";
         $options{listen} = [ $self->{path} ];
     } else {
-        $self->{port} = Net::EmptyPort::empty_port();
+        $self->{port} = free_port();
         @options{qw(host port)} = ('127.0.0.1', $self->{port});
         if (($ENV{ORIBI_TEST_TLS} || 'off') eq 'on') {
             $self->{certificate} = _certificate($self->{directory});
@@ -88,7 +88,7 @@ sub path    { return shift->{path} }
 sub _front {
     my ($self) = @_;
     return $self->{front} if $self->{front};
-    my $port    = Net::EmptyPort::empty_port();
+    my $port    = free_port();
     my $backend = $self->{path} ? "unix:$self->{path}" : "127.0.0.1,$self->{port}";
     $backend .= ';;proto=h2' . ($self->{certificate} ? ';tls;sni=localhost' : q{});
     my @command = ('nghttpx', '--conf=/dev/null', "--frontend=127.0.0.1,$port;no-tls", "--backend=$backend", OverHTTP2::options());

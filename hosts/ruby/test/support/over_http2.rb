@@ -32,7 +32,7 @@ module OverHTTP2
 
     # backend: an address, as nghttpx writes it. certificate: a file, if the server encrypts.
     def initialize(backend, certificate)
-      @port = TestServer.free_port
+      @port = FreePort.next
       tls = ";tls;sni=localhost" if certificate
       command = ["nghttpx", *OPTIONS, "--frontend=127.0.0.1,#{@port};no-tls", "--backend=#{backend};;proto=h2#{tls}"]
       command << "--cacert=#{certificate}" if certificate

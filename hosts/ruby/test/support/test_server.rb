@@ -8,6 +8,7 @@ require "rack"
 require "socket"
 require "tmpdir"
 require_relative "connection"
+require_relative "free_port"
 require_relative "over_http2"
 require_relative "waiting"
 
@@ -48,7 +49,7 @@ class TestServer
                  files: {}, keep: {})
     @directory = Dir.mktmpdir("oribi")
     @path = File.join(@directory, "app.sock") if unix
-    @port = TestServer.free_port unless unix
+    @port = FreePort.next unless unix
     files.each { |name, text| File.write(File.join(@directory, name), text) }
     @events = File.join(@directory, "events")
     @connections = []
@@ -60,18 +61,6 @@ class TestServer
   rescue StandardError
     kill if @pid
     raise
-  end
-
-  # A port of 127.0.0.1 without a listener, outside of the range that the kernel gives to clients.
-  def self.free_port
-    @next_port ||= 12_000 + (Process.pid * 37 % 18_000)
-    loop do
-      @next_port = @next_port >= 31_000 ? 12_000 : @next_port + 1
-      TCPServer.new("127.0.0.1", @next_port).close
-      return @next_port
-    rescue Errno::EADDRINUSE
-      next
-    end
   end
 
   # The oribi command that was built last.

@@ -47,7 +47,8 @@ sub run ($self) {
     if ($status == 124 || $status == 137) {
         # cargo and minitest announce tests before they run them.
         my @last = grep { /^ +Running |over 60 seconds/ } split /\n/, content_of($self->{log});
-        my $line = "tests/run: $name took longer than $self->{limit} seconds, in: @last[-3 .. -1]\n" =~ tr/ //sr;
+        splice @last, 0, -3 if @last > 3;
+        my $line = "tests/run: $name took longer than $self->{limit} seconds, in: @last\n" =~ tr/ //sr;
         append_file($self->{log}, $line);
         print $line;
     }

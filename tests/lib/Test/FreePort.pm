@@ -1,0 +1,1 @@
+../../../hosts/perl/t/lib/Test/FreePort.pm
