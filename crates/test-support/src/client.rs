@@ -88,6 +88,9 @@ fn parse(bytes: &[u8]) -> Option<Response> {
     (content.len() == length).then(|| Response { text: text.to_owned(), keep_alive: !head.contains("connection: close") })
 }
 
+/// The pause of a client after each answer, without which clients leave no processor to the processes that a test is about.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The way in which clients use connections.
 #[derive(Clone, Copy, Debug)]
 pub enum Manner {
@@ -186,6 +189,7 @@ fn work(target: &Target, shared: &Shared, manner: Manner) {
                         let status = response.text.lines().next().unwrap_or_default();
                         shared.lost.lock().expect("nobody panicked").push(status.to_owned());
                     }
+                    std::thread::sleep(PAUSE);
                     if !response.keep_alive || shared.stop.load(Relaxed) || matches!(manner, Manner::ConnectionPerRequest) {
                         break;
                     }
