@@ -1,8 +1,9 @@
 //! Properties of all rules of a configuration, and of all requests.
 
 use crate::reference;
-use oribi_route::{FieldLines, NamedPattern, PathExpressions, RequestView, Rule, Scheme, Scratch, Table, Template, Values};
-use std::net::IpAddr;
+use oribi_route::{Destination, FieldLines, NamedPattern, PathExpressions, RequestView, Rule, Scheme, Scratch, Table};
+use oribi_route::{Template, Values};
+use std::net::{IpAddr, SocketAddr};
 
 /// Compiles rules and chooses among them. `data` consists of lines: a letter, and a text. `R` begins a rule, `Q` a request, and
 /// `W` has a template by which each request is rewritten; the other letters are the parts of both, as [`condition`] and [`part`] say. A table must choose as [`reference`] does, and
@@ -41,6 +42,7 @@ pub fn check(data: &[u8]) -> usize {
             host: request.host,
             target: request.target,
             source: request.source,
+            destination: request.destination,
             fields: FieldLines::Pairs(&request.fields),
         };
         let choice = table.choose(&view, &mut scratch);
@@ -52,6 +54,13 @@ pub fn check(data: &[u8]) -> usize {
         }
         let without_source = RequestView { source: None, ..view };
         assert!(table.needs_source() || table.choose(&without_source, &mut Scratch::default()).rule == rule);
+        let without_destination = RequestView { destination: None, ..view };
+        assert!(table.needs_destination() || table.choose(&without_destination, &mut Scratch::default()).rule == rule);
+        if let Some(Destination::Internet { port, .. }) = view.destination {
+            let destination = Some(Destination::Internet { address: None, port });
+            let without_address = RequestView { destination, ..view };
+            assert!(table.needs_address() || table.choose(&without_address, &mut Scratch::default()).rule == rule);
+        }
         if let Some(path) = choice.path {
             is_normal(path);
             let expressions = choice.rule.map_or_else(PathExpressions::default, |rule| PathExpressions::of(&rules[rule].path));
@@ -93,6 +102,7 @@ struct Request<'a> {
     https: bool,
     host: Option<&'a [u8]>,
     source: Option<IpAddr>,
+    destination: Option<Destination>,
     fields: Vec<(&'a [u8], &'a [u8])>,
 }
 
@@ -108,6 +118,7 @@ fn condition(rule: &mut Rule, letter: u8, text: &str) {
         b'f' => rule.field.push(named()),
         b'q' => rule.query.push(named()),
         b's' => rule.source.push(text.to_owned()),
+        b'd' => rule.destination.push(text.to_owned()),
         b't' => rule.scheme.push(text.to_owned()),
         _ => {}
     }
@@ -122,7 +133,20 @@ fn part<'a>(request: &mut Request<'a>, letter: u8, text: &'a [u8]) {
             request.fields.push((name, text.get(name.len() + 1..).unwrap_or_default()));
         }
         b's' => request.source = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        b'd' => request.destination = std::str::from_utf8(text).ok().and_then(destination),
         b't' => request.https = text == b"https",
         _ => {}
     }
+}
+
+/// Reads `unix`, an address with its port, or a port without a known address.
+fn destination(text: &str) -> Option<Destination> {
+    if text == "unix" {
+        return Some(Destination::Unix);
+    }
+    if let Ok(port) = text.parse() {
+        return Some(Destination::Internet { address: None, port });
+    }
+    let address: SocketAddr = text.parse().ok()?;
+    Some(Destination::Internet { address: Some(address.ip()), port: address.port() })
 }

@@ -302,7 +302,7 @@ fn page(ErrorPage { status, file, place }: &ErrorPage, disk: &dyn Disk) -> Resul
 /// Returns the place of an error in a route: that of the pattern, or of the route.
 fn place_of(routes: &[RouteSection], error: &RuleError) -> String {
     let Some(RouteSection { conditions, place, .. }) = routes.get(error.rule) else { return error.to_string() };
-    let Match { host, path, method, source, scheme, field, query } = conditions;
+    let Match { host, path, method, source, destination, scheme, field, query } = conditions;
     let named = |lists: &[(String, Vec<Pattern>)]| {
         let mut patterns = lists.iter().flat_map(|(_, patterns)| patterns);
         patterns.nth(error.pattern).map(|pattern| pattern.text.place.clone())
@@ -313,6 +313,7 @@ fn place_of(routes: &[RouteSection], error: &RuleError) -> String {
         "path" => plain(path),
         "method" => plain(method),
         "source" => plain(source),
+        "destination" => plain(destination),
         "scheme" => plain(scheme),
         "field" => named(field),
         "query" => named(query),
@@ -327,7 +328,7 @@ fn rule(conditions: &Match) -> Rule {
         let one = |name: &str, value: String| NamedPattern { name: name.to_owned(), value: Some(value) };
         lists.iter().flat_map(|(name, patterns)| all(patterns).into_iter().map(move |value| one(name, value))).collect()
     };
-    let Match { host, path, method, source, scheme, field, query } = conditions;
+    let Match { host, path, method, source, destination, scheme, field, query } = conditions;
     Rule {
         host: all(host),
         path: all(path),
@@ -335,6 +336,7 @@ fn rule(conditions: &Match) -> Rule {
         field: named(field),
         query: named(query),
         source: all(source),
+        destination: all(destination),
         scheme: all(scheme),
     }
 }

@@ -7,7 +7,7 @@ use oribi_route::{NamedPattern, Rule, RuleError, Table as RouteTable};
 use toml::de::DeValue;
 
 /// The keys of `match`.
-pub(crate) const KEYS: &[&str] = &["host", "path", "method", "field", "query", "source", "scheme"];
+pub(crate) const KEYS: &[&str] = &["host", "path", "method", "field", "query", "source", "destination", "scheme"];
 
 /// The methods of RFC 9110 and PATCH, for suggestions.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
@@ -22,6 +22,7 @@ pub(crate) fn conditions(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Ma
             "path" => patterns(reader, entry, path).map(|patterns| found.path = patterns),
             "method" => patterns(reader, entry, method).map(|patterns| found.method = patterns),
             "source" => patterns(reader, entry, source).map(|patterns| found.source = patterns),
+            "destination" => patterns(reader, entry, destination).map(|patterns| found.destination = patterns),
             "scheme" => patterns(reader, entry, scheme).map(|patterns| found.scheme = patterns),
             "field" => named(reader, entry, is_token, "field").map(|named| found.field = named),
             "query" => named(reader, entry, |name| !name.is_empty(), "parameter").map(|named| found.query = named),
@@ -42,7 +43,7 @@ impl Match {
             let all = |pattern: &Pattern| matches!(pattern.text.value.as_str(), "*" | "/*");
             patterns.is_empty() || (patterns.iter().any(all) && patterns.iter().all(|pattern| !pattern.negated))
         };
-        let narrow = [&self.method, &self.source, &self.scheme];
+        let narrow = [&self.method, &self.source, &self.destination, &self.scheme];
         let named = self.field.is_empty() && self.query.is_empty();
         named && narrow.iter().all(|patterns| patterns.is_empty()) && open(&self.host) && open(&self.path)
     }
@@ -140,6 +141,10 @@ fn method(text: &str) -> Result<(), (String, Option<String>)> {
 
 fn source(text: &str) -> Result<(), (String, Option<String>)> {
     by_rule(Rule { source: vec![text.to_owned()], ..Rule::default() })
+}
+
+fn destination(text: &str) -> Result<(), (String, Option<String>)> {
+    by_rule(Rule { destination: vec![text.to_owned()], ..Rule::default() })
 }
 
 fn scheme(text: &str) -> Result<(), (String, Option<String>)> {

@@ -246,6 +246,8 @@ pub struct Match {
     pub method: Vec<Pattern>,
     /// IP addresses and networks of clients: `10.0.0.0/8`.
     pub source: Vec<Pattern>,
+    /// Addresses at which requests arrive, with ports: `10.0.0.1:443`, `*:8080`, `unix`.
+    pub destination: Vec<Pattern>,
     /// `http` or `https`.
     pub scheme: Vec<Pattern>,
     /// Fields of the request by their names, with patterns for their values.

@@ -107,8 +107,9 @@ fn a_whole_file_is_read_with_the_files_that_it_includes() {
     assert_eq!(texts(&conditions.path), ["/api/*", "not /api/private/*"]);
     assert_eq!((conditions.field[0].0.as_str(), texts(&conditions.field[0].1)), ("X-A", vec!["b".to_owned()]));
     assert_eq!((conditions.query[0].0.as_str(), texts(&conditions.query[0].1)), ("v", vec!["1".to_owned()]));
-    let short = [&conditions.method, &conditions.source, &conditions.scheme].map(|patterns| texts(patterns).concat());
-    assert_eq!(short, ["GET", "10.0.0.0/8", "https"]);
+    let short = [&conditions.method, &conditions.source, &conditions.destination, &conditions.scheme];
+    let short = short.map(|patterns| texts(patterns).concat());
+    assert_eq!(short, ["GET", "10.0.0.0/8", "*:443", "https"]);
     assert_eq!(api.name.as_ref().map(|name| name.value.as_str()), Some("api"));
     assert!(matches!(&api.action, Action::App { name, mount: Some(mount) } if name.value == "shop" && mount.value == "/api"));
     assert!(matches!(&old.action, Action::Redirect { to, status: 301 } if to.value == "https://example.com/new"));
@@ -423,6 +424,7 @@ fn a_route_has_one_action_and_conditions() {
         "files = { root = 'x', fallback = { respond = { status = 410 } } }",
         "files = { root = 'x', fallback = { files = { root = 'y', fallback = { redirect.to = '/' } } } }",
         "match = { path = '*', host = ['[::1]', '!*.a'], source = ['10.0.0.0/8', '::/0', '!10.1.1.1'] }\nrespond = {}",
+        "match.destination = ['[::1]:80', '!*:443', '10.0.0.0/8:8000-8099', 'unix']\nrespond = {}",
         "match.method = ['M-SEARCH', '!GET']\nrespond = {}",
         "match = { field = { 'X-A' = ['a', '!b'], y = 1.5 }, query = { 'a b' = '1' } }\nrespond = {}",
     ] {
@@ -446,6 +448,7 @@ fn a_route_has_one_action_and_conditions() {
         ("respond = {}\nmatch.method = 'G T'", "3:16 bad value `G T` for method"),
         ("respond = {}\nmatch.scheme = 'htps'", "3:16 bad value `htps` for scheme: expected http or https"),
         ("respond = {}\nmatch.source = 'localhost'", "3:16 bad value `localhost` for source"),
+        ("respond = {}\nmatch.destination = ':0'", "3:21 bad value `:0` for destination: expected an address or a network"),
         ("respond = {}\nmatch.field = { 'a b' = 'c' }", "3:17 bad name `a b` for a field"),
         ("respond = {}\nmatch.field = { Cookie = \"hunter2\\n\" }", "3:26 bad value `***` for Cookie"),
         ("respond = {}\nmatch.query = { '' = 'c' }", "3:17 bad name `` for a parameter"),

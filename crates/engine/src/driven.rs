@@ -8,6 +8,7 @@ use super::{Engine, Exchange};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -90,6 +91,17 @@ impl<B: Backend> Engine<'_, B> {
             ExchangeIndex::Connection(_) => None,
             ExchangeIndex::Stream(number) => self.streams.get(number).map(|stream| stream.connection),
         }
+    }
+
+    /// The address of this end of the connection of an exchange, for which the system is asked. `None` for a Unix socket, and if
+    /// the connection has ended.
+    #[must_use]
+    pub fn local_address(&self, exchange: ExchangeId) -> Option<SocketAddr> {
+        let index = match Name::from(exchange).place {
+            ExchangeIndex::Connection(index) => index,
+            ExchangeIndex::Stream(number) => self.streams.get(number)?.connection,
+        };
+        self.backend.local_address(&self.connections.get(index)?.line.socket)
     }
 
     /// Whether the client has ended its side of the connection, or the connection has ended. A client that has only ended its

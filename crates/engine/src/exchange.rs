@@ -158,6 +158,12 @@ impl Exchange {
         !self.received.content.is_none()
     }
 
+    /// The number of the listener at which the request arrived.
+    #[must_use]
+    pub fn listener(&self) -> usize {
+        usize::from(self.received.listener)
+    }
+
     /// The address of the client; `None` for the peer of a Unix socket.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {

@@ -269,6 +269,12 @@ pub trait Backend {
         false
     }
 
+    /// The address of this end of the connection, for which the system is asked; `None` for a Unix socket, and if the backend
+    /// does not know it.
+    fn local_address(&self, _socket: &Self::Socket) -> Option<SocketAddr> {
+        None
+    }
+
     /// Whether another process can continue the connection with its descriptor alone.
     fn can_move(&self, _socket: &Self::Socket) -> bool {
         true

@@ -7,6 +7,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Result, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -42,6 +43,11 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
         Direction::Abort if has_forked() && rustix::net::connect_unspec(&socket).is_ok() => Ok(()),
         Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
     };
+}
+
+/// Returns the address of this end of a connection; `None` for a Unix socket.
+pub(crate) fn local_address(socket: impl AsFd) -> Option<SocketAddr> {
+    rustix::net::getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok())
 }
 
 /// Sets whether closing the socket resets the connection. The end of the process closes the socket, too.

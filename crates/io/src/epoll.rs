@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -213,6 +214,10 @@ impl Backend for Epoll {
 
     fn guard(&mut self, socket: &mut Socket, on: bool) {
         calls::guard(&socket.descriptor, on);
+    }
+
+    fn local_address(&self, socket: &Socket) -> Option<SocketAddr> {
+        calls::local_address(&socket.descriptor)
     }
 
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {

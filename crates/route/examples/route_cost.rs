@@ -26,6 +26,7 @@ fn main() {
         host: Some(b"app0.example.com"),
         target: path.as_bytes(),
         source: None,
+        destination: None,
         fields: FieldLines::Pairs(&[]),
     };
     let mut scratch = Scratch::default();

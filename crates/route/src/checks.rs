@@ -1,5 +1,6 @@
 //! The conditions of a rule that its host and its path do not decide.
 
+use crate::destination::DestinationPattern;
 use crate::list::{List, NamedLists};
 use crate::network::Network;
 use crate::pattern::Pattern;
@@ -15,6 +16,7 @@ pub(crate) struct Checks {
     pub(crate) schemes: List<Scheme>,
     pub(crate) methods: List<Pattern>,
     pub(crate) sources: List<Network>,
+    pub(crate) destinations: List<DestinationPattern>,
     pub(crate) fields: NamedLists<FieldCheck>,
     pub(crate) query: NamedLists<QueryCheck>,
     /// All path patterns, if there are others than texts and prefixes.
@@ -47,6 +49,7 @@ impl Checks {
         self.schemes.is_empty()
             && self.methods.is_empty()
             && self.sources.is_empty()
+            && self.destinations.is_empty()
             && self.fields.is_empty()
             && self.query.is_empty()
             && self.paths.is_empty()
@@ -64,6 +67,7 @@ impl Checks {
                 let source = request.source.map(|source| IpAddr::to_canonical(&source));
                 self.sources.admits(|network| source.is_some_and(|source| network.includes(source)))
             })
+            && self.destinations.admits(|pattern| request.destination.is_some_and(|destination| pattern.matches(destination)))
             && self
                 .fields
                 .admits(|field| request.fields.any(field.known, &field.name, |value| value_matches(&field.value, value)))

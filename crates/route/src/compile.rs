@@ -1,6 +1,7 @@
 //! Reads rules and collects all errors.
 
 use crate::checks::{Checks, FieldCheck, QueryCheck};
+use crate::destination::DestinationPattern;
 use crate::host::HostPattern;
 use crate::list::{List, NamedLists};
 use crate::network::Network;
@@ -74,6 +75,7 @@ impl Reader {
                     |one, other| one.name == other.name,
                 ),
                 sources: self.texts("source", &rule.source, Network::parse),
+                destinations: self.texts("destination", &rule.destination, DestinationPattern::parse),
                 schemes: self.texts("scheme", &rule.scheme, |text| match text {
                     "http" => Ok(Scheme::Http),
                     "https" => Ok(Scheme::Https),

@@ -17,6 +17,7 @@
 //! | `field` | a name (case-insensitive), and for the value text (case-sensitive), a wildcard or an expression |
 //! | `query` | a name (case-sensitive), and for the value text (case-sensitive), a wildcard or an expression |
 //! | `source` | an address or a network, such as `192.0.2.1`, `10.0.0.0/8` or `2001:db8::/32` |
+//! | `destination` | such an address of this machine, also with ports: `[::1]:443`, `10.0.0.0/8:80-89`; `*:443`; `unix` |
 //! | `scheme` | `http` or `https` |
 //!
 //! * A wildcard is a text in which each `*` stands for any bytes, also none, also slashes. So `/a/*` matches `/a/` and
@@ -63,6 +64,7 @@ extern crate alloc;
 mod captures;
 mod checks;
 mod compile;
+mod destination;
 mod equal;
 mod escape;
 mod glob;
@@ -82,6 +84,7 @@ mod template;
 mod tree;
 
 pub use captures::PathExpressions;
+pub use destination::Destination;
 pub use escape::push_path;
 pub use request::{FieldLines, RequestView, Scheme};
 pub use rule::{

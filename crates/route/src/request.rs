@@ -1,5 +1,6 @@
 //! The parts of a request that rules are about.
 
+use crate::destination::Destination;
 use core::net::IpAddr;
 use oribi_message::{KnownField, RequestHead, is_same_variable};
 
@@ -26,16 +27,19 @@ pub struct RequestView<'a> {
     pub target: &'a [u8],
     /// The address of the client; `None` for a Unix socket, which is in no network.
     pub source: Option<IpAddr>,
+    /// The address at which the request arrived; `None` if it is not known, which fits no pattern.
+    pub destination: Option<Destination>,
     /// The fields.
     pub fields: FieldLines<'a>,
 }
 
 impl<'a> RequestView<'a> {
-    /// The view of a request head.
+    /// The view of a request head, without the address at which it arrived.
     #[inline]
     #[must_use]
     pub fn of_head(head: RequestHead<'a>, scheme: Scheme, source: Option<IpAddr>) -> Self {
-        Self { method: head.method(), scheme, host: head.host(), target: head.target(), source, fields: FieldLines::Head(head) }
+        let (method, host, target) = (head.method(), head.host(), head.target());
+        Self { method, scheme, host, target, source, destination: None, fields: FieldLines::Head(head) }
     }
 }
 

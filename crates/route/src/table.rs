@@ -2,7 +2,9 @@
 
 use crate::checks::{Checks, Subject};
 use crate::compile::{self, ReadRule};
+use crate::destination::DestinationPattern;
 use crate::host::Hosts;
+use crate::list::List;
 use crate::normal::{normalize, split};
 use crate::path::{Paths, is_literal};
 use crate::query::Pairs;
@@ -21,6 +23,10 @@ pub struct Table {
     checks: Vec<Option<Box<Checks>>>,
     /// See [`Table::needs_source`].
     needs_source: bool,
+    /// See [`Table::needs_destination`].
+    needs_destination: bool,
+    /// See [`Table::needs_address`].
+    needs_address: bool,
 }
 
 /// Memory for [`Table::choose`], reused for all requests. It grows to the size of the longest path, host and query of which a
@@ -72,13 +78,37 @@ impl Table {
         });
         let checks: Vec<Option<Box<Checks>>> = checks.collect();
         let needs_source = checks.iter().flatten().any(|checks| !checks.sources.is_empty());
-        Ok(Self { hosts, paths: path_index, checks, needs_source })
+        let mut destinations = checks.iter().flatten().map(|checks| &checks.destinations).filter(|list| !list.is_empty());
+        let needs_address =
+            |list: &List<DestinationPattern>| list.positive.iter().chain(&list.negative).any(DestinationPattern::needs_address);
+        let needs_destination = destinations.clone().next().is_some();
+        let needs_address = destinations.any(needs_address);
+        Ok(Self { hosts, paths: path_index, checks, needs_source, needs_destination, needs_address })
     }
 
     /// Whether a rule depends on the address of the client. Otherwise requests need none.
     #[must_use]
     pub const fn needs_source(&self) -> bool {
         self.needs_source
+    }
+
+    /// Whether a rule depends on an address of the client or of this end. Otherwise requests need neither.
+    #[inline]
+    #[must_use]
+    pub const fn needs_endpoints(&self) -> bool {
+        self.needs_source | self.needs_destination
+    }
+
+    /// Whether a rule depends on the address at which a request arrives. Otherwise requests need none.
+    #[must_use]
+    pub const fn needs_destination(&self) -> bool {
+        self.needs_destination
+    }
+
+    /// Whether a rule depends on more of this address than the port.
+    #[must_use]
+    pub const fn needs_address(&self) -> bool {
+        self.needs_address
     }
 
     /// The number of rules.

@@ -288,6 +288,7 @@ mod tests {
             host: Some(b"example.com:80"),
             target: target.as_bytes(),
             source: Some([192, 0, 2, 1].into()),
+            destination: None,
             fields: FieldLines::Pairs(FIELDS),
         }
     }

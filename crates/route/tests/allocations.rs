@@ -59,6 +59,7 @@ fn a_request_allocates_nothing_once_the_scratch_has_grown() {
                     host: Some(host.as_bytes()),
                     target: target.as_bytes(),
                     source: None,
+                    destination: None,
                     fields: FieldLines::Pairs(fields),
                 };
                 table.choose(&request, &mut scratch);
@@ -97,6 +98,7 @@ fn hostile_expressions_use_bounded_memory() {
                 host: None,
                 target: b"/xxxxabcdefghxxxxxxxx",
                 source: None,
+                destination: None,
                 fields: FieldLines::Pairs(&[]),
             };
             table.choose(&request, &mut Scratch::default());

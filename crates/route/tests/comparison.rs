@@ -60,6 +60,11 @@ fn rule(random: &mut Random, lines: &mut String) {
     list('s', 8, &|random| {
         random.one_of(&["10.0.0.0/8", "10.0.0.1", "::/0", "::1", "::ffff:10.0.0.0/104", "0.0.0.0/0"]).into()
     });
+    list('d', 8, &|random| {
+        random
+            .one_of(&["10.0.0.1", "10.0.0.0/8:80", "[::1]:80-90", "::/0", "*:80", ":81-90", "unix", "::ffff:10.0.0.0/104"])
+            .into()
+    });
     list('t', 8, &|random| random.one_of(&["http", "https"]).into());
 }
 
@@ -104,6 +109,10 @@ fn request(random: &mut Random, lines: &mut String) {
     if random.below(4) > 0 {
         let source = random.one_of(&["10.0.0.1", "10.1.2.3", "192.0.2.1", "::1", "2001:db8::1", "::ffff:10.0.0.1"]);
         lines.push_str(&format!("s{source}\n"));
+    }
+    if random.below(4) > 0 {
+        let places = ["10.0.0.1:80", "10.1.2.3:81", "192.0.2.1:90", "[::1]:80", "[::ffff:10.0.0.1]:91", "unix", "80", "81"];
+        lines.push_str(&format!("d{}\n", random.one_of(&places)));
     }
     lines.push_str(random.one_of(&["thttp\n", "thttps\n"]));
 }
@@ -153,7 +162,7 @@ fn no_bytes_of_rules_cause_a_panic() {
     for _ in 0..30_000 {
         let mut lines = b"R\n".to_vec();
         for _ in 0..1 + random.below(3) {
-            lines.push(b"hpmfqst"[random.below(7)]);
+            lines.push(b"hpmfqstd"[random.below(8)]);
             lines.extend((0..random.below(12)).map(|_| bytes[random.below(bytes.len())]));
             lines.push(b'\n');
         }

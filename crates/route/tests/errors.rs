@@ -24,6 +24,7 @@ fn every_error_is_reported_with_its_place() {
             field: vec![pair("a b", "c"), pair("d", "~(")],
             query: vec![pair("", "e")],
             source: vec!["10.0.0.0/33".into()],
+            destination: vec!["unix".into(), "10.0.0.1:0".into()],
             scheme: vec!["ftp".into()],
             ..Rule::default()
         },
@@ -40,6 +41,7 @@ fn every_error_is_reported_with_its_place() {
             (2, "field", 1),
             (2, "query", 0),
             (2, "source", 0),
+            (2, "destination", 1),
             (2, "scheme", 0)
         ]
     );

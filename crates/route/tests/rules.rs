@@ -1,7 +1,7 @@
 //! The rules of the crate's documentation, one by one.
 
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span};
-use oribi_route::{FieldLines, NamedPattern, RequestView, Rule, Scheme, Scratch, Table};
+use oribi_route::{Destination, FieldLines, NamedPattern, RequestView, Rule, Scheme, Scratch, Table};
 
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
@@ -25,6 +25,7 @@ const GET: RequestView<'static> = RequestView {
     host: Some(b"example.com"),
     target: b"/",
     source: None,
+    destination: None,
     fields: FieldLines::Pairs(&[]),
 };
 
@@ -101,12 +102,14 @@ fn all_lists_must_match() {
         field: vec![named("x-a", None)],
         query: vec![named("q", Some("1"))],
         source: texts(&["10.0.0.0/8"]),
+        destination: texts(&["*:80"]),
         scheme: texts(&["https"]),
     };
     let request = RequestView {
         target: b"/a?q=1",
         scheme: Scheme::Https,
         source: Some([10, 1, 2, 3].into()),
+        destination: Some(Destination::Internet { address: None, port: 80 }),
         fields: FieldLines::Pairs(&[(b"X-A", b"")]),
         ..GET
     };
@@ -118,7 +121,34 @@ fn all_lists_must_match() {
     assert_matches(&rule, &RequestView { target: b"/a?q=2", ..request }, false);
     assert_matches(&rule, &RequestView { source: Some([11, 1, 2, 3].into()), ..request }, false);
     assert_matches(&rule, &RequestView { source: None, ..request }, false);
+    assert_matches(&rule, &RequestView { destination: Some(Destination::Unix), ..request }, false);
+    assert_matches(&rule, &RequestView { destination: None, ..request }, false);
     assert_matches(&rule, &RequestView { scheme: Scheme::Http, ..request }, false);
+}
+
+#[test]
+fn only_tables_with_destinations_need_them() {
+    let rule = |pattern: &str| Rule { destination: texts(&[pattern]), ..Rule::default() };
+    for (rule, destination, address) in [
+        (Rule::default(), false, false),
+        (rule("*:80"), true, false),
+        (rule("!unix"), true, false),
+        (rule("!10.0.0.1"), true, true),
+        (rule("10.0.0.1:80"), true, true),
+    ] {
+        let table = table(&[Rule::default(), rule.clone()]);
+        assert_eq!((table.needs_destination(), table.needs_address()), (destination, address), "{rule:?}");
+    }
+    let at = |destination| RequestView { destination, ..GET };
+    let rules = [rule("!*:80-89"), rule("unix"), Rule::default()];
+    for (destination, expected) in [
+        (Some(Destination::Unix), 0),
+        (Some(Destination::Internet { address: None, port: 80 }), 2),
+        (Some(Destination::Internet { address: None, port: 90 }), 0),
+        (None, 0),
+    ] {
+        assert_eq!(choose(&rules, &at(destination)), Some(expected), "{destination:?}");
+    }
 }
 
 #[test]

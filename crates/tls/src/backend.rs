@@ -11,6 +11,7 @@ use crate::server::{Server, Speaker};
 use crate::session::{Over, Session};
 use oribi_io::{Accepted, Attempt, Backend, Direction, Encryption, Event, Token};
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -511,6 +512,13 @@ impl<B: Backend> Backend for Tls<B> {
             self.tell_outcome(session);
         }
         true
+    }
+
+    fn local_address(&self, socket: &Self::Socket) -> Option<SocketAddr> {
+        match socket {
+            Socket::Plain(socket) => self.backend.local_address(socket),
+            Socket::Secure(secure) => self.backend.local_address(&secure.socket),
+        }
     }
 
     fn can_move(&self, socket: &Self::Socket) -> bool {

@@ -13,11 +13,12 @@ use oribi_filter::{Preflight, ResponsePlan};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_listen::Listener;
-use oribi_route::{MOST_RULES, RequestView, Scheme, Scratch};
+use oribi_route::{Destination, MOST_RULES, RequestView, Scheme, Scratch, Table};
 use oribi_source::LentRequest;
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -106,9 +107,9 @@ impl Router {
     ) -> Outcome {
         let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let head = exchange.head();
-        // The address of the client is a text, which would have to be parsed.
-        let client = if self.routes.table.needs_source() { exchange.client() } else { None };
-        let view = RequestView::of_head(head, scheme, client);
+        let table = &self.routes.table;
+        let ends = if table.needs_endpoints() { endpoints(table, lane, &exchange, listeners) } else { Endpoints::default() };
+        let view = RequestView { destination: ends.here, ..RequestView::of_head(head, scheme, ends.client) };
         let choice = self.routes.table.choose(&view, &mut self.scratch);
         if !choice.is_plain && choice.rule.is_some_and(|route| self.routes.leads_to_app(route)) && has_dot_segment(head.path())
         {
@@ -337,6 +338,35 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             .enumerate()
             .for_each(|(index, app)| app.use_cache(self.store.as_ref().map(|(_, store)| store), index));
     }
+}
+
+/// The addresses of both ends of a connection, as far as routes need them.
+#[derive(Debug, Default)]
+struct Endpoints {
+    client: Option<IpAddr>,
+    here: Option<Destination>,
+}
+
+/// Returns the addresses that the routes need. That of the client is a text, which has to be parsed, and for that of this end the
+/// system has to be asked.
+#[inline(never)]
+fn endpoints<B: Backend>(
+    table: &Table,
+    lane: &Lane<'_, Engine<'_, B>>,
+    exchange: &Exchange,
+    listeners: &[Listener],
+) -> Endpoints {
+    let client = if table.needs_source() { exchange.client() } else { None };
+    let listener = listeners.get(exchange.listener()).filter(|_| table.needs_destination());
+    let here = listener.and_then(|listener| {
+        if listener.unix {
+            return Some(Destination::Unix);
+        }
+        let local = if table.needs_address() { lane.source().local_address(exchange.id()) } else { None };
+        let port = local.map_or_else(|| listener.server_port.parse().ok(), |local| Some(local.port()))?;
+        Some(Destination::Internet { address: local.map(|local| local.ip()), port })
+    });
+    Endpoints { client, here }
 }
 
 /// Whether a path, as it was sent, has a segment `.` or `..`. Clients that follow links have resolved these.

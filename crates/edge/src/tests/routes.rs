@@ -298,3 +298,19 @@ fn without_a_file_the_fallback_answers() {
     worker.echo();
     assert_response(&site.received(&client), "200", "GET /app ");
 }
+
+#[test]
+fn an_address_that_is_not_known_is_in_no_network() {
+    let at = |destination: &str, status| Route {
+        rule: Rule { destination: vec![destination.to_owned()], ..Rule::default() },
+        action: Action::Respond { status, content: Vec::new(), content_type: None },
+        filters: Filters::default(),
+    };
+    // The simulation knows only the port of its listener.
+    let routes = vec![at("unix", 410), at("0.0.0.0/0", 411), at("::/0", 412), at("!*:1-65535", 413), at("*:1-65535", 204)];
+    let routes = Routes::compile(routes).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
+    let client = site.asking(&get("/"));
+    let answer = site.received(&client);
+    assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+}

@@ -29,6 +29,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -338,6 +339,10 @@ impl Backend for Libevent {
 
     fn guard(&mut self, socket: &mut Socket, on: bool) {
         calls::guard(&*socket, on);
+    }
+
+    fn local_address(&self, socket: &Socket) -> Option<SocketAddr> {
+        calls::local_address(socket)
     }
 
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {

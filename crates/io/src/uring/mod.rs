@@ -39,6 +39,7 @@ use rustix::io::Errno;
 use sending::Outgoing;
 use sockets::{Key, Sockets, State, UNOPENED};
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -280,6 +281,10 @@ impl Backend for Uring {
         if let Some(state) = self.sockets.find(socket.0) {
             calls::guard(&state.descriptor, on);
         }
+    }
+
+    fn local_address(&self, socket: &Socket) -> Option<SocketAddr> {
+        calls::local_address(&self.sockets.get(socket.0)?.descriptor)
     }
 
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {

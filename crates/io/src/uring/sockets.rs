@@ -171,6 +171,12 @@ impl Sockets {
         if place.generation == key.generation { place.state.as_mut() } else { None }
     }
 
+    /// The same, to look at.
+    pub(super) fn get(&self, key: Key) -> Option<&State> {
+        let place = self.places.get(key.place as usize)?;
+        if place.generation == key.generation { place.state.as_ref() } else { None }
+    }
+
     /// The state of a socket that its owner has not closed.
     #[inline]
     pub(super) fn find_open(&mut self, key: Key) -> Option<&mut State> {

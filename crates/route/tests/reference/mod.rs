@@ -1,7 +1,7 @@
 //! The rules of the crate's documentation, written down as plainly as possible: each rule is tried in turn, and each text is
 //! read anew.
 
-use oribi_route::{FieldLines, NamedPattern, RequestView, Rule, Scheme};
+use oribi_route::{Destination, FieldLines, NamedPattern, RequestView, Rule, Scheme};
 use regex::bytes::RegexBuilder;
 use std::net::IpAddr;
 
@@ -25,6 +25,7 @@ pub fn choose(rules: &[Rule], request: &RequestView<'_>) -> (Option<usize>, Opti
             && admits(&rule.path, |pattern| path.as_ref().is_some_and(|path| is_text(pattern, path)))
             && admits(&rule.method, |pattern| is_text(pattern, request.method))
             && admits(&rule.source, |network| request.source.is_some_and(|source| is_in(network, source)))
+            && admits(&rule.destination, |pattern| request.destination.is_some_and(|place| is_at(pattern, place)))
             && admits(&rule.scheme, |pattern| pattern == scheme)
             && admits_named(&rule.field, str::eq_ignore_ascii_case, fields)
             && admits_named(&rule.query, |one, other| one == other, values)
@@ -122,6 +123,25 @@ fn is_in(network: &str, source: IpAddr) -> bool {
         prefix -= 96;
     }
     source.len() == network_bits.len() && source.iter().zip(&network_bits).take(prefix).all(|(one, other)| one == other)
+}
+
+fn is_at(pattern: &str, place: Destination) -> bool {
+    let Destination::Internet { address, port } = place else { return pattern == "unix" };
+    if pattern == "unix" {
+        return false;
+    }
+    let colons = pattern.matches(':').count();
+    let (network, ports) = match pattern.strip_prefix('[') {
+        Some(_) if pattern.ends_with(']') => (pattern, ""),
+        None if colons > 1 => (pattern, ""),
+        _ => pattern.rsplit_once(':').unwrap_or((pattern, "")),
+    };
+    let network = network.trim_matches(['[', ']']);
+    let mut bounds = ports.split('-').filter(|text| !text.is_empty()).map(|text| text.parse::<u16>().expect("a port"));
+    let first = bounds.next();
+    let last = bounds.next().or(first);
+    let fits = first.is_none_or(|first| first <= port) && last.is_none_or(|last| port <= last);
+    fits && (matches!(network, "" | "*") || address.is_some_and(|address| is_in(network, address)))
 }
 
 fn host(host: &[u8]) -> Vec<u8> {
