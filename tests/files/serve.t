@@ -357,6 +357,20 @@ subtest 'options' => sub {
     is $server->stop, 0, 'TERM ends oribi with status 0';
 };
 
+subtest 'media types' => sub {
+    my @types = map { ('--media-type', $_) } '.bin=application/x-own', '.css=text/css', 'HELLO.TXT=text/x-hello; charset=utf-8', '.gz=text/x-gz';
+    $server = Test::Oribi->start('serve', "$site", '--workers', 1, @types);
+    $url    = $server->url;
+    is header_of(curl("$url/large.bin"), 'Content-Type'), 'application/x-own',           'of an ending';
+    is header_of(curl("$url/hello.txt"), 'Content-Type'), 'text/x-hello; charset=utf-8', 'of a name, in any case of letters';
+    is header_of(curl("$url/empty.txt"), 'Content-Type'), 'text/plain; charset=utf-8',   'others are as without the option';
+    my $answer = curl('--header', 'Accept-Encoding: gzip', "$url/style.css");
+    is header_of($answer, 'Content-Type'), 'text/css', 'a variant has the type of its file';
+    is $answer->{body}, 'as gz', 'with its own content';
+    like header_of(curl('--range', '0-0,-1', "$url/large.bin"), 'Content-Type'), qr/multipart/, 'parts';
+    is $server->stop, 0, 'TERM ends oribi with status 0';
+};
+
 for my $edge ('off', 'on') {
     subtest "a listing, with --edge $edge" => sub {
         $server = Test::Oribi->start('serve', "$site", '--workers', 1, '--index', 'off', '--listing', '--edge', $edge);

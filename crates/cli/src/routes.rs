@@ -218,10 +218,11 @@ impl Maker<'_> {
         Some(match action {
             Action::Again => return None,
             Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
-            Action::Files { root, candidates, fallback, index, listing } => Answer::Files {
+            Action::Files { root, candidates, fallback, index, listing, types } => Answer::Files {
                 root: self.disk.absolute(root),
                 index: index.as_ref().map(|index| index.values.clone()),
                 listing: *listing,
+                types: types.clone(),
                 candidates: candidates.iter().map(candidate).collect(),
                 fallback: fallback.as_ref().and_then(|fallback| self.answer(fallback, groups)).map(Box::new),
             },

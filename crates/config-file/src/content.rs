@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use oribi_cache::Rules;
-use oribi_config::{Scope, setting_of};
+use oribi_config::{Scope, TypePatterns, setting_of};
 use oribi_filter::{Compression, Cors, FieldChanges};
 use oribi_limit::{LimitBy, LimitOf};
 use std::fmt;
@@ -289,6 +289,8 @@ pub enum Action {
         index: Option<Item>,
         /// Whether a directory without these is listed; `None`: the option `listing` says it.
         listing: Option<bool>,
+        /// The media types of files that are sent; empty: all.
+        types: TypePatterns,
     },
     /// `redirect`: another URL.
     Redirect {

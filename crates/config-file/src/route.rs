@@ -6,7 +6,7 @@ use crate::filters::{self, texts};
 use crate::options::{Options, Table};
 use crate::place::Place;
 use crate::table::{Entry, Reader};
-use oribi_config::quoted;
+use oribi_config::{TypePatterns, quoted};
 use oribi_route::{PathExpressions, Template, unknown_variable};
 use toml::de::DeValue;
 
@@ -205,8 +205,9 @@ fn fallback(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, dep
 }
 
 fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth: usize) -> Option<Action> {
-    const KEYS: &[&str] = &["root", "try", "fallback", "index", "listing"];
+    const KEYS: &[&str] = &["root", "try", "fallback", "index", "listing", "types"];
     let (mut root, mut next, mut index, mut candidates, mut listing) = (None, None, None, None, None);
+    let mut types = None;
     let entries = reader.table(entry)?;
     let mut complete = needs(reader, entry, &entries, "root", "root = \"DIR\"");
     for &inside in &entries {
@@ -216,6 +217,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth:
             "try" => keep(&mut candidates, tries(reader, inside)),
             "index" => keep(&mut index, names_of_files(reader, inside)),
             "listing" => keep(&mut listing, reader.boolean(inside)),
+            "types" => keep(&mut types, types_of_files(reader, inside)),
             _ => {
                 reader.unknown_or(inside, "files", KEYS.iter().copied(), &[("autoindex", "listing")]);
                 false
@@ -223,7 +225,8 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth:
         };
     }
     let root = root.filter(|_| complete)?;
-    Some(Action::Files { root, candidates: candidates.unwrap_or_default(), fallback: next.map(Box::new), index, listing })
+    let (candidates, fallback) = (candidates.unwrap_or_default(), next.map(Box::new));
+    Some(Action::Files { root, candidates, fallback, index, listing, types: types.unwrap_or_default() })
 }
 
 /// The files that are looked for.
@@ -240,6 +243,23 @@ fn tries(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Vec<Text>> {
         }
     }
     complete.then(|| texts.into_iter().map(|(_, text)| text).collect())
+}
+
+/// The media types of files that are sent.
+fn types_of_files(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<TypePatterns> {
+    let texts = texts(reader, entry)?;
+    if texts.is_empty() {
+        reader.mistake(entry.value.at, "`types` has no pattern: no file would fit");
+        return None;
+    }
+    let (mut complete, mut types) = (true, TypePatterns::default());
+    for (value, text) in &texts {
+        if let Err(expected) = types.add(&text.value) {
+            reader.mistake(value.at, format!("bad value `{}` for types: {expected}", text.quoted()));
+            complete = false;
+        }
+    }
+    complete.then_some(types)
 }
 
 /// The value of `index`, as the option of that name takes it.

@@ -116,8 +116,14 @@ fn route() -> Value {
     let fallback = json!({ "anyOf": [text(), { "type": "object", "minProperties": 1, "maxProperties": 1 }] });
     let index = json!({ "$ref": "#/$defs/option/index" });
     let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
-    let files =
-        json!({ "root": text(), "try": texts(), "fallback": fallback, "index": index, "listing": { "type": "boolean" } });
+    let files = json!({
+        "root": text(),
+        "try": texts(),
+        "fallback": fallback,
+        "index": index,
+        "listing": { "type": "boolean" },
+        "types": texts(),
+    });
     let mut actions: Vec<Value> = ACTIONS.iter().map(|action| json!({ "required": [action] })).collect();
     let any = json!({ "anyOf": actions });
     // A route that only changes the path.

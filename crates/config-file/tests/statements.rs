@@ -117,11 +117,13 @@ fn a_whole_file_is_read_with_the_files_that_it_includes() {
         panic!("{gone:?}");
     };
     assert_eq!((content.value.as_str(), media.value.as_str()), ("not here\n", "text/plain"));
-    let Action::Files { root, candidates, fallback: Some(fallback), index: Some(index), listing: None } = &rest.action else {
+    let Action::Files { root, candidates, fallback: Some(fallback), index: Some(index), listing: None, types } = &rest.action
+    else {
         panic!("{rest:?}")
     };
     assert_eq!(candidates.iter().map(|text| text.value.as_str()).collect::<Vec<_>>(), ["$uri", "$uri.html", "/index.html"]);
     assert_eq!(*root, folder.path().join("public"));
+    assert!(types.admit("text/css; charset=utf-8") && !types.admit("application/pdf"));
     assert!(matches!(&**fallback, Action::App { name, mount: None } if name.value == "shop"));
     assert_eq!(pairs([index]), ["index=index.html,index.htm"]);
     for (route, app) in [(first, "first"), (second, "second")] {
@@ -421,6 +423,7 @@ fn a_route_has_one_action_and_conditions() {
         "match.path = '/a'\nrewrite = '/new?a=$args'",
         "files.root = 'x'",
         "files = { root = 'x', listing = true }",
+        "files = { root = 'x', types = ['image/*', '!image/gif', 'TEXT/css'] }",
         "files = { root = 'x', fallback = { respond = { status = 410 } } }",
         "files = { root = 'x', fallback = { files = { root = 'y', fallback = { redirect.to = '/' } } } }",
         "match = { path = '*', host = ['[::1]', '!*.a'], source = ['10.0.0.0/8', '::/0', '!10.1.1.1'] }\nrespond = {}",
@@ -449,6 +452,8 @@ fn a_route_has_one_action_and_conditions() {
         ("respond = {}\nmatch.scheme = 'htps'", "3:16 bad value `htps` for scheme: expected http or https"),
         ("respond = {}\nmatch.source = 'localhost'", "3:16 bad value `localhost` for source"),
         ("respond = {}\nmatch.destination = ':0'", "3:21 bad value `:0` for destination: expected an address or a network"),
+        ("files = { root = 'x', types = 'text' }", "2:31 bad value `text` for types: expected a media type"),
+        ("files = { root = 'x', types = [] }", "2:31 `types` has no pattern"),
         ("respond = {}\nmatch.field = { 'a b' = 'c' }", "3:17 bad name `a b` for a field"),
         ("respond = {}\nmatch.field = { Cookie = \"hunter2\\n\" }", "3:26 bad value `***` for Cookie"),
         ("respond = {}\nmatch.query = { '' = 'c' }", "3:17 bad name `` for a parameter"),

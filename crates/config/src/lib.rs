@@ -71,6 +71,7 @@ pub use masked::{is_secret_name, masked, quoted};
 pub use memory::memory_allowed;
 pub use metrics_path::MetricsPath;
 pub use names::{closest, setting_of};
+pub use oribi_files::TypePatterns;
 pub use origin::Origin;
 pub use plan::Plan;
 pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};

@@ -492,6 +492,7 @@ mod tests {
             "sendfile-root=/usr/share",
             "accel=/internal=/usr/share",
             "index=off",
+            "media-type=.zork=text/x-zork",
             "max-age=1h",
             "cache-control=public, max-age=60",
             "open-files=0",

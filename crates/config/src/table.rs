@@ -438,6 +438,15 @@ static TABLE: &[Setting] = &[
     .apply(|draft, text| file_names(text).map(|names| draft.settings.files.options.index = names))
     .show(|settings| show_file_names(&settings.files.options.index)),
     Setting::server(
+        "media-type",
+        Section::Files,
+        ".ENDING=TYPE",
+        "The media type of files whose names end so, or have this NAME, as in .wasm=application/wasm; may be given several times",
+    )
+    .default_words("that of the last ending, as it is built in")
+    .apply(|draft, text| draft.settings.files.options.media_types.add(text))
+    .shows_each(|settings| settings.files.options.media_types.texts()),
+    Setting::server(
         "max-age",
         Section::Files,
         "TIME",

@@ -16,6 +16,7 @@ pub use users::UserFile;
 
 use limits::SharedLimits;
 use oribi_cache::Rules as CacheRules;
+use oribi_files::TypePatterns;
 use oribi_filter::{FieldChanges, ResponsePlan};
 use oribi_io::process::shared_words;
 use oribi_route::{PathExpressions, Rule, RuleError, Table, Template};
@@ -72,6 +73,8 @@ pub enum Action {
         index: Option<Vec<String>>,
         /// Whether a directory without these is listed; `None`: as the settings say.
         listing: Option<bool>,
+        /// The media types of files that are sent; empty: all.
+        types: TypePatterns,
         /// The files that are looked for, one after the other; empty: the one at the path of the request.
         candidates: Vec<Candidate>,
         /// The action if there is no such file; `None`: the client gets a 404.

@@ -28,8 +28,10 @@ pub mod root;
 pub mod selection;
 mod site;
 pub mod target;
+mod type_patterns;
 
 pub use host::FileRuntime;
+pub use media_type::MediaTypes;
 pub use mounts::{Mount, Mounts};
 pub use named::{Name, NamedFiles};
 pub use pages::{MEDIA_TYPE as PAGE_TYPE, escape, of_status as page};
@@ -37,6 +39,7 @@ pub use representation::Representation;
 pub use response::{Response, respond};
 pub use root::Root;
 pub use site::Site;
+pub use type_patterns::TypePatterns;
 
 use std::path::PathBuf;
 
@@ -63,6 +66,10 @@ pub struct Options {
     /// The number of files that each lane keeps open, or in memory, together with their metadata. 0: none, so that each
     /// request asks the file system.
     pub open_files: usize,
+    /// The media types of files that are sent; others count as missing. Empty: all.
+    pub types: TypePatterns,
+    /// Media types by names of files, before those that are built in.
+    pub media_types: MediaTypes,
     /// Whether a directory without an index is answered with a listing of its files.
     pub listing: bool,
     /// Whether names that begin with a dot are served; `.well-known` (RFC 8615) is served in any case.
@@ -77,6 +84,8 @@ impl Default for Options {
             index: vec!["index.html".to_owned()],
             cache_control: None,
             open_files: 1024,
+            types: TypePatterns::default(),
+            media_types: MediaTypes::default(),
             listing: false,
             dotfiles: false,
             precompressed: true,

@@ -1,5 +1,7 @@
 //! The media type of a file, from its name.
 
+use std::borrow::Cow;
+
 /// The type of unknown content (RFC 2046, section 4.5.1).
 const UNKNOWN: &str = "application/octet-stream";
 
@@ -10,6 +12,58 @@ pub fn of(path: &[u8]) -> &'static str {
     let Ok(ending) = std::str::from_utf8(&name[dot + 1..]) else { return UNKNOWN };
     let Some(found) = mime_guess::from_ext(ending).first_raw() else { return UNKNOWN };
     UTF_8.iter().find(|(bare, _)| *bare == found).map_or(found, |(_, with_charset)| with_charset)
+}
+
+/// Media types by names of files, before those that are built in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MediaTypes {
+    /// Endings such as `.wasm` or whole names, in small letters, with their types.
+    of_names: Vec<(String, String)>,
+}
+
+impl MediaTypes {
+    /// Adds `.ENDING=TYPE`, or `NAME=TYPE` for the files with this name.
+    ///
+    /// # Errors
+    /// Says which form is expected.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        const EXPECTED: &str = "expected .ENDING=TYPE or NAME=TYPE, as in .wasm=application/wasm";
+        let (name, media_type) = text.split_once('=').ok_or(EXPECTED)?;
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+        let mut halves = media_type.split(';').next().unwrap_or_default().trim_end().splitn(2, '/');
+        let typed = (0..2).all(|_| halves.next().is_some_and(|half| !half.is_empty() && half.bytes().all(token)));
+        let visible = media_type.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') && !media_type.ends_with(' ');
+        if !typed || !visible || matches!(name, "" | ".") || name.contains(|letter: char| letter == '/' || letter.is_control())
+        {
+            return Err(EXPECTED.to_owned());
+        }
+        let name = name.to_ascii_lowercase();
+        self.of_names.retain(|(known, _)| *known != name);
+        self.of_names.push((name, media_type.to_owned()));
+        Ok(())
+    }
+
+    /// The media type of a file: that of its whole name, or of its longest ending that is known here, or the one that is built in.
+    #[must_use]
+    pub fn of(&self, path: &[u8]) -> Cow<'static, str> {
+        if self.of_names.is_empty() {
+            return Cow::Borrowed(of(path));
+        }
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
+        let fits =
+            |known: &str| if known.starts_with('.') { name.ends_with(known.as_bytes()) } else { name == known.as_bytes() };
+        let known = self.of_names.iter().filter(|(known, _)| fits(known));
+        let best = known.max_by_key(|(known, _)| (!known.starts_with('.'), known.len()));
+        best.map_or_else(|| Cow::Borrowed(of(path)), |(_, media_type)| Cow::Owned(media_type.clone()))
+    }
+}
+
+impl MediaTypes {
+    /// The texts that [`MediaTypes::add`] takes.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        self.of_names.iter().map(|(name, media_type)| format!("{name}={media_type}")).collect()
+    }
 }
 
 /// The types of text to which a charset is added. Other types are text too, but no browser shows them.
@@ -73,6 +127,33 @@ mod tests {
             assert_eq!(of(path.as_bytes()), expected, "{path}");
         }
         assert_eq!(of(b"a.\xff"), UNKNOWN);
+    }
+
+    #[test]
+    fn own_types_come_before_those_that_are_built_in() {
+        let mut types = MediaTypes::default();
+        for text in [".X=text/x", ".x=text/x-own; charset=utf-8", ".tar.x=a/b", "README=text/plain", ".html=text/own"] {
+            types.add(text).expect(text);
+        }
+        for (path, expected) in [
+            ("a/b.x", "text/x-own; charset=utf-8"),
+            ("b.X", "text/x-own; charset=utf-8"),
+            ("b.tar.x", "a/b"),
+            ("a/readme", "text/plain"),
+            ("a/README.md", "text/markdown; charset=utf-8"),
+            ("index.html", "text/own"),
+            ("x", UNKNOWN),
+        ] {
+            assert_eq!(types.of(path.as_bytes()), expected, "{path}");
+        }
+        let mut same = MediaTypes::default();
+        types.texts().iter().for_each(|text| same.add(text).expect(text));
+        assert_eq!(same, types);
+        for text in
+            ["", "=a/b", ".=a/b", ".x", ".x=", ".x=a", ".x=a/", ".x=/b", "a/.x=a/b", ".x=a/b\r\nc", ".x=a b/c", ".x=a/b/c"]
+        {
+            assert!(types.add(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Files that an app names in a field of its response, to be sent instead of its content: X-Sendfile and X-Accel-Redirect.
 
+use crate::media_type::MediaTypes;
 use crate::mounts::Mount;
 use crate::representation::Representation;
 use crate::root::{Found, NotFound, Root};
@@ -16,6 +17,7 @@ pub struct NamedFiles {
     roots: Vec<(Vec<PathBuf>, Root)>,
     /// For X-Accel-Redirect, the longest prefix first.
     mapped: Vec<(Mount, Root)>,
+    media_types: MediaTypes,
 }
 
 /// A field that names a file.
@@ -46,7 +48,7 @@ impl NamedFiles {
         if settings.sendfile_roots.is_empty() && settings.accelerated.is_empty() {
             return Ok(None);
         }
-        let mut named = Self { roots: Vec::new(), mapped: Vec::new() };
+        let mut named = Self { roots: Vec::new(), mapped: Vec::new(), media_types: settings.options.media_types.clone() };
         for directory in &settings.sendfile_roots {
             let mut names = vec![directory.clone()];
             // The app may name the directory by the path to which a symbolic link leads.
@@ -92,7 +94,7 @@ impl NamedFiles {
         match name {
             Name::Path(path) => {
                 let inside = |(names, root): &'_ (Vec<PathBuf>, Root)| {
-                    names.iter().find_map(|name| below(path, name)).map(|below| find_in(root, below))
+                    names.iter().find_map(|name| below(path, name)).map(|below| self.find_in(root, below))
                 };
                 first_of(self.roots.iter().filter_map(inside))
             }
@@ -100,10 +102,23 @@ impl NamedFiles {
                 let path = text.split(|byte| *byte == b'?').next().unwrap_or_default();
                 let inside = |(mount, root): &'_ (Mount, Root)| {
                     let below = target::decode(mount.strip(path)?)?;
-                    Some(find_in(root, &below))
+                    Some(self.find_in(root, &below))
                 };
                 first_of(self.mapped.iter().filter_map(inside))
             }
+        }
+    }
+}
+
+impl NamedFiles {
+    fn find_in(&self, root: &Root, below: &[u8]) -> Result<Representation, NotFound> {
+        // The app may name files that begin with a dot; clients may not.
+        if !target::is_plain(below, true) || below.ends_with(b"/") {
+            return Err(NotFound::Missing);
+        }
+        match root.find(below)? {
+            Found::File(file, status) => Ok(Representation::of_path(file, &status, below, &self.media_types)),
+            Found::Directory => Err(NotFound::Missing),
         }
     }
 }
@@ -112,17 +127,6 @@ impl NamedFiles {
 fn below<'a>(path: &'a [u8], directory: &Path) -> Option<&'a [u8]> {
     let directory = directory.as_os_str().as_bytes();
     path.strip_prefix(directory.strip_suffix(b"/").unwrap_or(directory))?.strip_prefix(b"/")
-}
-
-fn find_in(root: &Root, below: &[u8]) -> Result<Representation, NotFound> {
-    // The app may name files that begin with a dot; clients may not.
-    if !target::is_plain(below, true) || below.ends_with(b"/") {
-        return Err(NotFound::Missing);
-    }
-    match root.find(below)? {
-        Found::File(file, status) => Ok(Representation::of_path(file, &status, below)),
-        Found::Directory => Err(NotFound::Missing),
-    }
 }
 
 /// The first file that exists, or the last error if none exists.

@@ -3,9 +3,11 @@
 use crate::coding::Coding;
 use crate::conditions::Validators;
 use crate::date;
+use crate::media_type::MediaTypes;
 use oribi_host::Piece;
 use oribi_message::PreparedFields;
 use rustix::fs::{Stat, fstat};
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -58,7 +60,7 @@ impl FileState {
 #[derive(Debug)]
 pub struct Representation {
     pub(crate) state: FileState,
-    pub(crate) media_type: &'static str,
+    pub(crate) media_type: Cow<'static, str>,
     pub(crate) coding: Option<Coding>,
     /// Empty without any.
     etag: Box<[u8]>,
@@ -79,7 +81,7 @@ pub(crate) enum Content {
 
 impl Representation {
     /// Makes the representation of an open file.
-    pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: &'static str, coding: Option<Coding>) -> Self {
+    pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: Cow<'static, str>, coding: Option<Coding>) -> Self {
         let state = FileState::of(status);
         let content = Content::of(file, &state);
         // The time of modification is never in the future (RFC 9110, section 8.8.2.1).
@@ -98,8 +100,8 @@ impl Representation {
 
     /// Makes the representation of a file that an app has named.
     #[must_use]
-    pub fn of_path(file: OwnedFd, status: &Stat, path: &[u8]) -> Self {
-        Self::new(file, status, crate::media_type::of(path), None)
+    pub fn of_path(file: OwnedFd, status: &Stat, path: &[u8], media_types: &MediaTypes) -> Self {
+        Self::new(file, status, media_types.of(path), None)
     }
 
     /// The whole content.
@@ -202,7 +204,7 @@ mod tests {
         let file = File::options().write(true).read(true).open(&path).expect("opened");
         file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(second))).expect("dated");
         let status = fstat(&file).expect("its status");
-        Representation::new(file.into(), &status, "text/plain", coding)
+        Representation::new(file.into(), &status, Cow::Borrowed("text/plain"), coding)
     }
 
     fn tag(content: &[u8], second: u64) -> String {

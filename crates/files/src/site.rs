@@ -10,6 +10,7 @@ use crate::{Options, cache::Cache, media_type, pages, target};
 use oribi_host::{Reply, Request};
 use oribi_message::{FieldPair, ResponseHead};
 use rustix::time::{ClockId, clock_gettime};
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -242,9 +243,12 @@ impl Site {
     }
 
     fn with_variants(&self, path: &[u8], plain: Opened, now: Duration) -> Result<Looked, NotFound> {
-        let media_type = media_type::of(path);
+        let media_type = self.options.media_types.of(path);
+        if !self.options.types.admit(&media_type) {
+            return Err(NotFound::Missing);
+        }
         let mut variants = Vec::new();
-        if self.options.precompressed && media_type::compresses(media_type) {
+        if self.options.precompressed && media_type::compresses(&media_type) {
             for coding in Coding::ALL {
                 match self.root.find(&[path, coding.ending().as_bytes()].concat()) {
                     Ok(Found::File(file, status)) => {
@@ -268,7 +272,7 @@ type Opened = (OwnedFd, FileState, rustix::fs::Stat);
 
 /// The result of a look-up in the file system.
 struct Looked {
-    media_type: &'static str,
+    media_type: Cow<'static, str>,
     plain: Opened,
     variants: Vec<(Coding, Opened)>,
     checked: Duration,
@@ -279,7 +283,7 @@ impl Looked {
         let media_type = self.media_type;
         let fields = options.fields(!self.variants.is_empty());
         let read = |coding, (file, _, status): Opened| {
-            let mut representation = Representation::new(file, &status, media_type, coding);
+            let mut representation = Representation::new(file, &status, media_type.clone(), coding);
             let (selection, method) = (&Selection::default(), &b"GET"[..]);
             let response = Response { representation: &representation, method, selection, status: 200, fields: &fields };
             representation.prepared = response.prepare();

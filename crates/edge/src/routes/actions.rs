@@ -4,7 +4,7 @@ use super::asking::Kept;
 use super::{Action, Candidate};
 use oribi_config::Settings;
 use oribi_engine::{Engine, Exchange};
-use oribi_files::Mount;
+use oribi_files::{Mount, TypePatterns};
 use oribi_filter::FieldChanges;
 use oribi_io::Backend;
 use oribi_listen::Listener;
@@ -42,7 +42,9 @@ pub(super) struct Actions {
 impl Actions {
     pub(super) fn open(actions: &[Action], settings: &Settings) -> Self {
         let files = |action: &Action| match action {
-            Action::Files { root, index, listing, .. } => Some(or_none(files_at(root, (index.as_deref(), *listing), settings))),
+            Action::Files { root, index, listing, types, .. } => {
+                Some(or_none(files_at(root, (index.as_deref(), *listing, types), settings)))
+            }
             _ => None,
         };
         Self { files: actions.iter().map(|action| action.all().filter_map(files).collect()).collect() }
@@ -165,7 +167,7 @@ fn or_none(files: io::Result<Option<Files>>) -> Option<Files> {
 
 fn files_at(
     root: &Path,
-    (index, listing): (Option<&[String]>, Option<bool>),
+    (index, listing, types): (Option<&[String]>, Option<bool>, &TypePatterns),
     settings: &Settings,
 ) -> io::Result<Option<Files>> {
     let mut settings = settings.clone();
@@ -176,6 +178,7 @@ fn files_at(
     if let Some(listing) = listing {
         settings.files.options.listing = listing;
     }
+    settings.files.options.types = types.clone();
     Files::of(&settings)
 }
 

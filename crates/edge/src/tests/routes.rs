@@ -3,6 +3,7 @@
 use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
 use crate::parent_link::{Reason, WorkerRequest};
+use oribi_files::TypePatterns;
 use oribi_pool::Availability;
 use oribi_route::{PathExpressions, Rule, Template};
 
@@ -161,8 +162,14 @@ fn an_app_sees_no_other_path_than_its_route() {
 
 #[test]
 fn a_directory_that_is_missing_harms_no_other_route() {
-    let files =
-        Action::Files { root: "/nonexistent/oribi".into(), index: None, listing: None, candidates: Vec::new(), fallback: None };
+    let files = Action::Files {
+        root: "/nonexistent/oribi".into(),
+        index: None,
+        listing: None,
+        types: TypePatterns::default(),
+        candidates: Vec::new(),
+        fallback: None,
+    };
     let routes = Routes::compile(vec![route("/f/*", files), route("/*", app(0))]).expect("the rules are valid");
     let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
     let mut worker = site.worker();
@@ -276,6 +283,7 @@ fn without_a_file_the_fallback_answers() {
         root: root.into(),
         index: None,
         listing: None,
+        types: TypePatterns::default(),
         candidates: Vec::new(),
         fallback: fallback.map(Box::new),
     };
@@ -297,6 +305,40 @@ fn without_a_file_the_fallback_answers() {
     let client = site.asking(&get("/app"));
     worker.echo();
     assert_response(&site.received(&client), "200", "GET /app ");
+}
+
+#[test]
+fn a_file_of_another_type_counts_as_missing() {
+    let mut types = TypePatterns::default();
+    ["text/*", "!text/csv"].iter().for_each(|text| types.add(text).expect(text));
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["a.txt", "a.csv", "a.png", "page/index.html", "data/index.csv"] {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, name).expect("a file");
+    }
+    let gone = Action::Respond { status: 410, content: b"gone\n".to_vec(), content_type: None };
+    let files = Action::Files {
+        root: folder.path().into(),
+        index: Some(vec!["index.html".to_owned(), "index.csv".to_owned()]),
+        listing: None,
+        types,
+        candidates: Vec::new(),
+        fallback: Some(Box::new(gone)),
+    };
+    let routes = Routes::compile(vec![route("/*", files)]).expect("the rules are valid");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
+    for (target, status, content) in [
+        ("/a.txt", "200", "a.txt"),
+        ("/a.csv", "410", "gone\n"),
+        ("/a.png", "410", "gone\n"),
+        ("/a.png", "410", "gone\n"),
+        ("/page/", "200", "page/index.html"),
+        ("/data/", "410", "gone\n"),
+    ] {
+        let client = site.asking(&get(target));
+        assert_response(&site.received(&client), status, content);
+    }
 }
 
 #[test]
