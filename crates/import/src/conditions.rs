@@ -1,5 +1,7 @@
 //! The conditions of a route, and the conjunction of two of them.
 
+use std::net::{IpAddr, SocketAddr};
+
 /// Patterns for the values of fields or parameters, by their names.
 pub(crate) type Named = Vec<(String, Vec<String>)>;
 
@@ -10,6 +12,7 @@ pub(crate) struct Match {
     pub path: Vec<String>,
     pub method: Vec<String>,
     pub source: Vec<String>,
+    pub destination: Vec<String>,
     pub scheme: Vec<String>,
     pub field: Named,
     pub query: Named,
@@ -24,7 +27,7 @@ impl Match {
     /// The lists of patterns.
     pub fn lists(&self) -> impl Iterator<Item = &Vec<String>> {
         let named = self.field.iter().chain(&self.query).map(|(_, patterns)| patterns);
-        [&self.host, &self.path, &self.method, &self.source, &self.scheme].into_iter().chain(named)
+        [&self.host, &self.path, &self.method, &self.source, &self.destination, &self.scheme].into_iter().chain(named)
     }
 
     /// The conditions of requests that meet both. `Ok(None)`: there is no such request. `Err`: a route cannot say it.
@@ -34,10 +37,17 @@ impl Match {
             (&self.host, &other.host, &mut both.host),
             (&self.path, &other.path, &mut both.path),
             (&self.method, &other.method, &mut both.method),
-            (&self.source, &other.source, &mut both.source),
             (&self.scheme, &other.scheme, &mut both.scheme),
         ] {
             match joined(own, others)? {
+                Some(list) => *result = list,
+                None => return Ok(None),
+            }
+        }
+        for (own, others, result) in
+            [(&self.source, &other.source, &mut both.source), (&self.destination, &other.destination, &mut both.destination)]
+        {
+            match joined_by(own, others, addresses)? {
                 Some(list) => *result = list,
                 None => return Ok(None),
             }
@@ -58,8 +68,16 @@ impl Match {
     }
 }
 
-/// The patterns that a value meets which meets both lists.
+/// The patterns that a text meets which meets both lists.
 fn joined(one: &[String], other: &[String]) -> Result<Option<Vec<String>>, ()> {
+    joined_by(one, other, |one, other| relation(one, other).map(|narrow| narrow.map(str::to_owned)))
+}
+
+/// The pattern that a value meets which meets two, `None` if none does.
+type Relation = fn(&str, &str) -> Result<Option<String>, ()>;
+
+/// The patterns that a value meets which meets both lists.
+fn joined_by(one: &[String], other: &[String], relation: Relation) -> Result<Option<Vec<String>>, ()> {
     if one.is_empty() || one == other {
         return Ok(Some(other.to_vec()));
     }
@@ -72,7 +90,7 @@ fn joined(one: &[String], other: &[String]) -> Result<Option<Vec<String>>, ()> {
     let mut list = if left.is_empty() || right.is_empty() {
         [left, right].concat()
     } else {
-        let common = common(&left, &right)?;
+        let common = common(&left, &right, relation)?;
         if common.is_empty() {
             return Ok(None);
         }
@@ -87,7 +105,7 @@ fn joined(one: &[String], other: &[String]) -> Result<Option<Vec<String>>, ()> {
 }
 
 /// The patterns that a value meets which meets one of each list.
-fn common(left: &[String], right: &[String]) -> Result<Vec<String>, ()> {
+fn common(left: &[String], right: &[String], relation: Relation) -> Result<Vec<String>, ()> {
     let mut list: Vec<String> = Vec::new();
     for one in left {
         for other in right {
@@ -95,8 +113,8 @@ fn common(left: &[String], right: &[String]) -> Result<Vec<String>, ()> {
                 None => continue,
                 Some(pattern) => pattern,
             };
-            if !list.iter().any(|known| known == narrow) {
-                list.push(narrow.to_owned());
+            if !list.contains(&narrow) {
+                list.push(narrow);
             }
         }
     }
@@ -124,6 +142,43 @@ fn relation<'p>(one: &'p str, other: &'p str) -> Result<Option<&'p str>, ()> {
             _ => Err(()),
         },
     }
+}
+
+/// The relation of two patterns of addresses, perhaps with ports.
+fn addresses(one: &str, other: &str) -> Result<Option<String>, ()> {
+    if one == other {
+        return Ok(Some(one.to_owned()));
+    }
+    if one == "unix" || other == "unix" {
+        return Ok(None);
+    }
+    let ((host, port), (other_host, other_port)) = (parts(one)?, parts(other)?);
+    if port.zip(other_port).is_some_and(|(port, other)| port != other) {
+        return Ok(None);
+    }
+    let host = match (host, other_host) {
+        (None, host) | (host, None) => host,
+        (Some(host), Some(other)) if host == other => Some(host),
+        (Some(_), Some(_)) => return Ok(None),
+    };
+    let host = host.map_or_else(|| "*".to_owned(), |host| if host.is_ipv6() { format!("[{host}]") } else { host.to_string() });
+    Ok(Some(match port.or(other_port) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.trim_matches(['[', ']']).to_owned(),
+    }))
+}
+
+/// The address and the port of a pattern, `None` for any. Networks and ranges are errors: whether two of them have something in
+/// common is not known here.
+fn parts(pattern: &str) -> Result<(Option<IpAddr>, Option<u16>), ()> {
+    if let Some(port) = pattern.strip_prefix("*:").or_else(|| pattern.strip_prefix(':').filter(|rest| !rest.contains(':'))) {
+        return Ok((None, Some(port.parse().map_err(drop)?)));
+    }
+    if let Ok(address) = pattern.trim_matches(['[', ']']).parse() {
+        return Ok((Some(address), None));
+    }
+    let whole: SocketAddr = pattern.parse().map_err(drop)?;
+    Ok((Some(whole.ip()), Some(whole.port())))
 }
 
 /// Whether a text fits a pattern with `*`.
@@ -165,6 +220,26 @@ mod tests {
         ] {
             let expected = expected.map(|text| text.map(list));
             assert_eq!(joined(&list(one), &list(other)), expected, "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn networks_are_not_taken_for_disjoint() {
+        for (one, other, expected) in [
+            ("10.0.0.0/8", "10.1.1.1", Err(())),
+            ("10.0.0.0/8", "10.0.0.0/8", Ok(Some("10.0.0.0/8"))),
+            ("10.0.0.1", "10.0.0.2", Ok(None)),
+            ("10.0.0.0/8", "!10.1.1.1", Ok(Some("10.0.0.0/8 !10.1.1.1"))),
+            ("*:80", "10.0.0.1", Ok(Some("10.0.0.1:80"))),
+            ("*:80", "*:81 10.0.0.1:80", Ok(Some("10.0.0.1:80"))),
+            ("*:80 unix", "unix", Ok(Some("unix"))),
+            ("*:80", "10.0.0.1:81", Ok(None)),
+            ("*:80", "*:80-90", Err(())),
+            ("[::1]:80", "0::1", Ok(Some("[::1]:80"))),
+            ("::1", "::2", Ok(None)),
+        ] {
+            let expected = expected.map(|text| text.map(list));
+            assert_eq!(joined_by(&list(one), &list(other), addresses), expected, "{one} and {other}");
         }
     }
 }

@@ -150,6 +150,8 @@ pub(crate) enum Action {
         root: String,
         tried: Vec<String>,
         index: Option<String>,
+        /// Patterns for the media types of files that are sent.
+        types: Vec<String>,
         fallback: Option<Box<Self>>,
     },
     Redirect {
@@ -169,6 +171,12 @@ impl Action {
     /// An app at its own path.
     pub fn app(name: impl Into<String>) -> Self {
         Self::App { name: name.into(), mount: None }
+    }
+
+    /// The files of a directory, in front of another action.
+    pub fn files(root: impl Into<String>, fallback: Option<Self>) -> Self {
+        let fallback = fallback.map(Box::new);
+        Self::Files { root: root.into(), tried: Vec::new(), index: None, types: Vec::new(), fallback }
     }
 
     /// A response without content.

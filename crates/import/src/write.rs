@@ -110,12 +110,15 @@ fn of_action(action: &Action) -> (&'static str, String) {
     match action {
         Action::Again => ("rewrite", string("$uri")),
         Action::App { name, .. } => ("app", string(name)),
-        Action::Files { root, tried, index, fallback } => {
+        Action::Files { root, tried, index, types, fallback } => {
             let mut parts = vec![format!("root = {}", string(root))];
             if !tried.is_empty() {
                 parts.push(format!("try = {}", array(tried)));
             }
             parts.extend(index.as_ref().map(|names| format!("index = {}", string(names))));
+            if !types.is_empty() {
+                parts.push(format!("types = {}", one_or_array(types)));
+            }
             parts.extend(fallback.as_deref().map(|fallback| match fallback {
                 Action::App { name, .. } => format!("fallback = {}", string(name)),
                 other => {
@@ -202,6 +205,7 @@ fn conditions(conditions: &Match) -> String {
         ("path", &conditions.path),
         ("method", &conditions.method),
         ("source", &conditions.source),
+        ("destination", &conditions.destination),
     ] {
         if !patterns.is_empty() {
             parts.push(format!("{name} = {}", one_or_array(patterns)));

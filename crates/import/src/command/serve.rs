@@ -259,9 +259,7 @@ impl Serving<'_> {
                 None => self.folder.as_ref().map_or(root.clone(), |folder| format!("{folder}/{root}")),
                 Some(folder) => format!("{}/{root}", folder.trim_end_matches('/')),
             };
-            let action =
-                Action::Files { root, tried: Vec::new(), index: None, fallback: Some(Box::new(Action::app(name.clone()))) };
-            self.draft.route(Match::default(), action, &key);
+            self.draft.route(Match::default(), Action::files(root, Some(Action::app(name.clone()))), &key);
         } else if let Some(mount) = self.mount.take() {
             let paths = vec![mount.clone(), format!("{mount}/*")];
             let conditions = Match { path: paths, ..Match::default() };

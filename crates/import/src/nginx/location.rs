@@ -363,7 +363,7 @@ impl Nginx<'_> {
                 self.draft.lost(key, "root has no variables: write a route for each value");
                 Action::status(404)
             }
-            Some(root) => Action::Files { root, tried: names, index: context.index.clone(), fallback },
+            Some(root) => Action::Files { root, tried: names, index: context.index.clone(), types: Vec::new(), fallback },
             None => fallback.map_or(Action::status(404), |action| *action),
         };
         (action, passed)

@@ -7,6 +7,7 @@ use crate::filters::{Changes, Filters};
 use crate::note::Key;
 use crate::redirect::{REDIRECTS, target, with_variables};
 use crate::tree::Node;
+use oribi_config::TypePatterns;
 
 impl Unit<'_> {
     pub(super) fn action(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
@@ -146,33 +147,44 @@ impl Unit<'_> {
             node.get("share").map_or(Vec::new(), |share| share.values().iter().filter_map(Node::text).collect());
         let shares: Vec<String> = shares.iter().map(|share| share.replace("${uri}", "$uri")).collect();
         let shares: Vec<&str> = shares.iter().map(String::as_str).collect();
-        for name in ["types", "chroot", "follow_symlinks", "traverse_mounts"] {
+        for name in ["chroot", "follow_symlinks", "traverse_mounts"] {
             if let Some(node) = node.get(name) {
                 node.skip();
-                let text = match name {
-                    "types" => "files of all types are sent: a condition such as path = \"*.png\" chooses some",
-                    _ => "Oribi follows no link out of the directory: see docs/static.md",
-                };
-                self.draft.lost(&key.inside(name), text);
+                self.draft.lost(&key.inside(name), "Oribi follows no link out of the directory: see docs/static.md");
             }
         }
+        let types = node.get("types").map_or(Ok(Vec::new()), types);
         let index = node.get("index").and_then(Node::text).map(str::to_owned);
         let fallback =
             node.get("fallback").and_then(|fallback| self.fallback(fallback, conditions, &key.inside("fallback"), above));
-        let inside = key.inside("share");
-        let files = match shared(&shares) {
-            Ok(files) => Some(files),
+        let types = match types {
+            Ok(types) => types,
             Err(reason) => {
-                self.draft.lost(&inside, reason);
-                shares.iter().find_map(|share| shared(&[share]).ok())
+                node.get("types").into_iter().for_each(Node::skip);
+                // Without their types, all files would be sent.
+                self.draft.lost(&key.inside("types"), format!("{reason}: no file is sent"));
+                return self.draft.route(conditions.clone(), fallback.unwrap_or_else(|| Action::status(404)), key);
             }
         };
-        let action = match (files, fallback) {
-            (Some((root, tried)), fallback) => Action::Files { root, tried, index, fallback: fallback.map(Box::new) },
-            (None, Some(fallback)) => fallback,
-            (None, None) => Action::status(404),
+        let files = |(root, tried): (String, Vec<String>), fallback: Option<Action>| Action::Files {
+            root,
+            tried,
+            index: index.clone(),
+            types: types.clone(),
+            fallback: fallback.map(Box::new),
         };
-        self.draft.route(conditions.clone(), action, key);
+        let action = match shared(&shares) {
+            Ok(below) => Some(files(below, fallback)),
+            // Directories without one in common are looked into in turn.
+            Err(_) => shares.iter().rev().fold(fallback, |next, share| match shared(&[share]) {
+                Ok(below) => Some(files(below, next)),
+                Err(reason) => {
+                    self.draft.lost(&key.inside("share"), reason);
+                    next
+                }
+            }),
+        };
+        self.draft.route(conditions.clone(), action.unwrap_or_else(|| Action::status(404)), key);
     }
 
     /// The action for files that do not exist: that of the one route that it would become.
@@ -194,6 +206,27 @@ impl Unit<'_> {
             }
         }
     }
+}
+
+/// The patterns for the media types of files.
+///
+/// # Errors
+/// The reason why a route cannot have them.
+fn types(node: &Node) -> Result<Vec<String>, String> {
+    let mut list = Vec::new();
+    for node in node.values() {
+        let text = node.text().ok_or_else(|| "expected a text".to_owned())?;
+        let (sign, rest) = text.strip_prefix('!').map_or(("", text), |rest| ("!", rest));
+        let pattern = match rest {
+            // A file whose name says no type.
+            "" => format!("{sign}application/octet-stream"),
+            "*" => format!("{sign}*/*"),
+            _ => text.to_owned(),
+        };
+        TypePatterns::default().add(&pattern).map_err(|expected| format!("{text}: {expected}"))?;
+        list.push(pattern);
+    }
+    if list.is_empty() { Err("an empty list".to_owned()) } else { Ok(list) }
 }
 
 /// The directory of shares, and the files to try below it; none of these for the path of the request itself.
@@ -222,11 +255,7 @@ fn shared(shares: &[&str]) -> Result<(String, Vec<String>), &'static str> {
     let root = root.join("/");
     if root.is_empty() {
         let alone = rest.is_empty() && first.0.is_empty() && first.1 == "$uri";
-        return if alone {
-            Ok(("/".to_owned(), Vec::new()))
-        } else {
-            Err("the shares have no directory in common: the first one counts")
-        };
+        return if alone { Ok(("/".to_owned(), Vec::new())) } else { Err("the shares have no directory in common") };
     }
     let tried: Vec<String> = parts.iter().map(|(before, rest)| format!("{}{rest}", &before[root.len()..])).collect();
     Ok((root, if tried == ["$uri"] { Vec::new() } else { tried }))

@@ -11,6 +11,8 @@ struct Listener {
     key: Key,
     pass: String,
     encrypted: bool,
+    /// The pattern of its address.
+    destination: String,
 }
 
 impl Unit<'_> {
@@ -52,7 +54,8 @@ impl Unit<'_> {
         if let Some(number) = node.get("backlog").and_then(Node::number) {
             self.draft.server.set("backlog", number, &key.inside("backlog"));
         }
-        Some(Listener { key, pass, encrypted })
+        let destination = if address.starts_with("unix:") { "unix" } else { address }.to_owned();
+        Some(Listener { key, pass, encrypted, destination })
     }
 
     /// Writes the certificates into the last address. Returns whether there are any.
@@ -134,26 +137,46 @@ impl Unit<'_> {
         }
     }
 
-    /// Writes the routes of all listeners. A route cannot see the address of a request, but its scheme.
+    /// Writes the routes of all listeners: those that pass requests elsewhere are told apart by schemes or addresses.
     fn passes(&mut self, listeners: &[Listener]) {
-        let Some(first) = listeners.first() else { return };
-        if listeners.iter().all(|listener| listener.pass == first.pass) {
-            return self.pass(&first.pass, &Match::default(), &first.key);
-        }
-        for (encrypted, scheme) in [(false, "http"), (true, "https")] {
-            let mut same = listeners.iter().filter(|listener| listener.encrypted == encrypted);
-            let Some(first) = same.next() else { continue };
-            for other in same.filter(|other| other.pass != first.pass) {
-                let text = format!(
-                    "routes cannot tell addresses apart: this one has those of {}; run another server for it, or divide by \
-                         host",
-                    first.key.name
-                );
-                self.draft.lost(&other.key, text);
+        let mut targets: Vec<Vec<&Listener>> = Vec::new();
+        for listener in listeners {
+            match targets.iter_mut().find(|target| target[0].pass == listener.pass) {
+                Some(target) => target.push(listener),
+                None => targets.push(vec![listener]),
             }
-            let both = listeners.iter().any(|listener| listener.encrypted != encrypted);
-            let scheme = if both { vec![scheme.to_owned()] } else { Vec::new() };
-            self.pass(&first.pass, &Match { scheme, ..Match::default() }, &first.key);
+        }
+        let encrypted = |target: &[&Listener], on: bool| target.iter().all(|listener| listener.encrypted == on);
+        let by_scheme = match targets.as_slice() {
+            [one, other] => [true, false].iter().any(|on| encrypted(one, *on) && encrypted(other, !*on)),
+            _ => false,
+        };
+        let mut unix: Option<&Key> = None;
+        for target in &targets {
+            let mut conditions = Match::default();
+            if by_scheme {
+                conditions.scheme.push(if target[0].encrypted { "https" } else { "http" }.to_owned());
+            } else if targets.len() > 1 {
+                for listener in target {
+                    match unix.filter(|_| listener.destination == "unix") {
+                        Some(first) => {
+                            let text = format!(
+                                "routes cannot tell Unix sockets apart: this one has those of {}; run another server for it, \
+                                 or divide by host",
+                                first.name
+                            );
+                            self.draft.lost(&listener.key, text);
+                        }
+                        None => conditions.destination.push(listener.destination.clone()),
+                    }
+                }
+                conditions.destination.dedup();
+                if conditions.destination.is_empty() {
+                    continue;
+                }
+                unix = unix.or(target.iter().find(|listener| listener.destination == "unix").map(|listener| &listener.key));
+            }
+            self.pass(&target[0].pass, &conditions, &target[0].key);
         }
     }
 }

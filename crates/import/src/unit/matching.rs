@@ -23,7 +23,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
             "method" => simple(value, |patterns| Match { method: patterns, ..Match::default() }, method),
             "scheme" => simple(value, |patterns| Match { scheme: patterns, ..Match::default() }, str::to_ascii_lowercase),
             "source" => source(value),
-            "destination" => simple(value, |_| Match::default(), str::to_owned).filter(|_| false),
+            "destination" => destination(value),
             "headers" => named(value, |field| Match { field, ..Match::default() }, str::to_owned, super::patterns::of_field),
             "arguments" => {
                 named(value, |query| Match { query, ..Match::default() }, pattern_decoded, super::patterns::of_value)
@@ -34,7 +34,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
         let Some(alternatives) = alternatives else {
             value.skip();
             let text = match name.as_str() {
-                "destination" => "routes cannot see the address of the server",
+                "destination" => "destination takes addresses and networks with ports, and unix",
                 "query" => "conditions are about single parameters: query = { NAME = \"VALUE\" }",
                 "source" => "source takes addresses and networks, without ports and unix",
                 "cookies" => "a route compares one cookie with patterns that it must have: field = { Cookie = \"~...\" }",
@@ -100,6 +100,29 @@ fn source(node: &Node) -> Option<Vec<Match>> {
         return Some(Vec::new());
     }
     Some(vec![Match { source: list, ..Match::default() }])
+}
+
+fn destination(node: &Node) -> Option<Vec<Match>> {
+    let mut list = Vec::new();
+    for text in patterns(node, str::to_owned)? {
+        let (sign, pattern) = text.strip_prefix('!').map_or(("", &*text), |rest| ("!", rest));
+        let (host, port) = match pattern.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, port)) => (host, port.strip_prefix(':')),
+            None if pattern.matches(':').count() == 1 => pattern.split_once(':').map(|(host, port)| (host, Some(port)))?,
+            None => (pattern, None),
+        };
+        let Some((first, last)) = host.split_once('-') else {
+            list.push(text);
+            continue;
+        };
+        for network in networks(first.trim().parse().ok()?, last.trim().parse().ok()?)? {
+            let network = if network.contains(':') && port.is_some() { format!("[{network}]") } else { network };
+            list.push(format!("{sign}{network}{}", port.map_or_else(String::new, |port| format!(":{port}"))));
+        }
+    }
+    // No address is in an empty list.
+    let is_met = !list.is_empty();
+    Some(is_met.then(|| Match { destination: list, ..Match::default() }).into_iter().collect())
 }
 
 /// A pattern with its escapes decoded. A star that was escaped is no wildcard, and only the first `!` is a sign.
@@ -187,6 +210,26 @@ fn cookie(name: &str, pattern: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_of_addresses_keeps_its_port() {
+        let read = |text: &str| {
+            let node: Node = serde_json::from_str(text).expect("JSON");
+            destination(&node).map(|found| found.into_iter().flat_map(|found| found.destination).collect::<Vec<_>>().join(" "))
+        };
+        for (text, expected) in [
+            (
+                r#"["*:80", "!10.0.0.1", "unix", "10.0.0.0/8:80-90", "[::1]:80"]"#,
+                Some("*:80 !10.0.0.1 unix 10.0.0.0/8:80-90 [::1]:80"),
+            ),
+            (r#""!10.0.0.1-10.0.0.2:80""#, Some("!10.0.0.1/32:80 !10.0.0.2/32:80")),
+            (r#""[::2-::3]:8080-8090""#, Some("[::2/127]:8080-8090")),
+            (r#""10.0.0.1-x""#, None),
+            ("[]", Some("")),
+        ] {
+            assert_eq!(read(text).as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_range_of_addresses_is_some_networks() {

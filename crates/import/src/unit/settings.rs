@@ -70,8 +70,12 @@ pub(super) fn read(settings: &Node, draft: &mut Draft) {
         draft.lost(&key.inside("websocket"), text);
     }
     if let Some(node) = http.get("static").and_then(|node| node.get("mime_types")) {
-        node.skip();
-        draft.lost(&key.inside("static.mime_types"), "media types are those of the names of files, and cannot be set");
+        let key = key.inside("static.mime_types");
+        for (media_type, names) in node.entries() {
+            for name in names.values().iter().filter_map(Node::text) {
+                draft.server.set("media-type", format!("{name}={media_type}"), &key.inside(media_type));
+            }
+        }
     }
 }
 

@@ -361,11 +361,7 @@ impl Serving<'_> {
         let name = self.app.name.clone();
         self.draft.apps.push(self.app);
         if let Some((root, key)) = self.check_static {
-            self.draft.route(
-                Match::default(),
-                Action::Files { root, tried: Vec::new(), index: None, fallback: Some(Box::new(Action::app(name))) },
-                &key,
-            );
+            self.draft.route(Match::default(), Action::files(root, Some(Action::app(name))), &key);
         } else if several {
             self.draft.route(Match::default(), Action::app(name), &key);
         }
@@ -383,7 +379,7 @@ impl Serving<'_> {
             self.draft.lost(&Key::new("chdir"), format!("directory = \"{directory}\" of the app, once there is one"));
         }
         if let Some((root, key)) = self.check_static.take() {
-            self.draft.route(Match::default(), Action::Files { root, tried: Vec::new(), index: None, fallback: None }, &key);
+            self.draft.route(Match::default(), Action::files(root, None), &key);
         }
     }
 }
