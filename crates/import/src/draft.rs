@@ -139,6 +139,14 @@ impl App {
     }
 }
 
+impl App {
+    /// Whether the number of workers follows the load.
+    pub fn follows_load(&self) -> bool {
+        let joined = |value: &Value| matches!(value, Value::Text(text) if text.contains(':'));
+        self.options.list.iter().any(|setting| setting.name == "workers" && joined(&setting.value))
+    }
+}
+
 /// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {

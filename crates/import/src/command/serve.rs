@@ -247,7 +247,15 @@ impl Serving<'_> {
         for (option, value) in self.server.defaults.iter().filter(|_| !self.configured) {
             self.app.options.otherwise(option, number_or_text(value), title);
         }
-        if let Some(key) = self.app.join_workers() {
+        let dynamic = self.program.names.contains(&"passenger") && self.app.least_workers.is_none();
+        if dynamic {
+            self.app.least_workers = Some((1, Key::new("default of Passenger")));
+        }
+        let without_effect = self.app.join_workers().filter(|_| !dynamic);
+        if self.program.names.contains(&"passenger") && self.app.follows_load() {
+            self.app.options.otherwise("scale-down-idle", 300, title);
+        }
+        if let Some(key) = without_effect {
             self.draft.lost(&key, "it has no effect unless the highest number of workers is higher");
         }
         self.app.name = self.draft.free_name("app");

@@ -244,10 +244,9 @@ pub(super) const PASSENGER: &[Flag] = &[
     bare(&["-d", "--daemonize"], To::Lost(BACKGROUND)),
     one(&["--max-pool-size"], To::App("workers")),
     one(&["--min-instances"], To::LeastWorkers),
-    one(
-        &["--pool-idle-time", "--max-preloader-idle-time", "--force-max-concurrent-requests-per-process"],
-        To::Lost("scale-down-idle of the app is the time after which a surplus worker ends, with workers = \"MIN:MAX\""),
-    ),
+    one(&["--pool-idle-time"], To::App("scale-down-idle")),
+    one(&["--max-preloader-idle-time"], To::Same("the process that has loaded the app ends when the app sleeps")),
+    one(&["--force-max-concurrent-requests-per-process"], To::Lost("threads of the app sets the number of threads")),
     one(&["--spawn-method"], To::Same(ALWAYS_LOADED)),
     one(&["--concurrency-model"], To::Lost("threads of the app sets the number of threads")),
     one(&["--thread-count"], To::App("threads")),

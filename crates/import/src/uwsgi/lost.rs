@@ -87,7 +87,6 @@ pub(super) const LOST: &[(&[&str], To)] = &[
         ],
         Lost(SCALING),
     ),
-    (&["cheap", "idle", "die-on-idle"], Lost(SLEEPING)),
     (&["no-new-privs", "no-initgroups"], Lost("no-new-privileges of the app")),
     (
         &[

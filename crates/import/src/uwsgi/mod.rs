@@ -70,6 +70,10 @@ struct Serving<'d> {
     check_static: Option<(String, Key)>,
     environment: Vec<(String, String)>,
     socket_mode: Option<(String, Key)>,
+    /// No workers before the first request, the time after which none run, and the end of the server then.
+    cheap: Option<Key>,
+    idle: Option<(String, Key)>,
+    dies: Option<Key>,
     draft: &'d mut Draft,
 }
 
@@ -83,6 +87,9 @@ fn serve(entries: Vec<Entry>, path: &str, environment: &[(String, String)], dire
         check_static: None,
         environment: environment.to_vec(),
         socket_mode: None,
+        cheap: None,
+        idle: None,
+        dies: None,
         draft,
     };
     let mut unknown = Vec::new();
@@ -134,6 +141,10 @@ impl Serving<'_> {
                 Ok(least) => self.app.least_workers = Some((least, key)),
                 Err(_) => self.draft.lost(&key, "expected the lowest number of workers"),
             },
+            To::Cheap | To::DieOnIdle if !on => self.draft.same(&key, "it is off"),
+            To::Cheap => self.cheap = Some(key),
+            To::DieOnIdle => self.dies = Some(key),
+            To::Idle => self.idle = Some((value.to_owned(), key)),
             To::Http => self.listen(value, "", &key),
             To::Https => self.https(value, &key),
             To::Fastcgi => self.listen(value, "fcgi", &key),
@@ -293,6 +304,39 @@ impl Serving<'_> {
         }
     }
 
+    /// An app that has no process while it has no requests.
+    fn sleep(&mut self) {
+        let idle = self.idle.take().filter(|(time, key)| {
+            let never = time == "0";
+            if never {
+                self.draft.same(key, "it is off");
+            }
+            !never
+        });
+        let (cheap, dies) = (self.cheap.take(), self.dies.take());
+        if let Some(key) = &dies {
+            match idle {
+                Some(_) => self.draft.same(key, "the app has no process then; the server itself stays, and waits for requests"),
+                None => self.draft.lost(key, "it has no effect without idle"),
+            }
+        }
+        let Some(key) = idle.as_ref().map(|(_, key)| key).or(cheap.as_ref()).cloned() else { return };
+        match &idle {
+            Some((time, key)) => {
+                self.app.options.set("scale-down-idle", time.as_str(), key);
+                if cheap.is_none() {
+                    self.draft.same(key, "the app sleeps from the start of the server on, and its first request loads it");
+                }
+            }
+            None => {
+                self.draft.lost(&key, "the app sleeps again after scale-down-idle (60 s) without a request, not only at first");
+            }
+        }
+        if let Some((_, key)) = self.app.least_workers.replace((0, key)) {
+            self.draft.lost(&key, "an app that sleeps has 0 as its lowest number of workers");
+        }
+    }
+
     fn finish(mut self) {
         if let Some((mode, key)) = self.socket_mode.take() {
             self.draft.server.set("socket-mode", mode, &key);
@@ -307,6 +351,7 @@ impl Serving<'_> {
         if self.file.is_some() || !self.mounts.is_empty() {
             self.app.options.otherwise("workers", 1, "uWSGI");
         }
+        self.sleep();
         if let Some(key) = self.app.join_workers() {
             self.draft.lost(&key, "it has no effect unless workers (processes) is higher");
         }

@@ -17,6 +17,12 @@ pub(super) enum To {
     Lost(&'static str),
     /// The lowest number of workers.
     LeastWorkers,
+    /// No workers run before the first request.
+    Cheap,
+    /// The time after which no workers run.
+    Idle,
+    /// The server ends after that time.
+    DieOnIdle,
     Http,
     Https,
     Fastcgi,
@@ -51,9 +57,9 @@ pub(super) enum To {
 }
 
 use To::{
-    AddField, App, CheckStatic, Daemonize, Directory, Expires, Fastcgi, File, Http, Https, Keepalive, LeastWorkers, Mount,
-    PerlLibrary, Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Rule, Same, Server, ServerIs,
-    SocketMode, Static, StaticWhole, Stats, Uwsgi, Variable,
+    AddField, App, Cheap, CheckStatic, Daemonize, DieOnIdle, Directory, Expires, Fastcgi, File, Http, Https, Idle, Keepalive,
+    LeastWorkers, Mount, PerlLibrary, Placeholder, Plugin, RemoveField, RequestLog, RubyLibrary, RubyRequire, Rule, Same,
+    Server, ServerIs, SocketMode, Static, StaticWhole, Stats, Uwsgi, Variable,
 };
 
 /// Names and counterparts. `-` and `_` are the same.
@@ -79,6 +85,9 @@ pub(super) const OPTIONS: &[(&[&str], To)] = &[
     (&["limit-post"], Server("max-body-size")),
     (&["processes", "workers", "p"], App("workers")),
     (&["cheaper"], LeastWorkers),
+    (&["cheap"], Cheap),
+    (&["idle"], Idle),
+    (&["die-on-idle"], DieOnIdle),
     (&["threads"], App("threads")),
     (&["enable-threads", "T"], Same("threads of the app may run at any time")),
     (&["max-requests", "R"], App("max-requests")),
@@ -242,6 +251,7 @@ pub(super) const SWITCHES: &[&str] = &[
     "harakiri-verbose",
     "manage-script-name",
     "cheap",
+    "die-on-idle",
     "reuse-port",
     "abstract-socket",
     "log-master",
