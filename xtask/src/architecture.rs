@@ -113,7 +113,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-import",
-        sees: &["oribi-config", "oribi-config-file", "oribi-filter"],
+        sees: &["oribi-config", "oribi-config-file", "oribi-filter", "oribi-route"],
         uses: Uses::Only(&["serde", "serde_json", "toml_writer"]),
         unsafe_code: Unsafe::Forbidden,
     },

@@ -129,26 +129,48 @@ impl Limit {
     }
 }
 
-/// Users and passwords that clients need.
+/// The proof that clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Auth {
-    /// The file of users.
-    pub htpasswd: String,
-    pub realm: String,
-    /// Whether the app gets the password, too.
-    pub keep: bool,
-    /// A field with the name of the user.
-    pub field: Option<String>,
+pub(crate) enum Auth {
+    /// A user with a password.
+    Passwords {
+        /// The file of users.
+        htpasswd: String,
+        realm: String,
+        /// Whether the app gets the password, too.
+        keep: bool,
+        /// A field with the name of the user.
+        field: Option<String>,
+    },
+    /// The consent of an app.
+    Ask {
+        app: String,
+        /// The path of the question.
+        path: String,
+        /// Fields of the answer that the action gets.
+        fields: Vec<String>,
+    },
 }
 
 impl Auth {
     fn text(&self) -> String {
-        let mut parts = vec![format!("htpasswd = {}", string(&self.htpasswd)), format!("realm = {}", string(&self.realm))];
-        if self.keep {
-            parts.push("keep = true".to_owned());
+        match self {
+            Self::Passwords { htpasswd, realm, keep, field } => {
+                let mut parts = vec![format!("htpasswd = {}", string(htpasswd)), format!("realm = {}", string(realm))];
+                if *keep {
+                    parts.push("keep = true".to_owned());
+                }
+                parts.extend(field.as_ref().map(|field| format!("field = {}", string(field))));
+                table(&parts)
+            }
+            Self::Ask { app, path, fields } => {
+                let mut parts = vec![format!("app = {}", string(app)), format!("path = {}", string(path))];
+                if !fields.is_empty() {
+                    parts.push(format!("fields = {}", one_or_array(fields)));
+                }
+                table(&parts)
+            }
         }
-        parts.extend(self.field.as_ref().map(|field| format!("field = {}", string(field))));
-        table(&parts)
     }
 }
 

@@ -141,7 +141,7 @@ pub fn import(format: Format, name: &str, text: &str) -> Result<Imported, Unread
         }
         Format::Nginx => {
             let mut draft = title("a configuration of nginx");
-            nginx::read(text, &mut draft)?;
+            nginx::read(name, text, &mut draft)?;
             draft
         }
         Format::Puma | Format::Unicorn => {

@@ -77,7 +77,7 @@ impl Alias {
 }
 
 /// The expression that a text fits.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     let mut expression = String::new();
     for letter in text.chars() {
         if letter.is_ascii() && !letter.is_ascii_alphanumeric() && !"/-_".contains(letter) {

@@ -27,7 +27,7 @@ impl Nginx<'_> {
         let mut filters = Filters { compress: self.compression(context), ..Filters::default() };
         if limited {
             filters.limits = self.limits(context);
-            filters.auth = self.auth(context);
+            filters.auth = self.login(context).ok().flatten();
         }
         for directive in context.filters.iter().filter(|directive| RESPONSES.contains(&&*directive.name)) {
             self.used(directive);
@@ -44,16 +44,32 @@ impl Nginx<'_> {
         let sets = |directive: &&Directive, name: &str| {
             directive.name == "proxy_set_header" && directive.word(0).eq_ignore_ascii_case(name)
         };
-        if let Some(auth) = &mut filters.auth {
-            // nginx passes the password on, unless the field has another value.
-            auth.keep = is_passed && !passed.iter().any(|directive| sets(&directive, "Authorization"));
-            let user = passed.iter().find(|directive| directive.name == "proxy_set_header" && is_user(directive.word(1)));
-            user.iter().for_each(|directive| used.push((*directive).clone()));
-            auth.field = user.map(|directive| directive.word(0).to_owned()).filter(|name| is_free(name));
+        // The fields that the server itself writes, about the user.
+        let mut own: Vec<String> = Vec::new();
+        match &mut filters.auth {
+            Some(Auth::Passwords { keep, field, .. }) => {
+                // nginx passes the password on, unless the field has another value.
+                *keep = is_passed && !passed.iter().any(|directive| sets(&directive, "Authorization"));
+                let user = passed.iter().find(|directive| directive.name == "proxy_set_header" && is_user(directive.word(1)));
+                user.iter().for_each(|directive| used.push((*directive).clone()));
+                *field = user.map(|directive| directive.word(0).to_owned()).filter(|name| is_free(name));
+                own.extend(field.clone());
+            }
+            Some(Auth::Ask { fields, .. }) => {
+                for directive in passed.iter().filter(|directive| directive.name == "proxy_set_header") {
+                    let name = directive.word(0);
+                    if is_free(name) && answered(name, directive.word(1), passed) {
+                        used.push(directive.clone());
+                        fields.push(name.to_owned());
+                        own.push(name.to_owned());
+                    }
+                }
+            }
+            None => {}
         }
         used.iter().for_each(|directive| self.used(directive));
-        let field = filters.auth.as_ref().and_then(|auth| auth.field.clone());
-        let passed = passed.iter().filter(|directive| field.as_ref().is_none_or(|field| !sets(directive, field)));
+        let passed_on = passed;
+        let passed = passed.iter().filter(|directive| !own.iter().any(|field| sets(directive, field)));
         for directive in passed.filter(|directive| PASSED.contains(&&*directive.name)) {
             match directive.name.as_str() {
                 "more_set_input_headers" | "more_clear_input_headers" => {
@@ -64,6 +80,7 @@ impl Nginx<'_> {
                     self.check(directive, directive.word(0), removed);
                 }
                 "proxy_read_timeout" => continue,
+                "auth_request_set" => self.captured(directive, passed_on, &own),
                 _ => self.request_field(directive, &mut filters.request_fields),
             }
             self.used(directive);
@@ -71,14 +88,17 @@ impl Nginx<'_> {
         filters
     }
 
-    fn auth(&mut self, context: &Context) -> Option<Auth> {
-        let (login, users) = context.passwords()?;
-        if !std::mem::replace(&mut self.told_of_passwords, true) {
-            let text =
-                "`oribi check` says which hashes are weak: make new ones with `htpasswd -B`, or accept them with weak = true";
-            self.draft.lost(&key(login), text);
+    /// `auth_request_set`: a field of the answer of an app that was asked.
+    fn captured(&mut self, directive: &Directive, passed: &[Directive], own: &[String]) {
+        let is_own = |other: &Directive| {
+            other.name == "proxy_set_header"
+                && is_variable(other.word(1), directive.word(0))
+                && own.iter().any(|field| field.eq_ignore_ascii_case(other.word(0)))
+        };
+        if !passed.iter().any(is_own) {
+            let text = "fields of auth carry fields of the answer to the app under their own names";
+            self.draft.lost(&key(directive), text);
         }
-        Some(Auth { htpasswd: users.to_owned(), realm: login.word(0).to_owned(), keep: false, field: None })
     }
 
     /// Notes that a directive was read.
@@ -211,7 +231,14 @@ impl Nginx<'_> {
         if own && (value.contains('$') || name.eq_ignore_ascii_case("connection")) {
             return self.draft.same(&key, "the proxy passes this field on, or writes it");
         }
+        let as_sent = value.trim_start_matches('$').trim_matches(['{', '}']).strip_prefix("http_");
+        if value.starts_with('$') && as_sent.is_some_and(|field| field == name.to_ascii_lowercase().replace('-', "_")) {
+            return self.draft.same(&key, "the field is passed on as the client has sent it");
+        }
         if value.contains('$') {
+            // A client could send the field in place of nginx.
+            let removed = if name.contains('_') { Ok(()) } else { changes.remove(&name) };
+            self.check(directive, &name, removed);
             return self.draft.lost(&key, format!("request-fields have no variables: the app has to do without {name}"));
         }
         if name.contains('_') && !value.is_empty() {
@@ -256,6 +283,22 @@ impl Nginx<'_> {
 /// Whether a value is the user whose password was right.
 fn is_user(value: &str) -> bool {
     matches!(value, "$remote_user" | "${remote_user}")
+}
+
+/// Whether a value is a variable.
+fn is_variable(value: &str, variable: &str) -> bool {
+    let name = |text: &str| text.trim_start_matches('$').trim_matches(['{', '}']).to_owned();
+    value.starts_with('$') && name(value) == name(variable)
+}
+
+/// Whether the value of a field is that of the same field in the answer of an app that was asked.
+fn answered(name: &str, value: &str, directives: &[Directive]) -> bool {
+    let same = |variable: &str| {
+        let field = variable.trim_start_matches('$').trim_matches(['{', '}']).strip_prefix("upstream_http_");
+        field.is_some_and(|field| field.eq_ignore_ascii_case(&name.replace('-', "_")))
+    };
+    let captures = |directive: &&Directive| directive.name == "auth_request_set" && is_variable(value, directive.word(0));
+    directives.iter().filter(captures).any(|directive| same(directive.word(1)))
 }
 
 /// Whether the field of the user may have a name.

@@ -2,7 +2,6 @@
 
 use super::alias::{Alias, Of, Rewrite};
 use super::context::Context;
-use super::rewriting::{redirect_of, with_expression};
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::conditions::Match;
@@ -33,8 +32,30 @@ pub(super) struct Location<'n> {
 
 pub(super) type Routes = Vec<Route>;
 
+fn is_on(directive: &Directive) -> bool {
+    directive.word(0) == "on"
+}
+
+impl Location<'_> {
+    fn of(&self) -> Of<'_> {
+        match self.kind {
+            Kind::Exact => Of::Exact(&self.path),
+            Kind::Final | Kind::Prefix => Of::Prefix(&self.path),
+            Kind::Expression => Of::Expression(&self.path),
+        }
+    }
+
+    /// The directive with this name.
+    pub(super) fn find(&self, name: &str) -> Option<&Directive> {
+        self.directive.inside().iter().find(|directive| directive.name == name)
+    }
+}
+
+/// Directives that nginx follows one after the other, before it looks at others.
+pub(super) const RULES: &[&str] = &["return", "rewrite", "if", "break"];
+
 /// Directives that pass requests on to an app.
-const PASSES: &[&str] = &["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "passenger_enabled", "memcached_pass"];
+const PASSES: &[&str] = &["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 impl Nginx<'_> {
     /// The routes of a server, without its host.
@@ -43,7 +64,7 @@ impl Nginx<'_> {
         let mut locations = Vec::new();
         self.collect(server, context, &mut locations, 0);
         // `if` and `return` of the server come before its locations.
-        let whole = self.rewrites(server, &Match::default(), context, &mut routes);
+        let whole = self.rewrites(server, None, &Match::default(), context, &mut routes);
         if whole {
             for location in &locations {
                 self.draft.same(&key(location.directive), "no request gets to it: its server answers all of them");
@@ -120,26 +141,26 @@ impl Nginx<'_> {
         let key = Key::at(location.directive.line, format!("location {}", location.path));
         let inside = location.directive.inside();
         if inside.iter().any(|directive| directive.name == "internal") {
-            self.draft
-                .lost(&key, "a location for the app only: accel of the app sends files that it names by X-Accel-Redirect");
+            if location.context.questions.contains(&location.path) {
+                self.draft.same(&key, "no client gets to it: auth of other routes asks its app");
+            } else {
+                self.draft
+                    .lost(&key, "a location for the app only: accel of the app sends files that it names by X-Accel-Redirect");
+            }
             self.push(routes, conditions.clone(), Action::status(404), key, &location.context, true);
             inside.iter().for_each(|directive| self.note(directive));
             return;
         }
-        if self.rewrites(location.directive, conditions, &location.context, routes) {
-            inside.iter().for_each(|directive| self.note(directive));
-            return;
+        let answered = self.rewrites(location.directive, Some(location), conditions, &location.context, routes);
+        if !answered {
+            for except in inside.iter().filter(|directive| directive.name == "limit_except") {
+                self.excepted(except, location, conditions, routes);
+            }
+            self.guarded(conditions, &location.context, routes, &|nginx, conditions, context| {
+                nginx.acting(location, conditions, context, key.clone())
+            });
         }
-        for except in inside.iter().filter(|directive| directive.name == "limit_except") {
-            self.excepted(except, location, conditions, routes);
-        }
-        if self.guards(conditions, &location.context, routes) {
-            inside.iter().for_each(|directive| self.note(directive));
-            return;
-        }
-        let route = self.acting(location, conditions, &location.context, key);
         inside.iter().for_each(|directive| self.note(directive));
-        routes.push(route);
     }
 
     /// The route with the action of a location, and the filters of a context of it.
@@ -171,37 +192,8 @@ impl Nginx<'_> {
         routes.push(Route { filters, ..Route::new(conditions, action, key) });
     }
 
-    /// Writes the routes for `return`, `rewrite` and `if` of a block. Returns whether they answer all requests.
-    fn rewrites(&mut self, block: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) -> bool {
-        let mut done = false;
-        for directive in block.inside() {
-            let key = key(directive);
-            match directive.name.as_str() {
-                "return" if !done => {
-                    let action = self.answer(directive, conditions, &key);
-                    self.push(routes, conditions.clone(), action, key, context, false);
-                    done = true;
-                }
-                "rewrite" => match redirect_of(directive) {
-                    Some(Ok((path, action))) => match with_expression(conditions, path) {
-                        Ok(Some(both)) => {
-                            done |= both == *conditions;
-                            self.push(routes, both, action, key, context, false);
-                        }
-                        _ => self.draft.lost(&key, "left out: a route cannot say its conditions"),
-                    },
-                    Some(Err(reason)) => self.draft.lost(&key, format!("left out: {reason}")),
-                    None => self.rewritten(directive, conditions, &key, routes),
-                },
-                "if" => self.condition(directive, conditions, context, routes),
-                _ => {}
-            }
-        }
-        done
-    }
-
     /// `if` with an answer: of hosts, schemes and methods.
-    fn condition(&mut self, directive: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) {
+    pub(super) fn condition(&mut self, directive: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) {
         let key = key(directive);
         let words: Vec<String> = directive
             .words
@@ -255,12 +247,12 @@ impl Nginx<'_> {
 
     /// The action of a location for requests that no rule answers, the context of those that are passed on, and the expression
     /// and the new path for files that have other paths.
-    fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>, Option<Rewrite>) {
+    pub(super) fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>, Option<Rewrite>) {
         let inside = location.directive.inside();
         let find = |name: &str| inside.iter().find(|directive| directive.name == name);
         if let Some(pass) = find("proxy_pass") {
-            let path = (location.kind != Kind::Expression).then_some(&*location.path);
-            return (self.passed(pass, path, &location.context), Some(location.context.clone()), None);
+            let (action, rewrite) = self.passed(pass, Some(location.of()), &location.context);
+            return (action, Some(location.context.clone()), rewrite);
         }
         for name in PASSES {
             if let Some(pass) = find(name) {
@@ -270,18 +262,16 @@ impl Nginx<'_> {
                 return (Action::status(502), Some(location.context.clone()), None);
             }
         }
+        if find("passenger_enabled").is_some_and(is_on) {
+            return (self.passenger(&location.context, key), Some(location.context.clone()), None);
+        }
         let path = (location.kind != Kind::Expression).then_some(&*location.path);
         let Some(directive) = find("alias") else {
             let root = location.context.root.clone().map(|root| (root, None));
             let (action, passed) = self.files(root, (path, find("try_files")), &location.context, key);
             return (action, passed, None);
         };
-        let of = match location.kind {
-            Kind::Exact => Of::Exact(&location.path),
-            Kind::Final | Kind::Prefix => Of::Prefix(&location.path),
-            Kind::Expression => Of::Expression(&location.path),
-        };
-        let alias = match Alias::of(directive, of) {
+        let alias = match Alias::of(directive, location.of()) {
             Ok(alias) => alias,
             Err(reason) => {
                 self.draft.lost(&super::key(directive), format!("{reason}: these requests get a 404"));
@@ -323,7 +313,7 @@ impl Nginx<'_> {
                     Some(action)
                 });
                 match action {
-                    Some(action @ Action::App { .. }) => fallback = Some(Box::new(action)),
+                    Some((action @ Action::App { .. }, None)) => fallback = Some(Box::new(action)),
                     _ => {
                         let text = format!(
                             "the fallback of files is an app: fallback = \"NAME\" in place of {last}; until then, \
@@ -396,14 +386,23 @@ impl Nginx<'_> {
         // Those of the server are written already.
         block.name = "location".to_owned();
         if let Some(inside) = &mut block.block {
-            inside.retain(|directive| !["return", "rewrite", "if"].contains(&&*directive.name));
+            inside.retain(|directive| !RULES.contains(&&*directive.name));
         }
-        if self.rewrites(&block, &Match::default(), context, routes) || self.guards(&Match::default(), context, routes) {
+        if self.rewrites(&block, None, &Match::default(), context, routes) {
             return;
         }
-        let (action, passed) = self.files(context.root.clone().map(|root| (root, None)), (Some(""), tried), context, &key);
-        let filters = self.filters(context, passed.as_ref(), true);
-        routes.push(Route { filters, ..Route::new(Match::default(), action, key) });
+        let passenger = server.inside().iter().any(|directive| directive.name == "passenger_enabled" && is_on(directive));
+        self.guarded(&Match::default(), context, routes, &|nginx, conditions, context| {
+            if passenger {
+                let action = nginx.passenger(context, &key);
+                let filters = nginx.filters(context, Some(context), true);
+                return Route { filters, ..Route::new(conditions.clone(), action, key.clone()) };
+            }
+            let root = context.root.clone().map(|root| (root, None));
+            let (action, passed) = nginx.files(root, (Some(""), tried), context, &key);
+            let filters = nginx.filters(context, passed.as_ref(), true);
+            Route { filters, ..Route::new(conditions.clone(), action, key.clone()) }
+        });
     }
 
     /// Reads the other directives of a location.
@@ -422,8 +421,8 @@ impl Nginx<'_> {
             "internal",
             "limit_except",
             "location",
-            "passenger_enabled",
             "memcached_pass",
+            "break",
         ];
         if known.contains(&&*directive.name) || Context::default().set(directive) {
             return;

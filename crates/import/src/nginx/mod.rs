@@ -7,6 +7,7 @@ mod filters;
 mod guards;
 mod limits;
 mod location;
+mod passenger;
 mod passing;
 mod rewriting;
 mod server;
@@ -32,14 +33,16 @@ struct Nginx<'d> {
     /// Whether a note says that errors have fields, too.
     told_of_errors: bool,
     told_of_passwords: bool,
+    /// The directory of the file, in which nginx looks for others; `None` if it is not known.
+    directory: Option<String>,
     draft: &'d mut Draft,
 }
 
-/// Fills a draft.
+/// Fills a draft. `name` is the path of the file.
 ///
 /// # Errors
 /// The file does not have the syntax of nginx, or no directive of it.
-pub(crate) fn read(text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
+pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
     let directives = syntax::read(text)?;
     if directives.is_empty() {
         return Err(Unreadable::new("there is no directive"));
@@ -51,12 +54,14 @@ pub(crate) fn read(text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
         used: BTreeSet::new(),
         told_of_errors: false,
         told_of_passwords: false,
+        directory: directory(name, text),
         draft,
     };
     let mut servers = Vec::new();
     nginx.level(&directives, &mut servers, true);
     nginx.servers(&servers);
     nginx.unused_filters(&directives);
+    nginx.unused_of_passenger(&directives);
     for upstream in nginx.upstreams.iter().filter(|upstream| !upstream.used) {
         nginx.draft.lost(&upstream.key, format!("no location that was carried over leads to {}", upstream.name));
     }
@@ -95,10 +100,35 @@ impl Nginx<'_> {
         }
     }
 
+    /// The path of a file that nginx looks for beside its own file.
+    fn beside(&mut self, path: &str, key: &Key) -> String {
+        match &self.directory {
+            _ if path.starts_with('/') => path.to_owned(),
+            Some(directory) => format!("{directory}{path}"),
+            None => {
+                let text =
+                    format!("nginx looks for {path} in the directory of nginx.conf, which is not known here: write it out");
+                self.draft.lost(key, text);
+                path.to_owned()
+            }
+        }
+    }
+
     /// Reads a directive that is no condition and no action: an option, or a note.
     fn general(&mut self, directive: &Directive) {
         table::read(directive, &key(directive), self.draft);
     }
+}
+
+/// The directory of a file: that of its first file in the output of `nginx -T`, otherwise that of its path.
+fn directory(name: &str, text: &str) -> Option<String> {
+    let first = text.lines().find_map(|line| line.strip_prefix("# configuration file ")?.strip_suffix(':'));
+    let path = match first {
+        Some(path) => path,
+        None if name.contains(' ') => return None,
+        None => name,
+    };
+    Some(path.rsplit_once('/').map_or(String::new(), |(directory, _)| format!("{directory}/")))
 }
 
 /// The place of a directive, for notes.

@@ -1,10 +1,12 @@
 //! `upstream` and `proxy_pass`: apps that are other servers.
 
+use super::alias::{Of, Rewrite, literal};
 use super::context::Context;
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::draft::Action;
 use crate::note::Key;
+use crate::redirect::{groups, with_variables};
 
 /// A block `upstream`.
 pub(super) struct Upstream {
@@ -55,31 +57,52 @@ impl Nginx<'_> {
         Some(url_of(address))
     }
 
-    /// The action for `proxy_pass`. `path` is that of the location, if it is no expression.
-    pub(super) fn passed(&mut self, pass: &Directive, path: Option<&str>, context: &Context) -> Action {
+    /// The action for `proxy_pass`, and the path by which it replaces that of the location `of`.
+    pub(super) fn passed(&mut self, pass: &Directive, of: Option<Of<'_>>, context: &Context) -> (Action, Option<Rewrite>) {
         let key = key(pass);
+        let (name, urls, path) = match self.target(pass) {
+            Ok(target) => target,
+            Err(url) => return (self.draft.proxy("", &[url], &key), None),
+        };
+        let rewrite = match replaced(&path, of) {
+            Ok(rewrite) => rewrite,
+            Err(reason) => {
+                self.draft.lost(&key, format!("{reason}; until then, these requests get a 502"));
+                return (Action::status(502), None);
+            }
+        };
+        let action = self.draft.proxy(&name, &urls, &key);
+        if let Action::App { name, .. } = &action {
+            self.passes_on(name, context, &key);
+        }
+        (action, rewrite)
+    }
+
+    /// The name and the URLs of the servers of `proxy_pass`, and the path behind them.
+    ///
+    /// # Errors
+    /// It is no URL for HTTP: returns the target.
+    pub(super) fn target(&mut self, pass: &Directive) -> Result<(String, Vec<String>, String), String> {
         let target = pass.word(0);
         // The target as the client has sent it: the same as without a path.
         let target = target.strip_suffix("$request_uri").unwrap_or(target);
         let rest = match target.split_once("://") {
             Some(("http", rest)) => rest,
-            _ => return self.draft.proxy("", &[target.to_owned()], &key),
+            _ => return Err(target.to_owned()),
         };
-        let (authority, replaced) = match rest.strip_prefix("unix:") {
+        let (authority, path) = match rest.strip_prefix("unix:") {
             Some(socket) => {
-                let (socket, replaced) = socket.split_once(':').unwrap_or((socket, ""));
-                (format!("unix:{socket}"), replaced)
+                let (socket, path) = socket.split_once(':').unwrap_or((socket, ""));
+                (format!("unix:{socket}"), path)
             }
             None => {
-                let (host, replaced) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-                (host.to_owned(), replaced)
+                let (host, path) = rest.split_at(rest.find(['/', '$']).unwrap_or(rest.len()));
+                (host.to_owned(), path)
             }
         };
-        if !replaced.is_empty() && path != Some(replaced) {
-            let text = "an app gets paths as clients send them, so it needs to answer at those of this location; until then, \
-                 these requests get a 502";
-            self.draft.lost(&key, text);
-            return Action::status(502);
+        // A host in a variable.
+        if authority.is_empty() || path.starts_with('$') && !path.starts_with("$uri") {
+            return Err(target.to_owned());
         }
         let known = self.upstreams.iter_mut().find(|upstream| upstream.name == authority);
         let (name, urls) = match known {
@@ -92,11 +115,7 @@ impl Nginx<'_> {
                 (socket.unwrap_or(&authority).to_owned(), vec![url_of(&authority)])
             }
         };
-        let action = self.draft.proxy(&name, &urls, &key);
-        if let Action::App { name, .. } = &action {
-            self.passes_on(name, context, &key);
-        }
-        action
+        Ok((name, urls, path.to_owned()))
     }
 
     /// Reads the directives about the requests that an app passes on, but their fields.
@@ -115,6 +134,70 @@ impl Nginx<'_> {
     }
 }
 
+/// The path that replaces that of a location. `None` if the path stays.
+///
+/// # Errors
+/// The reason why a route has no such path.
+fn replaced(path: &str, of: Option<Of<'_>>) -> Result<Option<Rewrite>, String> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    if path.contains(['#', '%', ';']) || path.split('/').any(|name| matches!(name, "." | "..")) {
+        return Err("rewrite of a route has a path in its normal form".to_owned());
+    }
+    if path.contains('$') {
+        let expression = match of {
+            Some(Of::Expression(expression)) => groups(&[format!("~{expression}")]),
+            _ => 0,
+        };
+        // nginx sends such a target as it is, so that it has no other query than its own.
+        let (path, query) = match path.strip_suffix("$is_args$args").or_else(|| path.strip_suffix("?$args")) {
+            Some(path) => (path, ""),
+            None => (path, if path.contains('?') { "" } else { "?" }),
+        };
+        let path = with_variables(path, expression)?;
+        return Ok(Some((None, format!("{path}{query}"))));
+    }
+    if path.contains('?') {
+        return Err("the app gets the query of the client: write rewrite for another one".to_owned());
+    }
+    match of {
+        Some(Of::Exact(own) | Of::Prefix(own)) if own == path => Ok(None),
+        Some(Of::Exact(_)) => Ok(Some((None, path.to_owned()))),
+        Some(Of::Prefix("/")) if path.ends_with('/') => Ok(Some((None, format!("{}$uri", path.trim_end_matches('/'))))),
+        Some(Of::Prefix(own)) => Ok(Some((Some(format!("~^{}(.*)$", literal(own))), format!("{path}$1")))),
+        Some(Of::Expression(_)) | None => Err("nginx has no such path here".to_owned()),
+    }
+}
+
 fn url_of(address: &str) -> String {
     if address.starts_with("unix:") { format!("http+{address}") } else { format!("http://{address}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_target_replaces_that_of_its_location() {
+        let rewritten = |expression: Option<&str>, path: &str| Ok(Some((expression.map(str::to_owned), path.to_owned())));
+        for (path, of, expected) in [
+            ("", Some(Of::Prefix("/a/")), Ok(None)),
+            ("/a/", Some(Of::Prefix("/a/")), Ok(None)),
+            ("/", Some(Of::Prefix("/a/")), rewritten(Some("~^/a/(.*)$"), "/$1")),
+            ("/v1/", Some(Of::Prefix("/a.b")), rewritten(Some("~^/a\\.b(.*)$"), "/v1/$1")),
+            ("/v1/", Some(Of::Prefix("/")), rewritten(None, "/v1$uri")),
+            ("/v1", Some(Of::Prefix("/")), rewritten(Some("~^/(.*)$"), "/v1$1")),
+            ("/x", Some(Of::Exact("/a")), rewritten(None, "/x")),
+            ("/v1/$1$is_args$args", Some(Of::Expression("^/a/(.*)$")), rewritten(None, "/v1/$1")),
+            ("/v1/$1", Some(Of::Expression("^/a/(.*)$")), rewritten(None, "/v1/$1?")),
+            ("/v1/$1", Some(Of::Prefix("/a/")), Err(())),
+            ("/v1/", Some(Of::Expression("^/a")), Err(())),
+            ("/v1/", None, Err(())),
+            ("/v1/?a=b", Some(Of::Prefix("/a/")), Err(())),
+            ("/../", Some(Of::Prefix("/a/")), Err(())),
+        ] {
+            assert_eq!(replaced(path, of).map_err(drop), expected, "{path} of {of:?}");
+        }
+    }
 }

@@ -1,60 +1,122 @@
 //! `server`: addresses, names, and the routes of all servers in the order in which nginx chooses.
 
-use super::context::{Context, pages};
+use super::context::{Context, pages, questions};
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::conditions::Match;
-use crate::draft::Route;
+use crate::draft::{Route, Value};
 use crate::note::Key;
+use std::net::IpAddr;
 
 /// A server.
 pub(super) struct Server {
     /// Patterns of hosts; empty for a server that takes all.
     hosts: Vec<String>,
-    /// Whether it says that it takes the requests for all other hosts.
-    default: bool,
-    /// Whether its connections are encrypted, if all are alike.
-    encrypted: Option<bool>,
+    addresses: Vec<Address>,
     routes: Vec<Route>,
     key: Key,
+}
+
+/// An address of a server.
+struct Address {
+    text: String,
+    encrypted: bool,
+    /// Whether the server takes the requests for all other hosts there.
+    default: bool,
+}
+
+/// Addresses with the same servers.
+struct Group {
+    /// The servers, by their numbers.
+    members: Vec<usize>,
+    /// The server that takes the requests for all other hosts.
+    default: usize,
+    /// The patterns of the addresses.
+    patterns: Vec<String>,
+    /// Whether connections are encrypted, if all are alike.
+    encrypted: Option<bool>,
+}
+
+struct Groups {
+    list: Vec<Group>,
+    /// Whether schemes tell the groups apart.
+    by_scheme: bool,
+}
+
+impl Groups {
+    /// The conditions for requests that arrive at the addresses of some groups. `None`: routes cannot tell them from others.
+    fn conditions(&self, some: &[usize]) -> Option<Match> {
+        let mut conditions = Match::default();
+        if some.len() == self.list.len() {
+            return Some(conditions);
+        }
+        if self.by_scheme {
+            let name = |group: &usize| if self.list[*group].encrypted == Some(true) { "https" } else { "http" };
+            conditions.scheme = some.iter().map(|group| name(group).to_owned()).collect();
+            return Some(conditions);
+        }
+        let patterns = |group: usize| self.list[group].patterns.iter().cloned();
+        conditions.destination = some.iter().flat_map(|group| patterns(*group)).collect();
+        let ports: Vec<String> =
+            conditions.destination.iter().filter_map(|pattern| pattern.strip_prefix('*')).map(str::to_owned).collect();
+        // nginx takes the address itself before the one that includes it.
+        for pattern in (0..self.list.len()).filter(|group| !some.contains(group)).flat_map(patterns) {
+            if !pattern.starts_with('*') && ports.iter().any(|port| pattern.ends_with(port.as_str())) {
+                conditions.destination.push(format!("!{pattern}"));
+            }
+        }
+        (!conditions.destination.is_empty()).then_some(conditions)
+    }
+}
+
+/// The pattern of an address for `destination`.
+fn pattern(address: &str) -> String {
+    if address.starts_with(['/', '.']) {
+        return "unix".to_owned();
+    }
+    match address.rsplit_once(':') {
+        Some((host, _)) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => address.to_owned(),
+        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
+        Some((_, port)) => format!("*:{port}"),
+        None => address.to_owned(),
+    }
 }
 
 impl Nginx<'_> {
     pub(super) fn server(&mut self, directive: &Directive, inherited: &Context) -> Server {
         let mut context = inherited.inner(directive.inside());
         context.pages = pages(directive, &context);
-        let mut server = Server { hosts: Vec::new(), default: false, encrypted: None, routes: Vec::new(), key: key(directive) };
+        let inherited = context.logins[1].iter().map(|login| login.word(0).to_owned());
+        context.questions = inherited.chain(questions(directive)).collect();
+        context.has_expressions =
+            directive.inside().iter().any(|inside| inside.name == "location" && inside.word(0).starts_with('~'));
+        let mut server = Server { hosts: Vec::new(), addresses: Vec::new(), routes: Vec::new(), key: key(directive) };
         let all = directive.inside().iter().any(|inside| inside.name == "ssl" && inside.word(0) == "on");
-        let (mut plain, mut encrypted) = (false, false);
-        let mut addresses = Vec::new();
         for inside in directive.inside().iter().filter(|inside| inside.name == "listen") {
-            if let Some((address, ssl)) = self.listen(inside, &mut server) {
-                let ssl = ssl || all;
-                encrypted |= ssl;
-                plain |= !ssl;
-                addresses.push((address, ssl));
+            if let Some(address) = self.listen(inside) {
+                server.addresses.push(Address { encrypted: address.encrypted || all, ..address });
             }
         }
-        if addresses.is_empty() {
-            plain = true;
-            addresses.push((":80".to_owned(), false));
+        if server.addresses.is_empty() {
+            server.addresses.push(Address { text: ":80".to_owned(), encrypted: false, default: false });
             self.draft.listen(":80", &key(directive));
         }
-        server.encrypted = (plain != encrypted).then_some(encrypted);
+        let encrypted = server.addresses.iter().any(|address| address.encrypted);
         for inside in directive.inside() {
             let key = key(inside);
             match inside.name.as_str() {
                 "ssl_certificate" | "ssl_certificate_key" => {
+                    let path = self.beside(inside.word(0), &key);
                     let option = if inside.name == "ssl_certificate" { "ssl-cert" } else { "ssl-key" };
-                    for (address, _) in addresses.iter().filter(|(_, ssl)| *ssl) {
-                        let listen = self.draft.listen(address.clone(), &key);
+                    for address in server.addresses.iter().filter(|address| address.encrypted) {
+                        let listen = self.draft.listen(address.text.clone(), &key);
                         let known = listen.options.list.iter().any(|setting| match &setting.value {
-                            crate::draft::Value::List(list) => list.iter().any(|path| path == inside.word(0)),
-                            crate::draft::Value::Text(path) => path == inside.word(0),
+                            Value::List(list) => list.contains(&path),
+                            Value::Text(known) => *known == path,
                             _ => false,
                         });
                         if !known {
-                            listen.options.set(option, inside.word(0), &key);
+                            listen.options.set(option, path.clone(), &key);
                         }
                     }
                     if !encrypted {
@@ -62,7 +124,7 @@ impl Nginx<'_> {
                     }
                 }
                 "server_name" => self.names(inside, &mut server),
-                "listen" | "ssl" | "location" | "return" | "rewrite" | "if" | "try_files" => {}
+                "listen" | "ssl" | "location" | "return" | "rewrite" | "if" | "break" | "try_files" => {}
                 _ if Context::default().set(inside) => {}
                 _ => self.general(inside),
             }
@@ -71,8 +133,8 @@ impl Nginx<'_> {
         server
     }
 
-    /// Reads `listen`. Returns the address, and whether it is encrypted.
-    fn listen(&mut self, directive: &Directive, server: &mut Server) -> Option<(String, bool)> {
+    /// Reads `listen`.
+    fn listen(&mut self, directive: &Directive) -> Option<Address> {
         let key = key(directive);
         let word = directive.word(0);
         let text = word.strip_suffix(":").unwrap_or(word);
@@ -89,12 +151,12 @@ impl Nginx<'_> {
                 return None;
             }
         };
-        let mut encrypted = false;
+        let (mut encrypted, mut default) = (false, false);
         self.draft.listen(address.clone(), &key);
         for word in directive.words.iter().skip(1) {
             match word.as_str() {
                 "ssl" => encrypted = true,
-                "default_server" | "default" => server.default = true,
+                "default_server" | "default" => default = true,
                 "http2" | "deferred" | "bind" => {}
                 "proxy_protocol" => self.draft.listen(address.clone(), &key).options.set("proxy-protocol", "on", &key),
                 "reuseport" => self.draft.server.set("reuse-port", true, &key),
@@ -105,7 +167,7 @@ impl Nginx<'_> {
                 },
             }
         }
-        Some((address, encrypted))
+        Some(Address { text: address, encrypted, default })
     }
 
     fn names(&mut self, directive: &Directive, server: &mut Server) {
@@ -125,52 +187,110 @@ impl Nginx<'_> {
 
     /// Writes the routes of all servers.
     pub(super) fn servers(&mut self, servers: &[Server]) {
-        let of = |encrypted| servers.iter().any(|server| server.encrypted == Some(encrypted));
-        let schemes: &[Option<bool>] = if of(true) && !servers.iter().all(|server| server.encrypted == Some(true)) {
-            &[Some(false), Some(true)]
-        } else {
-            &[None]
+        let groups = self.groups(servers);
+        let of = |server: &Server| -> Vec<usize> {
+            let place = servers.iter().position(|other| std::ptr::eq(other, server));
+            (0..groups.list.len())
+                .filter(|group| place.is_some_and(|place| groups.list[*group].members.contains(&place)))
+                .collect()
         };
-        let scheme = |encrypted: Option<bool>| match encrypted.filter(|_| schemes.len() > 1) {
-            Some(true) => vec!["https".to_owned()],
-            Some(false) => vec!["http".to_owned()],
-            None => Vec::new(),
-        };
-        // The default server takes all other hosts: the one that says so, or the first one.
-        let mut defaults: Vec<(&Server, Option<bool>)> = Vec::new();
-        for encrypted in schemes {
-            let fits = |server: &&Server| encrypted.is_none() || server.encrypted.is_none() || server.encrypted == *encrypted;
-            let default = servers.iter().filter(fits).find(|server| server.default).or_else(|| servers.iter().find(fits));
-            defaults.extend(default.map(|server| (server, *encrypted)));
-        }
-        let is_default = |server: &Server| {
-            let groups =
-                schemes.iter().filter(|scheme| scheme.is_none() || server.encrypted.is_none() || server.encrypted == **scheme);
-            groups.clone().all(|scheme| defaults.iter().any(|(default, of)| default.key == server.key && of == scheme))
-        };
+        let leads = |group: &usize, server: &Server| std::ptr::eq(&raw const servers[groups.list[*group].default], server);
+        let is_default = |server: &Server| of(server).iter().all(|group| leads(group, server));
         let wildcard =
             servers.iter().any(|server| server.hosts.iter().any(|host| host.starts_with('*')) && !is_default(server));
         // Without wildcards of others, the names of a default server lead to it in any case.
         for (hosts, server) in by_names(servers).into_iter().filter(|(_, server)| wildcard || !is_default(server)) {
-            self.routes_of(server, &Match { host: hosts, scheme: scheme(server.encrypted), ..Match::default() });
+            if let Some(within) = groups.conditions(&of(server)) {
+                self.routes_of(server, &Match { host: hosts, ..within });
+            }
         }
-        for (server, _) in defaults.iter().filter(|(server, _)| !server.hosts.is_empty() && !wildcard) {
-            self.draft.same(
-                &server.key.inside("server_name"),
-                "its routes need no host: the default server takes all \
-                 others, too",
-            );
+        for server in servers {
+            let own: Vec<usize> = of(server).into_iter().filter(|group| leads(group, server)).collect();
+            if own.is_empty() {
+                if server.hosts.is_empty() {
+                    let text = "left out: another server of its address is the default, and no name leads to this one";
+                    self.draft.lost(&server.key, text);
+                }
+                continue;
+            }
+            if !server.hosts.is_empty() && !wildcard && is_default(server) {
+                let text = "its routes need no host: the default server takes all others, too";
+                self.draft.same(&server.key.inside("server_name"), text);
+            }
+            if let Some(within) = groups.conditions(&own) {
+                self.routes_of(server, &within);
+            }
         }
-        for (server, encrypted) in &defaults {
-            self.routes_of(server, &Match { scheme: scheme(*encrypted), ..Match::default() });
+        self.covered();
+    }
+
+    /// The groups of addresses that have the same servers.
+    fn groups(&mut self, servers: &[Server]) -> Groups {
+        let mut list: Vec<Group> = Vec::new();
+        let mut seen: Vec<&str> = Vec::new();
+        let mut unix: Option<usize> = None;
+        for address in servers.iter().flat_map(|server| &server.addresses) {
+            if seen.contains(&&*address.text) {
+                continue;
+            }
+            seen.push(&address.text);
+            let at = |server: &Server| -> Vec<(bool, bool)> {
+                let same = server.addresses.iter().filter(|other| other.text == address.text);
+                same.map(|place| (place.encrypted, place.default)).collect()
+            };
+            let members: Vec<usize> = (0..servers.len()).filter(|place| !at(&servers[*place]).is_empty()).collect();
+            let says = |place: &&usize| at(&servers[**place]).iter().any(|(_, default)| *default);
+            let default = members.iter().find(says).or(members.first()).copied().unwrap_or_default();
+            let encrypted = members.iter().any(|place| at(&servers[*place]).iter().any(|(encrypted, _)| *encrypted));
+            let known = list.iter().position(|group| (&group.members, group.default) == (&members, default));
+            let index = known.unwrap_or_else(|| {
+                list.push(Group { members, default, patterns: Vec::new(), encrypted: Some(encrypted) });
+                list.len() - 1
+            });
+            let group = &mut list[index];
+            group.encrypted = group.encrypted.filter(|all| *all == encrypted);
+            let pattern = pattern(&address.text);
+            if pattern == "unix" && unix.is_some_and(|first| first != index) {
+                let text = "routes cannot tell Unix sockets apart: this one has the servers of the first one";
+                self.draft.lost(&servers[default].key, text);
+                continue;
+            }
+            if pattern == "unix" {
+                unix = Some(index);
+            }
+            if !group.patterns.contains(&pattern) {
+                group.patterns.push(pattern);
+            }
         }
-        for server in servers
-            .iter()
-            .filter(|server| server.hosts.is_empty() && defaults.iter().all(|(default, _)| default.key != server.key))
-        {
-            self.draft
-                .lost(&server.key, "left out: another server of its address is the default, and no name leads to this one");
+        let schemes: Vec<Option<bool>> = list.iter().map(|group| group.encrypted).collect();
+        Groups { by_scheme: matches!(schemes.as_slice(), [Some(one), Some(other)] if one != other), list }
+    }
+
+    /// Leaves out addresses that another one includes.
+    fn covered(&mut self) {
+        let port =
+            |text: &str| text.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map(|(_, port)| port.to_owned());
+        let all: Vec<String> =
+            self.draft.listens.iter().filter_map(|listen| listen.address.strip_prefix(':')).map(str::to_owned).collect();
+        let mut kept = Vec::new();
+        for listen in std::mem::take(&mut self.draft.listens) {
+            let within = port(&listen.address).filter(|port| all.contains(port) && !listen.address.starts_with(':'));
+            match within {
+                Some(port) if listen.options.list.is_empty() => {
+                    self.draft.same(&listen.key, format!("the address :{port} includes {}", listen.address));
+                }
+                Some(port) => {
+                    let text = format!(
+                        "the address :{port} includes {}, which has options of its own: write one of them",
+                        listen.address
+                    );
+                    self.draft.lost(&listen.key, text);
+                    kept.push(listen);
+                }
+                None => kept.push(listen),
+            }
         }
+        self.draft.listens = kept;
     }
 
     fn routes_of(&mut self, server: &Server, conditions: &Match) {

@@ -29,6 +29,9 @@ const VARIABLES: &str = "there are no variables: write a route for each value";
 const MODULE: &str = "Oribi has no such module";
 const LIMITS: &str = "LimitNOFILE= and Nice= of a systemd unit set the limits of processes";
 
+/// The number of media types of a file that has all.
+const MANY_TYPES: usize = 40;
+
 const TABLE: &[(&[&str], To)] = &[
     (&["pid"], Server("pid-file")),
     (&["worker_connections"], Server("max-connections")),
@@ -114,8 +117,6 @@ const TABLE: &[(&[&str], To)] = &[
             "connection_pool_size",
             "read_ahead",
             "postpone_output",
-            "types",
-            "default_type",
             "disable_symlinks",
         ],
         Same(ALWAYS),
@@ -325,7 +326,7 @@ const TABLE: &[(&[&str], To)] = &[
     (&["ssl_verify_depth", "ssl_password_file", "ssl_reject_handshake"], Lost("no such option of TLS")),
     (&["underscores_in_headers"], Server("underscore-headers")),
     (&["http3", "http3_hq", "quic_retry", "quic_gso", "ssl_quic"], Lost("Oribi speaks HTTP/1.1 and HTTP/2")),
-    (&["satisfy", "break", "rewrite_log", "uninitialized_variable_warn"], Lost(VARIABLES)),
+    (&["rewrite_log", "uninitialized_variable_warn"], Lost(VARIABLES)),
 ];
 
 /// Reads a directive.
@@ -370,6 +371,18 @@ pub(super) fn read(directive: &Directive, key: &Key, draft: &mut Draft) {
         "ssl_certificate" | "ssl_certificate_key" => {
             let option = if directive.name == "ssl_certificate" { "ssl-cert" } else { "ssl-key" };
             draft.server.set(option, word, key);
+        }
+        "types" if directive.inside().len() > MANY_TYPES => draft.same(key, "these media types are built in"),
+        "types" => {
+            for directive in directive.inside() {
+                for ending in &directive.words {
+                    draft.server.set("media-type", format!(".{ending}={}", directive.name), key);
+                }
+            }
+        }
+        "default_type" if word == "application/octet-stream" => draft.same(key, "the default of Oribi"),
+        "default_type" => {
+            draft.lost(key, "files without a known ending are application/octet-stream: media-type names types of endings");
         }
         "include" if word.ends_with("mime.types") || word.ends_with("_params") || word.ends_with("fastcgi.conf") => {
             draft.same(key, "media types and variables of apps are built in");

@@ -156,7 +156,7 @@ impl Serving<'_> {
         match argument.split_once(',') {
             Some((realm, file)) if !file.contains(':') && of_all && self.rules.is_empty() => {
                 self.draft.defaults.auth =
-                    Some(Auth { htpasswd: file.to_owned(), realm: realm.to_owned(), keep: false, field: None });
+                    Some(Auth::Passwords { htpasswd: file.to_owned(), realm: realm.to_owned(), keep: false, field: None });
                 self.draft.lost(key, "hashes of older crypt are not known: make new ones with `htpasswd -B`");
                 true
             }
