@@ -155,5 +155,18 @@ for my $case (
 is seen($own_second, '127.0.0.1', '/', @from), seen($nginx_second, '127.0.0.1', '/', @from), 'another port has another server of that name';
 is seen($own_port, '127.0.0.2', '/', '--header', 'Host: two.test'), seen($nginx_port, '127.0.0.2', '/', '--header', 'Host: two.test'),
     'another address does not have all servers of its port';
+# The output of `nginx -T` has the file of the site where it is included.
+make_path("$folder/sites");
+write_file("$folder/sites/one", configuration($nginx_port, $nginx_second) =~ s/\$request_id_that_is_empty/\$request_id/r);
+write_file("$folder/whole.conf", Test::WebServer::Nginx->wrapped('include sites/*; include /etc/nginx/mime.types;') =~ s/%folder%/$folder/gr);
+my @print = map { s{/configuration\z}{/whole.conf}r } Test::WebServer::Nginx->start_command($folder);
+my $whole = run('bash', '-c', sprintf q(%s -T 2>/dev/null | '%s' import --from nginx - 2>&1), "@print", Test::Oribi::command());
+my $plain = content_of("$folder/oribi.toml") =~ s/, weak = true//gr =~ s/\b$own_port\b/$nginx_port/gr =~ s/\b$own_second\b/$nginx_second/gr;
+my %of    = map { $_->[0] => [$_->[1] =~ /^(?:match|app|files|respond|redirect|rewrite|auth) = .*/gm] } [whole => $whole], [plain => $plain];
+# Without the file, a relative path is beside oribi.toml.
+s{htpasswd = "users"}{htpasswd = "$folder/users"} for @{ $of{plain} };
+cmp_ok scalar @{ $of{whole} }, '>', 40, 'the output of nginx -T has routes';
+is_deeply $of{whole}, $of{plain}, 'the output of nginx -T is the same';
+unlike $whole, qr/is not read|\Q.html=\E/, 'with the files that it includes';
 is $oribi->stop, 0, 'the server ends';
 done_testing;

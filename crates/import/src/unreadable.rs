@@ -26,6 +26,11 @@ impl Unreadable {
         let known = |number: usize| (number > 0).then_some(number);
         Self { line: known(line), column: known(column), message: message.into() }
     }
+
+    /// The same so many lines further down.
+    pub(crate) fn moved(self, lines: usize) -> Self {
+        Self { line: self.line.map(|line| line + lines), ..self }
+    }
 }
 
 impl fmt::Display for Unreadable {

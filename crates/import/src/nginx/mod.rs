@@ -3,6 +3,7 @@
 mod access;
 mod alias;
 mod context;
+mod files;
 mod filters;
 mod guards;
 mod limits;
@@ -43,7 +44,7 @@ struct Nginx<'d> {
 /// # Errors
 /// The file does not have the syntax of nginx, or no directive of it.
 pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
-    let directives = syntax::read(text)?;
+    let directives = files::read(text)?;
     if directives.is_empty() {
         return Err(Unreadable::new("there is no directive"));
     }
@@ -122,8 +123,7 @@ impl Nginx<'_> {
 
 /// The directory of a file: that of its first file in the output of `nginx -T`, otherwise that of its path.
 fn directory(name: &str, text: &str) -> Option<String> {
-    let first = text.lines().find_map(|line| line.strip_prefix("# configuration file ")?.strip_suffix(':'));
-    let path = match first {
+    let path = match files::first(text) {
         Some(path) => path,
         None if name.contains(' ') => return None,
         None => name,
@@ -134,4 +134,27 @@ fn directory(name: &str, text: &str) -> Option<String> {
 /// The place of a directive, for notes.
 fn key(directive: &Directive) -> Key {
     Key::at(directive.line, &directive.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_files_are_beside_the_first_one() {
+        for (name, text, expected) in [
+            ("nginx.conf", "", Some("")),
+            ("/etc/nginx/nginx.conf", "", Some("/etc/nginx/")),
+            ("conf/nginx.conf", "http {}", Some("conf/")),
+            ("standard input", "http {}", None),
+            ("standard input", "a\n# configuration file /a/b.conf:\n# configuration file /c/d:\n", Some("/a/")),
+            ("x/all.conf", "# configuration file /a/b.conf:", Some("/a/")),
+        ] {
+            assert_eq!(directory(name, text).as_deref(), expected, "{name} {text}");
+        }
+        let mut draft = Draft::default();
+        let text = "server { auth_basic a; auth_basic_user_file users; root /a; }";
+        read("standard input", text, &mut draft).expect("it can be read");
+        assert!(draft.notes.iter().any(|note| note.text.contains("not known here")), "{:?}", draft.notes);
+    }
 }
