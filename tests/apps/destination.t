@@ -6,7 +6,7 @@ use v5.36;
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Curl;
 use Test::Files qw(write_file);
@@ -14,8 +14,8 @@ use Test::More;
 use Test::Oribi;
 
 my $folder = File::Temp->newdir;
-my ($port, $encrypted) = (empty_port(), empty_port());
-$encrypted = empty_port() while $encrypted == $port;
+my ($port, $encrypted) = (free_port(), free_port());
+$encrypted = free_port() while $encrypted == $port;
 my $certificate = certificate('destination', "$folder/certificate");
 write_file("$folder/app.lua", "return function() return 200, {}, 'app' end\n");
 

@@ -7,7 +7,7 @@ use File::Path qw(make_path);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command qw(run);
 use Test::Curl;
 use Test::Files qw(content_of write_file);
@@ -20,8 +20,8 @@ chmod 0755, "$folder" or die "$folder: $!";
 my %taken;
 
 sub free_port () {
-    my $port = empty_port();
-    $port = empty_port() while $taken{$port}++;
+    my $port = free_port();
+    $port = free_port() while $taken{$port}++;
     return $port;
 }
 
