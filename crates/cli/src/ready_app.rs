@@ -69,10 +69,12 @@ pub fn resolve_all<'f>(
 pub fn server_part(server: &Resolved, content: &ConfigFile) -> Result<ServerPlan, Trouble> {
     let mut arguments = server.arguments();
     // The name is the path of the file, and the server waits for its apps as long as they need.
-    arguments.retain(|argument| !argument.starts_with("app-name=") && !argument.starts_with("graceful-timeout="));
+    // Addresses can change without the other options.
+    arguments.retain(|argument| !["app-name=", "graceful-timeout=", "listen="].iter().any(|name| argument.starts_with(name)));
     let place = |name: &str| usize::try_from(routes::fingerprint(name)).unwrap_or(usize::MAX);
     let routes = routes::plan(content, &server.settings, &RealDisk, &place).map_err(Trouble::in_file)?;
-    Ok(ServerPlan { arguments, routes: routes.map_or(0, |routes| routes.fingerprint()) })
+    let routes = routes.map_or(0, |routes| routes.fingerprint());
+    Ok(ServerPlan { arguments, settings: server.settings.clone(), routes })
 }
 
 /// Returns the longest time that an app has for its requests when the server stops.

@@ -153,6 +153,11 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         self.settings = settings;
     }
 
+    /// Uses a list of listeners that continues the list of before.
+    pub(super) fn use_listeners(&mut self, listeners: &'a [Listener]) {
+        self.listeners = listeners;
+    }
+
     /// Wakes workers for new requests, and handles the answers of workers; returns whether there were any. `takes_time`:
     /// whether the answers may be newer than the last reading of the clock.
     pub(super) fn exchange_with_workers(&mut self, takes_time: bool) -> bool {

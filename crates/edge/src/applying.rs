@@ -14,6 +14,7 @@ use crate::routes::{LimitMemory, Routes};
 use oribi_config::Settings;
 use oribi_io::Backend;
 use oribi_io::process::words_of_file;
+use oribi_listen::{ReceivedListeners, Shard};
 use oribi_pool::{Memory, Shape};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,8 +25,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Applying<'a> {
     reader: Option<&'a dyn PlanReader>,
-    /// The number of this edge.
+    /// The number of this edge, and its part of the sockets of each listener.
     edge: usize,
+    pub(super) shard: Shard,
+    /// The change of listeners that belongs to the next plan.
+    pub(super) listeners: Option<Vec<OwnedFd>>,
     /// The memory of the limits of this and all earlier plans.
     limits: Option<LimitMemory>,
     /// The memory for the limits of the next plan that have none yet.
@@ -42,16 +46,18 @@ struct NextPlan {
     router: Option<Router>,
     limits: LimitMemory,
     apps: Vec<Rc<Settings>>,
+    listeners: Option<ReceivedListeners>,
 }
 
 impl<'a> Applying<'a> {
     /// Creates the value for an edge that is never changed.
     pub(super) const fn never() -> Self {
-        Self { reader: None, edge: 0, limits: None, room: None, pool: Vec::new(), next: None }
+        let shard = Shard::ONLY;
+        Self { reader: None, edge: 0, shard, listeners: None, limits: None, room: None, pool: Vec::new(), next: None }
     }
 
-    pub(super) fn by(reader: Option<&'a dyn PlanReader>, edge: usize, limits: &LimitMemory) -> Self {
-        Self { reader, edge, limits: Some(limits.clone()), ..Self::never() }
+    pub(super) fn by(reader: Option<&'a dyn PlanReader>, (edge, shard): (usize, Shard), limits: &LimitMemory) -> Self {
+        Self { reader, edge, shard, limits: Some(limits.clone()), ..Self::never() }
     }
 }
 
@@ -94,15 +100,19 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
 
     /// Prepares a plan, and reports whether this edge can serve by it.
     pub(super) fn prepare_plan(&mut self, file: OwnedFd) {
-        let room = self.applying.room.take();
+        let (room, listeners) = (self.applying.room.take(), self.applying.listeners.take());
         let (number, plan) = match PlanFile::read(file) {
             Ok(read) => read,
             Err(error) => return log::error!("cannot read the plan from the master: {error}"),
         };
-        let (next, reason) = match self.read_plan(number, &plan, room.as_ref()) {
+        let read = self.read_plan(number, &plan, room.as_ref()).and_then(|next| {
+            let listeners = listeners.map(|descriptors| self.read_listeners(descriptors)).transpose()?;
+            Ok(NextPlan { listeners, ..next })
+        });
+        let (next, reason) = match read {
             Ok(next) => (Some(next), Reason::Prepared),
             Err(why) => {
-                log::error!("this edge cannot change its routes: {why}");
+                log::error!("this edge cannot change its routes or addresses: {why}");
                 (None, Reason::Refused)
             }
         };
@@ -128,16 +138,20 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             }
         };
         let router = routes.map(|routes| Router::open(Arc::new(routes), self.settings, *edge));
-        Ok(NextPlan { number, router, limits, apps: read.apps.into_iter().map(Rc::new).collect() })
+        Ok(NextPlan { number, router, limits, apps: read.apps.into_iter().map(Rc::new).collect(), listeners: None })
     }
 
     /// Serves by the prepared plan with this number from now on, and reports that.
     pub(super) fn commit_plan(&mut self, number: u32) {
-        let Some(NextPlan { router, limits, apps, .. }) = self.applying.next.take_if(|next| next.number == number) else {
+        let Some(NextPlan { router, limits, apps, listeners, .. }) = self.applying.next.take_if(|next| next.number == number)
+        else {
             return log::error!("the plan that the master has committed is not the prepared one");
         };
         self.use_router(router);
         self.applying.limits = Some(limits);
+        if let Some(listeners) = listeners {
+            self.change_listeners(listeners);
+        }
         self.apps.iter_mut().zip(apps).for_each(|(app, settings)| app.use_settings(settings));
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
@@ -147,7 +161,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
 
     /// Forgets the prepared plan. Places for apps stay.
     pub(super) fn cancel_plan(&mut self) {
-        (self.applying.next, self.applying.room) = (None, None);
+        (self.applying.next, self.applying.room, self.applying.listeners) = (None, None, None);
     }
 
     /// Routes requests from the start of the edge.

@@ -50,11 +50,13 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
         while let Some(given) = self.parent_link.and_then(ParentLink::next) {
             match given {
                 Received::Successor(successor) => self.peers.named = Some(successor),
-                Received::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
-                    Some(Ok(())) => log::info!("the certificates were replaced"),
-                    Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
-                    None => log::error!("no certificates arrived from the master; keeping the current ones"),
-                },
+                Received::Certificates(vault) => {
+                    match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.present_listeners())) {
+                        Some(Ok(())) => log::info!("the certificates were replaced"),
+                        Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
+                        None => log::error!("no certificates arrived from the master; keeping the current ones"),
+                    }
+                }
                 Received::Users(memory) => {
                     if let Some(router) = &mut self.router {
                         router.take_users(memory);
@@ -65,6 +67,8 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                 Received::Pool(numbers, descriptors) => self.add_place(numbers, descriptors),
                 Received::Commit(plan) => self.commit_plan(plan),
                 Received::Cancel => self.cancel_plan(),
+                Received::Listeners(descriptors) => self.applying.listeners = Some(descriptors),
+                Received::EndListener(number) => self.end_listener(number),
                 Received::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Received::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {

@@ -14,6 +14,7 @@
 mod app;
 mod applying;
 mod handover;
+mod listening;
 pub mod parent_link;
 pub mod plan;
 mod probe;
@@ -33,7 +34,7 @@ use oribi_cache::Store;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_io::{Backend, BackendVisitor, KernelBackend, Restricted};
-use oribi_listen::Listener;
+use oribi_listen::{ListenSocket, Listener};
 use oribi_pool::{DOZE, Rest};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_worker::lane::{Lane, LaneSetup};
@@ -77,7 +78,8 @@ impl BackendVisitor for EdgeVisitor<'_> {
 
 fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pools: Vec<oribi_pool::Edge>) -> io::Result<()> {
     let lane_setup = LaneSetup { settings, ..setup.lane };
-    let (engine, event_sources) = lane_setup.engine(backend, settings.workers.most())?;
+    let listen_sockets: Vec<ListenSocket<'_>> = setup.listen_sockets.take();
+    let (engine, event_sources) = lane_setup.engine_at(backend, settings.workers.most(), listen_sockets)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let apps = setup.apps.iter().map(|app| app.settings).zip(pools);
     let mut edge = EdgeLoop::new(&lane, &lane_setup, apps)?
@@ -178,7 +180,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             self.apps.iter_mut().for_each(AppPool::named);
         }
         setup.limit_memory.clear(setup.number);
-        self.applying = Applying::by(setup.plan_reader, setup.number, setup.limit_memory);
+        self.applying = Applying::by(setup.plan_reader, (setup.number, setup.shard), setup.limit_memory);
         self.route_by(setup.routes, setup.number);
         self
     }

@@ -12,11 +12,12 @@ use oribi_config::Settings;
 use oribi_ipc::handover::{
     MOST_DESCRIPTORS, Receiver, Sender, receive_with_descriptors, send_with_descriptor, send_with_descriptors,
 };
+use oribi_listen::{ListenSocket, Shard};
 use oribi_pool::{Memory, Shape};
 use oribi_worker::lane::LaneSetup;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -28,6 +29,10 @@ pub struct EdgeSetup<'a> {
     /// The settings; the listeners, with the sockets at which the edge accepts; the edge's slot; and the pipe that announces
     /// a command in the slot. Commands mean the same as for a worker: a request in the queue counts as accepted.
     pub lane: LaneSetup<'a>,
+    /// The sockets at which the edge accepts, in place of those of `lane`.
+    pub listen_sockets: &'a RefCell<Vec<ListenSocket<'static>>>,
+    /// The part of the sockets that this edge has of each listener.
+    pub shard: Shard,
     /// The apps whose requests the edge queues.
     pub apps: &'a [EdgeApp<'a>],
     /// The routes; `None`: the first app answers all requests.
@@ -150,6 +155,10 @@ pub(crate) enum Received {
     Commit(u32),
     /// Forget the prepared plan.
     Cancel,
+    /// The change of listeners that belongs to the next plan, and its sockets.
+    Listeners(Vec<OwnedFd>),
+    /// The listener with this number ends: see [`oribi_engine::Engine::end_listeners`].
+    EndListener(u32),
 }
 
 /// The kinds of messages from the parent process. The kind is the first byte of a message.
@@ -163,6 +172,8 @@ const PLAN: u8 = 6;
 const POOL: u8 = 7;
 const COMMIT: u8 = 8;
 const CANCEL: u8 = 9;
+const LISTENERS: u8 = 10;
+const END_LISTENER: u8 = 11;
 
 /// The numbers in a message about memory: the place of the app, the five of the shape, and the number of all descriptors.
 pub(crate) const POOL_WORDS: usize = 7;
@@ -200,6 +211,8 @@ impl ParentLink {
                 (POOL, LONGEST) => return Some(Received::Pool(std::array::from_fn(word), descriptors.collect())),
                 (COMMIT, 5) => return Some(Received::Commit(word(0))),
                 (CANCEL, 1) => return Some(Received::Cancel),
+                (LISTENERS, 1) => return Some(Received::Listeners(descriptors.collect())),
+                (END_LISTENER, 5) => return Some(Received::EndListener(word(0))),
                 _ => descriptors.next(),
             };
             let Some(descriptor) = given else { continue };
@@ -308,8 +321,29 @@ impl EdgeLink {
     /// # Errors
     /// The edge has ended, or does not read from the socket.
     pub fn commit(&self, plan: u32) -> io::Result<()> {
-        let [one, two, three, four] = plan.to_ne_bytes();
-        send_with_descriptor(&self.socket, &[COMMIT, one, two, three, four], None)
+        self.send_number(COMMIT, plan)
+    }
+
+    /// Sends the edge the change of listeners that belongs to the next plan: the descriptors of
+    /// [`SentListeners::descriptors`](oribi_listen::SentListeners::descriptors).
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_listeners(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        send_with_descriptors(&self.socket, &[LISTENERS], descriptors)
+    }
+
+    /// Makes the edge end the listener with this number: it accepts the connections that wait there, and no others.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn end_listener(&self, number: u32) -> io::Result<()> {
+        self.send_number(END_LISTENER, number)
+    }
+
+    fn send_number(&self, kind: u8, number: u32) -> io::Result<()> {
+        let [one, two, three, four] = number.to_ne_bytes();
+        send_with_descriptor(&self.socket, &[kind, one, two, three, four], None)
     }
 
     /// Makes the edge forget a plan that it has prepared.

@@ -4,6 +4,7 @@
 
 mod acceptance;
 mod accepting;
+mod changing;
 mod policy;
 mod sharing;
 
@@ -19,10 +20,10 @@ use super::send::Still;
 use oribi_config::counted;
 use oribi_config::{Protocol, ProxyProtocol};
 use oribi_io::{Accepted, Backend, Peer};
-use oribi_listen::ListenSocket;
 use oribi_stats::totals::Counter;
 use policy::{EXPECTED_FOR, Work};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -114,8 +115,9 @@ impl<B: Backend> Engine<'_, B> {
                 return false;
             }
         }
-        let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
-        match self.backend.accept(socket_number, socket) {
+        let Some(listening) = &self.acceptance.listen_sockets[socket_number] else { return false };
+        let listener = listening.listener;
+        match self.backend.accept(socket_number, listening.as_fd()) {
             Accepted::Connection(socket, peer) => {
                 self.add(socket, listener, peer);
                 true
@@ -306,12 +308,22 @@ impl<B: Backend> Engine<'_, B> {
         self.count_as_idle(false);
         // Connections that the backend has already accepted are answered even beyond the limit: no other process can take them.
         for socket_number in 0..self.acceptance.listen_sockets.len() {
-            let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
-            while let Accepted::Connection(socket, peer) = self.backend.take_accepted(socket_number, socket) {
-                self.add(socket, listener, peer);
-            }
+            self.take_accepted(socket_number);
         }
         self.ring_if_connection_waits();
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// After the end of listening: takes the connections that the backend has accepted at a socket.
+    fn take_accepted(&mut self, socket_number: usize) {
+        while let Some(listening) = &self.acceptance.listen_sockets[socket_number] {
+            let listener = listening.listener;
+            match self.backend.take_accepted(socket_number, listening.as_fd()) {
+                Accepted::Connection(socket, peer) => self.add(socket, listener, peer),
+                Accepted::None | Accepted::Exhausted(_) => return,
+            }
+        }
     }
 }
 

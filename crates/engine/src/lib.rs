@@ -107,7 +107,7 @@ use run_queue::RunQueue;
 use server_fields::ServerFields;
 use slots::Slots;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use stream::Stream;
 use taken::Taken;
@@ -124,6 +124,8 @@ const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServeState {
     Serving,
+    /// The engine serves, but each response is the last on a connection of a listener that has ended.
+    Thinning,
     /// Each response is the last on its connection, but the engine still serves.
     Parting,
     /// The engine answers the requests of accepted connections, with `Connection: close`.
@@ -196,7 +198,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         access_log: Option<AccessLog>,
     ) -> io::Result<Self> {
         for (number, listening) in listen_sockets.iter().enumerate() {
-            backend.listen(number, listening.socket)?;
+            backend.listen(number, listening.as_fd())?;
         }
         backend.watch(wake)?;
         let timeouts = &settings.timeouts;
@@ -433,7 +435,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// From now on makes each HTTP response the last on its connection, so that clients connect again.
     pub fn part(&mut self) {
-        if self.stage == ServeState::Serving {
+        if matches!(self.stage, ServeState::Serving | ServeState::Thinning) {
             self.stage = ServeState::Parting;
             self.leave_clients();
         }

@@ -52,6 +52,7 @@ pub(super) struct Alone<'e> {
     pub(super) outlook: &'e mut Outlook,
     /// The requests of its connection so far.
     pub(super) requests: u32,
+    listener: u16,
 }
 
 impl<'e, S> Target<'e, S> {
@@ -67,13 +68,13 @@ impl<'e, S> Target<'e, S> {
         match place {
             ExchangeIndex::Connection(index) => {
                 let connection = connections.get_mut(index).filter(|connection| connection.serial == serial);
-                let Connection { line, machine, state, requests, .. } = connection.ok_or(ReplyError::Gone)?;
+                let Connection { line, machine, state, requests, listener, .. } = connection.ok_or(ReplyError::Gone)?;
                 let State::Answering(answering) = state else { return Err(ReplyError::Gone) };
                 let Answering { answer, outlook, .. } = answering;
                 if answer.finished {
                     return Err(ReplyError::Gone);
                 }
-                let alone = Alone { outlook, requests: *requests };
+                let alone = Alone { outlook, requests: *requests, listener: *listener };
                 let response = Response { line, framing: Framing::Http(machine), answer };
                 Ok(Self { place, index, response, alone: Some(alone) })
             }
@@ -101,8 +102,8 @@ impl<'e, S> Target<'e, S> {
 impl Alone<'_> {
     /// Whether the connection may serve another request after this one.
     #[inline]
-    fn persists(&self, stage: ServeState, settings: &Settings, tally: &Tally) -> bool {
-        stage == ServeState::Serving
+    fn persists(&self, (stage, ended): (ServeState, &[u16]), settings: &Settings, tally: &Tally) -> bool {
+        (stage == ServeState::Serving || stage == ServeState::Thinning && !ended.contains(&self.listener))
             && !self.outlook.taken
             && !settings.timeouts.keepalive.is_zero()
             && settings.limits.requests_per_connection.is_none_or(|most| self.is_within(most, tally))
@@ -206,6 +207,7 @@ impl<B: Backend> Engine<'_, B> {
             server_fields,
             settings,
             stage,
+            acceptance,
             answering,
             tally,
             backend,
@@ -218,7 +220,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(wait) = wait {
             response.answer.waited(wait);
         }
-        let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
+        let persist = alone.as_ref().is_some_and(|alone| alone.persists((*stage, &acceptance.ended), settings, tally));
         let id = response.answer.id.take();
         let preset = server_fields.of_response(prepared, response.answer, id.as_deref(), backend.now());
         let terms = Terms { size: Some(size), persist, preset };
@@ -320,6 +322,7 @@ impl<B: Backend> Engine<'_, B> {
             server_fields,
             settings,
             stage,
+            acceptance,
             backend,
             tally,
             memory: Memory { outputs, .. },
@@ -327,7 +330,7 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
+        let persist = target.alone.as_ref().is_some_and(|alone| alone.persists((*stage, &acceptance.ended), settings, tally));
         let id = target.response.answer.id.take();
         let preset = server_fields.of_response(None, target.response.answer, id.as_deref(), backend.now());
         let terms = Terms { size, persist, preset };

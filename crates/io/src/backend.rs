@@ -1,6 +1,7 @@
 //! The interface of an I/O model.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::any::Any;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -133,6 +134,15 @@ pub trait Backend {
     /// # Errors
     /// An error of the system.
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Sets how connections of the listener with this number are encrypted from now on, before it listens. `encryption` is the
+    /// value of the backend that encrypts; `None` for clear text.
+    ///
+    /// # Errors
+    /// `Unsupported`: this backend does not encrypt. Or the value is refused.
+    fn set_encryption(&mut self, _listener: usize, encryption: Option<&dyn Any>) -> io::Result<()> {
+        encryption.map_or(Ok(()), |_| Err(io::ErrorKind::Unsupported.into()))
+    }
 
     /// Stops listening. The socket itself is not touched.
     ///

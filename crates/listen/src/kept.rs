@@ -8,12 +8,27 @@ use std::path::Path;
 
 /// Sockets by the names under which they were kept. A server that opens an address first looks for its socket here.
 #[derive(Debug, Default)]
-pub struct Kept(Vec<(String, OwnedFd)>);
+pub struct Kept {
+    sockets: Vec<(String, OwnedFd)>,
+    /// Whether the log names the sockets that are taken.
+    silent: bool,
+}
 
 impl Kept {
     /// Keeps these sockets, each with the name of its address.
     pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
-        Self(sockets)
+        Self { sockets, silent: false }
+    }
+
+    /// As [`Kept::new`], for sockets at which this server listens already.
+    pub(super) fn of_this_server(sockets: Vec<OwnedFd>) -> Self {
+        Self { sockets: sockets.into_iter().map(|socket| (String::new(), socket)).collect(), silent: true }
+    }
+
+    pub(super) fn report(&self, display: &str) {
+        if !self.silent {
+            log::info!("{display} was kept open, and is taken over");
+        }
     }
 
     /// Takes the socket that listens on `address`.
@@ -33,14 +48,14 @@ impl Kept {
 
     fn take(&mut self, is_it: impl Fn(SocketAddrAny) -> bool) -> Option<OwnedFd> {
         let listens = |socket: &OwnedFd| sockopt::socket_acceptconn(socket) == Ok(true);
-        let place = self.0.iter().position(|(_, socket)| listens(socket) && getsockname(socket).is_ok_and(&is_it))?;
-        Some(self.0.swap_remove(place).1)
+        let place = self.sockets.iter().position(|(_, socket)| listens(socket) && getsockname(socket).is_ok_and(&is_it))?;
+        Some(self.sockets.swap_remove(place).1)
     }
 
     /// Closes the remaining sockets, in all processes that share them, and returns their names. A socket is closed when its
     /// name is taken from the iterator: clients that connect there are refused from then on.
     pub fn close_others(self) -> impl Iterator<Item = String> {
-        self.0.into_iter().map(|(name, socket)| {
+        self.sockets.into_iter().map(|(name, socket)| {
             // Closing this copy is not enough, because the inherited descriptor stays open. The call fails for a socket that
             // does not listen, which is harmless.
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read);

@@ -2,14 +2,19 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod difference;
 mod handshakes;
 mod kept;
 mod listener;
+mod parts;
 mod secure;
+mod sent;
 mod sockets;
 
 pub use changes::{Followed, follow};
+pub use difference::{AddressPlan, ListenChange};
 pub use kept::Kept;
 pub use listener::{Listener, handshake_begun, is_any_lent};
 pub use secure::{Vault, answer_in_handshakes, expiries, open, open_or_take, proof, read_again, secure};
-pub use sockets::{ListenSocket, Shard, listen_sockets};
+pub use sent::{ReceivedListener, ReceivedListeners, SentListeners};
+pub use sockets::{ListenSocket, Shard, SocketHandle, listen_sockets, received_sockets, take_listen_sockets};

@@ -22,10 +22,11 @@ const PORT_CHOICES: usize = 16;
 /// A listening address. Workers never unlink its sockets or shut them down.
 #[derive(Debug)]
 pub struct Listener {
-    /// The socket, non-blocking and listening.
-    pub socket: OwnedFd,
-    /// Further sockets bound to the same address, so that each lane has its own (SO_REUSEPORT).
-    pub others: Vec<OwnedFd>,
+    /// The number by which the first process and its edges name the listener.
+    pub id: u32,
+    /// The sockets, non-blocking and listening. Several are bound to the same address, so that each lane has its own
+    /// (SO_REUSEPORT). Empty in an edge, whose engine has the sockets.
+    pub(super) sockets: Vec<OwnedFd>,
     /// The name for users: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
     pub display: String,
     /// The protocol of the clients.
@@ -41,6 +42,8 @@ pub struct Listener {
     /// Whether the parent program opened the socket and keeps it open, perhaps for the next server. Then this server must not
     /// refuse clients that connect while it stops.
     pub lent: bool,
+    /// Whether it is lent because this server, or the one before, has stored it in the service manager.
+    pub stored: bool,
     /// The certificate settings of an encrypted listener; `None` without encryption.
     pub offer: Option<Offer>,
     /// The TLS configuration of an encrypted listener.
@@ -48,12 +51,12 @@ pub struct Listener {
     /// The account thumbprint in the answers to ACME challenges; `None` to treat challenges like all other requests.
     pub thumbprint: Option<Arc<str>>,
     /// The file of a Unix socket that this process or its parent created.
-    file: Option<SocketFile>,
+    pub(super) file: Option<SocketFile>,
 }
 
 /// A socket file, with the device and inode that distinguish it from a later file of another server.
 #[derive(Debug)]
-struct SocketFile {
+pub(super) struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -100,8 +103,8 @@ impl Listener {
             None => (display_unix(protocol, &name_of_unix(address)), "localhost".to_owned(), "0".to_owned()),
         };
         Ok(Self {
-            socket,
-            others: Vec::new(),
+            id: 0,
+            sockets: vec![socket],
             display,
             protocol,
             proxy_protocol: ProxyProtocol::Off,
@@ -109,6 +112,7 @@ impl Listener {
             server_port,
             unix: internet.is_none(),
             lent: false,
+            stored: false,
             offer: None,
             tls: None,
             thumbprint: None,
@@ -129,9 +133,9 @@ impl Listener {
         self.offer = Some(offer);
     }
 
-    /// Returns all sockets: `socket`, then `others`.
+    /// Returns all sockets.
     pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
-        std::iter::once(&self.socket).chain(&self.others)
+        self.sockets.iter()
     }
 
     /// Whether a connection waits to be accepted.
@@ -185,7 +189,8 @@ impl Listener {
 
     /// Makes this process responsible for the file of a Unix socket that another process has made, unless the listener is lent.
     pub fn own_file(&mut self) {
-        let address = rustix::net::getsockname(&self.socket).ok().and_then(|address| SocketAddrUnix::try_from(address).ok());
+        let address = self.sockets.first().and_then(|socket| rustix::net::getsockname(socket).ok());
+        let address = address.and_then(|address| SocketAddrUnix::try_from(address).ok());
         let path = address.as_ref().and_then(SocketAddrUnix::path_bytes);
         if self.lent || !self.unix {
             return;
@@ -222,8 +227,9 @@ pub fn handshake_begun(listeners: &[Listener]) -> bool {
 }
 
 impl AsFd for Listener {
+    /// The first socket. A description has none.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.sockets[0].as_fd()
     }
 }
 
@@ -246,7 +252,7 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
             SocketAddress::Unix { path, mode } => {
                 let mode = mode.or(settings.socket_mode);
                 match kept.take_unix(path) {
-                    Some(socket) => taken(settings, protocol, "", socket),
+                    Some(socket) => taken(settings, protocol, "", socket).inspect(|listener| kept.report(&listener.display)),
                     None => open_unix(settings, protocol, path, mode),
                 }
                 .map(|listener| listeners.push(listener))
@@ -280,6 +286,7 @@ fn open_tcp(
             if let Some(offer) = offer {
                 listener.encrypt(offer.clone());
             }
+            kept.report(&listener.display);
             listeners.push(listener);
         }
     }
@@ -310,7 +317,6 @@ fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -
     rustix::net::listen(&socket, queue_length(settings.backlog)).map_err(words)?;
     let mut listener = Listener::adopted(socket, host, protocol)?;
     listener.lent = true;
-    log::info!("{} was kept open, and is taken over", listener.display);
     if let Some(name) = &settings.server_name {
         listener.server_name.clone_from(name);
     }
@@ -358,10 +364,9 @@ fn open_together(
         match bind_tcp(address, settings) {
             Ok((sockets, bound)) => {
                 chosen_port = Some(bound.port());
-                let (socket, others) = sockets;
                 opened.push(Listener {
-                    socket,
-                    others,
+                    id: 0,
+                    sockets,
                     display: display_tcp((protocol, offer), bound),
                     protocol,
                     proxy_protocol: ProxyProtocol::Off,
@@ -369,6 +374,7 @@ fn open_together(
                     server_port: bound.port().to_string(),
                     unix: false,
                     lent: false,
+                    stored: false,
                     offer: offer.cloned(),
                     tls: None,
                     thumbprint: None,
@@ -386,7 +392,7 @@ fn open_together(
 }
 
 /// Opens the sockets of one address, and returns them with the address that they are bound to.
-fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
+fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(Vec<OwnedFd>, SocketAddr), Errno> {
     let count = settings.sockets_of_address();
     // SO_REUSEPORT is set only after the address belongs to this server, so that two servers cannot share it unnoticed.
     let first = bind_one(address, settings.reuse_port)?;
@@ -394,12 +400,13 @@ fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<O
     if count > 1 {
         sockopt::set_socket_reuseport(&first, true)?;
     }
-    let others = (1..count).map(|_| bind_one(bound, true)).collect::<Result<Vec<_>, _>>()?;
+    let others = (1..count).map(|_| bind_one(bound, true));
+    let sockets = std::iter::once(Ok(first)).chain(others).collect::<Result<Vec<_>, _>>()?;
     // The sockets start to listen in the order of their numbers, by which the kernel selects them.
-    for socket in std::iter::once(&first).chain(&others) {
+    for socket in &sockets {
         rustix::net::listen(socket, queue_length(settings.backlog))?;
     }
-    Ok(((first, others), bound))
+    Ok((sockets, bound))
 }
 
 fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
@@ -527,8 +534,8 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         .map(|found| SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() })
         .map_err(|error| refused(&error.to_string()))?;
     let mut listener = Listener {
-        socket,
-        others: Vec::new(),
+        id: 0,
+        sockets: vec![socket],
         display: display_unix(protocol, &path.display().to_string()),
         protocol,
         proxy_protocol: ProxyProtocol::Off,
@@ -536,12 +543,13 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         server_port: "0".to_owned(),
         unix: true,
         lent: false,
+        stored: false,
         offer: None,
         tls: None,
         thumbprint: None,
         file: Some(file),
     };
-    if let Err(error) = rustix::net::listen(&listener.socket, queue_length(settings.backlog)) {
+    if let Err(error) = rustix::net::listen(listener.as_fd(), queue_length(settings.backlog)) {
         listener.remove_file();
         return Err(refused(&words(error)));
     }

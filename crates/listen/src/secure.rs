@@ -165,8 +165,8 @@ impl Vault {
     ///
     /// # Errors
     /// A certificate is unusable; the message contains the reason. Listeners before it have their new certificates already.
-    pub fn spread(self, listeners: &[Listener]) -> Result<(), String> {
-        let servers = listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    pub fn spread<'l>(self, listeners: impl IntoIterator<Item = &'l Listener>) -> Result<(), String> {
+        let servers = listeners.into_iter().filter_map(|listener| listener.tls.as_ref());
         for (server, material) in servers.zip(self.materials) {
             server.exchange(server.check(material)?);
         }

@@ -6,7 +6,8 @@
 //! is lost between the two workers.
 
 use super::listener::Listener;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// One of several shards of the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,20 +31,44 @@ impl Shard {
 
     /// Whether the socket with this number, of `sockets` in all, belongs to this shard. Each socket belongs to a shard, and
     /// each shard has a socket, even if there are more or fewer sockets than shards.
-    const fn has(self, socket: usize, sockets: usize) -> bool {
+    #[must_use]
+    pub const fn has(self, socket: usize, sockets: usize) -> bool {
         if sockets < self.of { socket == self.number % sockets } else { socket % self.of == self.number }
+    }
+
+    /// Whether lanes of other shards also accept connections from each of these sockets of a listener.
+    const fn shares(self, sockets: usize) -> bool {
+        sockets == 1 || sockets < self.of
     }
 }
 
 /// A socket from which a lane accepts connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ListenSocket<'a> {
     /// The index of its listener.
     pub listener: usize,
     /// The listening socket.
-    pub socket: BorrowedFd<'a>,
+    pub socket: SocketHandle<'a>,
     /// Whether lanes of other shards also accept connections from this socket.
     pub shared: bool,
+}
+
+/// A listening socket: that of a listener, or one that is closed when its lane accepts no more connections from it.
+#[derive(Clone, Debug)]
+pub enum SocketHandle<'a> {
+    /// The socket of a listener.
+    Borrowed(BorrowedFd<'a>),
+    /// A socket of the lane.
+    Owned(Arc<OwnedFd>),
+}
+
+impl AsFd for ListenSocket<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            SocketHandle::Borrowed(socket) => *socket,
+            SocketHandle::Owned(socket) => socket.as_fd(),
+        }
+    }
 }
 
 /// Returns the sockets of a lane in `shard`.
@@ -55,11 +80,36 @@ pub fn listen_sockets(listeners: &[Listener], shard: Shard) -> Vec<ListenSocket<
         let mine = listener.sockets().enumerate().filter(|(socket, _)| shard.has(*socket, sockets));
         found.extend(mine.map(|(_, socket)| ListenSocket {
             listener: number,
-            socket: socket.as_fd(),
-            shared: sockets == 1 || sockets < shard.of,
+            socket: SocketHandle::Borrowed(socket.as_fd()),
+            shared: shard.shares(sockets),
         }));
     }
     found
+}
+
+/// As [`listen_sockets`], for a lane that closes a socket when it accepts no more connections from it. The listeners lose all
+/// their sockets; those of other shards are closed.
+#[must_use]
+pub fn take_listen_sockets(listeners: &mut [Listener], shard: Shard) -> Vec<ListenSocket<'static>> {
+    let take = |(number, listener): (usize, &mut Listener)| {
+        let sockets = std::mem::take(&mut listener.sockets);
+        let count = sockets.len();
+        let mine = sockets.into_iter().enumerate().filter(|(socket, _)| shard.has(*socket, count)).map(|(_, socket)| socket);
+        owned(number, mine.collect(), shard.shares(count))
+    };
+    listeners.iter_mut().enumerate().flat_map(take).collect()
+}
+
+/// Returns the sockets of the listener with this index that a process has received for its lane in `shard`. `count`: the number
+/// of all its sockets.
+#[must_use]
+pub fn received_sockets(listener: usize, sockets: Vec<OwnedFd>, count: usize, shard: Shard) -> Vec<ListenSocket<'static>> {
+    owned(listener, sockets, shard.shares(count))
+}
+
+fn owned(listener: usize, sockets: Vec<OwnedFd>, shared: bool) -> Vec<ListenSocket<'static>> {
+    let one = |socket| ListenSocket { listener, socket: SocketHandle::Owned(Arc::new(socket)), shared };
+    sockets.into_iter().map(one).collect()
 }
 
 #[cfg(test)]

@@ -64,7 +64,8 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     let opened = if listeners.is_empty() { Some(oribi_listen::open_or_take(settings, &mut kept)?) } else { None };
     // This server no longer listens at these addresses, so clients there would never be answered.
     kept.close_others().for_each(|name| notify::remove_from_store(&name));
-    if let Some(opened) = opened {
+    if let Some(mut opened) = opened {
+        opened.iter_mut().for_each(|listener| listener.stored = listener.lent);
         return Ok(opened);
     }
     if settings.sockets_of_address() > 1 {

@@ -1,7 +1,7 @@
 //! The description of an app for its master, and of the file with the apps of a server.
 
-use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_config::{Settings, Tls};
 use oribi_edge::plan::PlanReader;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -43,8 +43,10 @@ pub struct PlannedApp {
 /// The part of a file that belongs to the whole server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerPlan {
-    /// The options of the server, each as `name=value`.
+    /// The options of the server, each as `name=value`, without the addresses.
     pub arguments: Vec<String>,
+    /// The settings of the server. Only the addresses and their certificates count.
+    pub settings: Settings,
     /// A number that differs if the routes do. Apps count by their names.
     pub routes: u64,
 }
@@ -71,7 +73,7 @@ pub trait Plans: PlanReader {
     fn plan(&self, file: Option<&Path>) -> Result<FilePlan, String>;
 }
 
-/// Everything on which a loaded app depends, but the number of its workers.
+/// Everything on which a loaded app depends, but the number of its workers and the addresses of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AppKey {
     program: OsString,
@@ -83,16 +85,18 @@ pub(super) struct AppKey {
 
 impl AppKey {
     pub(super) fn of(mold: &Command, settings: &Settings, directory: &Directory) -> Self {
-        let is_number = |argument: &OsStr| {
-            argument.to_str().is_some_and(|argument| argument.trim_start_matches('-').starts_with("workers="))
+        let is_left_out = |argument: &OsStr| {
+            let name = argument.to_str().map(|argument| argument.trim_start_matches('-'));
+            name.is_some_and(|name| name.starts_with("workers=") || name.starts_with("listen="))
         };
         let environment = mold.get_envs().map(|(name, value)| (name.to_owned(), value.map(OsStr::to_owned)));
         Self {
             program: mold.get_program().to_owned(),
-            arguments: mold.get_args().filter(|argument| !is_number(argument)).map(OsStr::to_owned).collect(),
+            arguments: mold.get_args().filter(|argument| !is_left_out(argument)).map(OsStr::to_owned).collect(),
             environment: environment.collect(),
             directory: directory.name().map(Path::to_owned),
-            settings: Settings { workers: 1.into(), ..settings.clone() },
+            // The certificates of the whole server follow from its addresses.
+            settings: Settings { workers: 1.into(), listen: Vec::new(), tls: Tls::default(), ..settings.clone() },
         }
     }
 }
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_app_differs_by_all_but_its_number_of_workers() {
+    fn an_app_differs_by_all_but_its_number_of_workers_and_the_addresses() {
         let key = |arguments: &[&str], workers: usize, variable: &str| {
             let mut mold = Command::new("perl");
             mold.args(arguments).env("SECRET", variable);
@@ -110,6 +114,7 @@ mod tests {
         };
         let one = key(&["--", "app.psgi", "workers=2", "threads=1"], 2, "a");
         assert_eq!(one, key(&["--", "app.psgi", "workers=3", "threads=1"], 3, "a"));
+        assert_eq!(one, key(&["--", "app.psgi", "listen=:8080", "threads=1"], 2, "a"));
         assert_ne!(one, key(&["--", "app.psgi", "workers=2", "threads=2"], 2, "a"));
         assert_ne!(one, key(&["--", "app.psgi", "workers=2", "threads=1"], 2, "b"));
     }

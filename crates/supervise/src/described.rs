@@ -20,7 +20,12 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
     let one = |listener: &Listener| {
         let numbers: Vec<_> = listener.sockets().map(|socket| socket.as_raw_fd().to_string()).collect();
         let numbers = numbers.join(",");
-        let lent = if listener.lent { "=lent" } else { "" };
+        // Earlier versions do not know whether a listener that is lent is a stored one, and read the same word twice.
+        let lent = match (listener.lent, listener.stored) {
+            (true, true) => "=lent=lent",
+            (true, false) => "=lent",
+            (false, _) => "",
+        };
         let protocol = if listener.protocol == Protocol::FastCgi { "=fcgi" } else { "" };
         let greeting = match listener.proxy_protocol {
             ProxyProtocol::Off => String::new(),
@@ -42,6 +47,7 @@ pub(super) struct ListenerEntry {
     pub(super) display: String,
     pub(super) server_name: String,
     pub(super) lent: bool,
+    pub(super) stored: bool,
     pub(super) protocol: Protocol,
     pub(super) proxy_protocol: ProxyProtocol,
     pub(super) offer: Option<Offer>,
@@ -59,6 +65,7 @@ pub(super) fn parse(value: &str) -> Result<Vec<ListenerEntry>, String> {
             display,
             server_name,
             lent: false,
+            stored: false,
             protocol,
             proxy_protocol,
             offer: None,
@@ -66,7 +73,7 @@ pub(super) fn parse(value: &str) -> Result<Vec<ListenerEntry>, String> {
         };
         for property in parts {
             match property {
-                "lent" => entry.lent = true,
+                "lent" => (entry.stored, entry.lent) = (entry.lent, true),
                 "fcgi" => entry.protocol = Protocol::FastCgi,
                 other => match (other.strip_prefix(TLS), other.strip_prefix(ACME)) {
                     (Some(offer), _) => entry.offer = Some(Offer::parse(&decode(offer)?)?),
@@ -109,15 +116,16 @@ fn decode(text: &str) -> Option<String> {
 mod tests {
     use super::*;
     use oribi_proto::proxy_protocol::Versions;
+    use std::os::fd::AsFd;
 
     #[test]
     fn what_is_described_is_understood() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let (display, server_name) = ("unix:/tmp/a b;c=d%é.sock".to_owned(), "[::1]".to_owned());
         let mut listener = Listener::adopted(socket.into(), "", Protocol::Http).expect("it listens");
-        let other = listener.socket.try_clone().expect("a descriptor");
-        let numbers = vec![listener.socket.as_raw_fd(), other.as_raw_fd()];
-        listener.others = vec![other];
+        let other = listener.as_fd().try_clone_to_owned().expect("a descriptor");
+        listener.add_sockets([Listener::adopted(other, "", Protocol::Http).expect("it listens")]);
+        let numbers = listener.sockets().map(AsRawFd::as_raw_fd).collect::<Vec<_>>();
         (listener.display, listener.server_name) = (display.clone(), server_name.clone());
         let mut listeners = [listener];
         for (lent, protocol, proxy_protocol) in [
@@ -127,7 +135,9 @@ mod tests {
             (false, Protocol::FastCgi, ProxyProtocol::Off),
             (true, Protocol::FastCgi, ProxyProtocol::Off),
         ] {
-            (listeners[0].lent, listeners[0].protocol, listeners[0].proxy_protocol) = (lent, protocol, proxy_protocol);
+            let stored = protocol == Protocol::FastCgi;
+            (listeners[0].lent, listeners[0].stored, listeners[0].protocol, listeners[0].proxy_protocol) =
+                (lent, stored, protocol, proxy_protocol);
             let plain = Offer::parse("cert=/a&key=/k").expect("it is one");
             let full = Offer::parse(
                 "cert=/a,b%3d;%c3%a9&key=/k&cert=/c&key=/c&ocsp=/o&ca=/d&verify_mode=required&min_version=1.3&ciphers=TLS_AES_128_GCM_SHA256",
@@ -137,7 +147,9 @@ mod tests {
                 let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
                 let thumbprint = lent.then(|| "aZ0-_".to_owned());
                 listeners[0].thumbprint = thumbprint.as_deref().map(Into::into);
-                let entry = ListenerEntry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint };
+                let stored = stored && lent;
+                let entry =
+                    ListenerEntry { numbers, display, server_name, lent, stored, protocol, proxy_protocol, offer, thumbprint };
                 assert_eq!(parse(&describe(&listeners)), Ok(vec![entry]));
             }
         }

@@ -40,7 +40,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         self.end_certifier();
         self.end_exporter();
         let status = self.conclude(status);
-        self.server.listeners.iter_mut().for_each(Listener::end);
+        self.server.take_listeners().iter_mut().for_each(Listener::end);
         self.server.metrics.iter_mut().for_each(Metrics::end);
         status
     }
@@ -56,6 +56,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             self.reap();
             self.handle_edge_requests();
             self.workforce.step(&mut self.server);
+            self.server.end_leaving_listeners();
             self.keep_watchdog();
             self.advance_upgrade();
             if self.server.succession.has_yielded() {

@@ -460,7 +460,8 @@ fn metrics_left() -> Option<(String, String)> {
 
 fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    for ListenerEntry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
+    for entry in parse(value)? {
+        let ListenerEntry { numbers, display, server_name, lent, stored, protocol, proxy_protocol, offer, thumbprint } = entry;
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -468,8 +469,9 @@ fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
         };
         let mut adopted = numbers.into_iter().map(adopt).collect::<Result<Vec<_>, String>>()?;
         let mut listener = adopted.remove(0);
-        listener.others = adopted.into_iter().map(|other| other.socket).collect();
-        (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
+        listener.add_sockets(adopted);
+        (listener.display, listener.server_name) = (display, server_name);
+        (listener.lent, listener.stored) = (lent, stored);
         listener.expect_greeting(proxy_protocol);
         listener.offer = offer;
         listener.thumbprint = thumbprint.map(Arc::from);

@@ -153,9 +153,10 @@ impl Notifier {
         }
         for listener in own {
             let name = name_in_store(&listener.display);
-            if channel.send(&format!("FDSTORE=1\nFDNAME={name}"), Some(listener.socket.as_fd())) {
+            if channel.send(&format!("FDSTORE=1\nFDNAME={name}"), Some(listener.as_fd())) {
                 log::info!("the service manager keeps {} while the server is restarted", listener.display);
                 listener.lend();
+                listener.stored = true;
             }
         }
     }
@@ -167,6 +168,11 @@ fn name_in_store(display: &str) -> String {
     name.extend(display.chars().map(|letter| if letter.is_ascii_graphic() && letter != ':' { letter } else { '_' }));
     name.truncate(LONGEST_NAME);
     name
+}
+
+/// Makes the service manager close the listener with this name.
+pub(super) fn forget_listener(display: &str) {
+    remove_from_store(&name_in_store(display));
 }
 
 /// Whether an earlier run of the server has stored the descriptor with this name.

@@ -84,10 +84,17 @@ impl Privileges {
     /// # Errors
     /// A file cannot be handed over; the message says which, and why.
     pub(super) fn hand_over(&self, settings: &Settings, listeners: &[Listener]) -> Result<(), String> {
-        if let Some(workers) = &self.workers {
-            listeners.iter().try_for_each(|listener| listener.give_to(workers.user(), workers.group()))?;
-        }
+        self.hand_over_sockets(listeners)?;
         self.hand_over_logs(settings)
+    }
+
+    /// Permits the workers' user to connect to Unix sockets.
+    ///
+    /// # Errors
+    /// A file cannot be handed over; the message says which, and why.
+    pub(super) fn hand_over_sockets(&self, listeners: &[Listener]) -> Result<(), String> {
+        let Some(workers) = &self.workers else { return Ok(()) };
+        listeners.iter().try_for_each(|listener| listener.give_to(workers.user(), workers.group()))
     }
 
     /// Permits the users of workers and edges to write to the logs, after these were reopened.

@@ -1,6 +1,7 @@
 //! A server process without its workforce: the listeners, edges and helper processes, the control socket, metrics, the drain
 //! period, and the relation to the servers before and after it. A mold also is such a process, but has only few of these parts.
 
+mod listening;
 mod opening;
 
 use super::certifier::Certifier;
@@ -17,6 +18,7 @@ use super::title::Title;
 use super::upgrade::Succession;
 use super::watch::Watch;
 use super::watched_files::WatchedFiles;
+use listening::LeavingListeners;
 use oribi_admin::control::Control;
 use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
@@ -90,6 +92,8 @@ pub(super) struct Server<'a> {
     pub(super) started_at: Instant,
     /// Empty in a mold of a server with edges.
     pub(super) listeners: Vec<Listener>,
+    /// Listeners whose addresses are gone, until all their clients have arrived.
+    leaving: Vec<LeavingListeners>,
     /// The edges, if this process forks them: `None` in a mold and without edges.
     pub(super) edges: Option<Edges<'a>>,
     /// The memory that workers share with the edges of the master. Empty if this process is not a mold, or if there are no

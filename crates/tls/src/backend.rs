@@ -10,6 +10,7 @@ use crate::outgoing::{Flushed, Haste, Outgoing, flush};
 use crate::server::{Server, Speaker};
 use crate::session::{Over, Session};
 use oribi_io::{Accepted, Attempt, Backend, Direction, Encryption, Event, Token};
+use std::any::Any;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -31,6 +32,8 @@ const OF_FILE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Tls<B> {
     backend: B,
+    /// Whether clients may choose HTTP/2.
+    http2: bool,
     /// For each listener its rules and the start of encryption; `None` if it is not encrypted.
     speakers: Vec<Option<(Speaker, Start)>>,
     incoming: Vec<u8>,
@@ -97,6 +100,7 @@ impl<B: Backend> Tls<B> {
         }
         Ok(Self {
             backend,
+            http2,
             speakers,
             incoming: Vec::new(),
             outgoing: Outgoing::default(),
@@ -301,6 +305,21 @@ impl<B: Backend> Backend for Tls<B> {
 
     fn unlisten(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.backend.unlisten(listener, socket)
+    }
+
+    /// `encryption` is a `(Arc<Server>, Start)`.
+    fn set_encryption(&mut self, listener: usize, encryption: Option<&dyn Any>) -> io::Result<()> {
+        let speaker = encryption.map(|encryption| {
+            let known = encryption.downcast_ref::<(Arc<Server>, Start)>().ok_or(io::ErrorKind::Unsupported)?;
+            let (server, start) = known.clone();
+            Ok::<_, io::Error>((Speaker::new(server, self.http2).map_err(io::Error::other)?, start))
+        });
+        let speaker = speaker.transpose()?;
+        if self.speakers.len() <= listener {
+            self.speakers.resize_with(listener + 1, || None);
+        }
+        self.speakers[listener] = speaker;
+        Ok(())
     }
 
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {

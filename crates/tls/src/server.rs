@@ -69,6 +69,14 @@ impl Server {
         Ok(Self { present, edition: AtomicU32::new(0), options, secret, challenges: OnceLock::new() })
     }
 
+    /// Checks that a lane can serve by these rules. `http2`: clients may choose HTTP/2.
+    ///
+    /// # Errors
+    /// The rules contradict each other; the message says how.
+    pub fn check_rules(self: &Arc<Self>, http2: bool) -> Result<(), String> {
+        Speaker::new(Arc::clone(self), http2).map(drop).map_err(|error| error.to_string())
+    }
+
     /// Checks new certificates.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::super::routes::{Action, Filters, Limit, LimitMemory, Route, Routes};
 use super::*;
 use oribi_filter::{FieldChanges, ResponsePlan};
 use oribi_limit::{LimitBy, LimitOf, Rule as Rate};
+use oribi_listen::{AddressPlan, SentListeners};
 use oribi_route::Rule;
 
 /// Plans of one word each: the name of the route's field, an app, and whether there is a limit.
@@ -44,7 +45,7 @@ fn routes(name: &str, app: usize, is_limited: bool) -> Routes {
 fn site() -> (Site, LimitMemory) {
     let memory = LimitMemory::new(1);
     let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes("one", 0, false))));
-    site.edge.applying = Applying::by(Some(&WORDS), 0, &memory);
+    site.edge.applying = Applying::by(Some(&WORDS), (0, Shard::ONLY), &memory);
     (site, memory)
 }
 
@@ -156,4 +157,68 @@ fn limits_room() -> std::os::fd::OwnedFd {
     };
     routes("few", 0, true).bind(&LimitMemory::new(1), &mut room).expect("memory is to be had");
     made.expect("the limit is new")
+}
+
+/// Settings with these addresses.
+fn settings_at(addresses: &[String]) -> Settings {
+    let listen = addresses.iter().map(|address| ListenAddress::parse(address).expect("an address")).collect();
+    Settings { listen, ..Settings::default() }
+}
+
+impl Site {
+    /// Makes the edge serve by another list of addresses. Returns the listeners of the parent process, which are numbered from 1.
+    #[track_caller]
+    fn change_addresses(&mut self, number: u32, before: &Settings, after: &Settings, present: &mut Vec<Listener>) {
+        let plan = AddressPlan::compare(before, after, present).expect("they can change");
+        let change = plan.open(after, present, number * 10).expect("they are free");
+        let sent = SentListeners::of(&change).expect("there is memory");
+        self.edge_link.give_listeners(&sent.descriptors(Shard::ONLY)).expect("there is room");
+        assert_eq!(self.prepare(number, b"one", None), Reason::Prepared);
+        self.commit(number);
+        for ended in change.commit(present, |_| {}) {
+            self.edge_link.end_listener(ended.id).expect("there is room");
+        }
+    }
+}
+
+#[test]
+fn addresses_come_and_go_while_the_edge_serves() {
+    let (mut site, _) = site();
+    let mut worker = site.worker();
+    let folder = tempfile::tempdir().expect("a directory is to be had");
+    let unix = |name: &str| format!("unix:{}", folder.path().join(name).display());
+    let (none, one, other) = (settings_at(&[]), settings_at(&[unix("one")]), settings_at(&[unix("other")]));
+    let mut present = Vec::new();
+    let names = |site: &Site| site.edge.present_listeners().iter().map(|known| known.display.clone()).collect::<Vec<_>>();
+    let first = names(&site);
+    let client = site.asking(&get("/a"));
+    let taken = worker.take();
+    site.change_addresses(1, &none, &one, &mut present);
+    assert_eq!(names(&site), [first.clone(), vec![unix("one")]].concat());
+    site.change_addresses(2, &one, &other, &mut present);
+    site.edge.receive_descriptors();
+    assert_eq!(names(&site), [first, vec![unix("other")]].concat());
+    site.change_addresses(3, &other, &one, &mut present);
+    site.edge.receive_descriptors();
+    assert_eq!(site.edge.listeners.len(), 3, "a place that nobody uses is given to the next one");
+    worker.answer(taken, "late");
+    assert_response(&site.received(&client), "200", "late");
+    let first = site.edge.listeners[0].id;
+    site.edge_link.end_listener(first).expect("there is room");
+    site.edge.receive_descriptors();
+    client.send(&get("/b"));
+    site.run();
+    worker.echo();
+    let received = site.received(&client);
+    assert!(received.contains("\r\nConnection: close\r\n"), "the address of the client has ended: {received}");
+    assert!(client.saw_end());
+}
+
+#[test]
+fn listeners_that_cannot_be_understood_are_refused() {
+    let (mut site, _) = site();
+    let nothing = std::fs::File::open("/dev/null").expect("it is there");
+    site.edge_link.give_listeners(&[nothing.as_fd()]).expect("there is room");
+    assert_eq!(site.prepare(1, b"one", None), Reason::Refused);
+    assert_eq!(site.prepare(2, b"one", None), Reason::Prepared, "they belonged to the plan before");
 }

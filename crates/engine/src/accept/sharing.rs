@@ -7,7 +7,6 @@ use super::accepting::Accepting;
 use super::policy::{Decision, Situation, Work};
 use super::{Deadline, Engine};
 use oribi_io::{Backend, Event};
-use oribi_listen::ListenSocket;
 use oribi_stats::scoreboard::Presence;
 use oribi_stats::scoreboard::SharedDoorbell;
 use std::io;
@@ -167,8 +166,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn connection_waits(&self) -> bool {
-        let mut listen_sockets = self.acceptance.listen_sockets.iter().enumerate().filter(|(number, _)| self.shares(*number));
-        listen_sockets.any(|(number, listening)| self.backend.is_waited_at(number, listening.socket))
+        let mut listen_sockets = self.acceptance.sockets().filter(|(number, _)| self.shares(*number));
+        listen_sockets.any(|(number, listening)| self.backend.is_waited_at(number, listening.as_fd()))
     }
 
     /// Notifies the next lane of waiting clients that may have been reported to this lane, which will not accept them.
@@ -264,7 +263,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Whether other lanes take connections at the same socket.
     pub(crate) fn shares(&self, socket_number: usize) -> bool {
-        self.acceptance.listen_sockets[socket_number].shared && self.has_company()
+        self.acceptance.listen_sockets[socket_number].as_ref().is_some_and(|listening| listening.shared) && self.has_company()
     }
 
     /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest.
@@ -274,10 +273,10 @@ impl<'a, B: Backend> Engine<'a, B> {
         if !B::TELLS_ONE {
             return;
         }
-        let ListenSocket { listener, socket, .. } = self.acceptance.listen_sockets[socket_number];
-        let rejoined = self.backend.unlisten(socket_number, socket).and_then(|()| self.backend.listen(socket_number, socket));
-        if let Err(error) = rejoined {
-            log::error!("cannot wait for connections on {} again: {error}", self.listeners[listener].display);
+        let Some(listening) = &self.acceptance.listen_sockets[socket_number] else { return };
+        let left = self.backend.unlisten(socket_number, listening.as_fd());
+        if let Err(error) = left.and_then(|()| self.backend.listen(socket_number, listening.as_fd())) {
+            log::error!("cannot wait for connections on {} again: {error}", self.listeners[listening.listener].display);
         }
     }
 
@@ -298,9 +297,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.acceptance.accepting = Accepting::Yes;
     }
 
-    fn listen(&mut self) {
-        for (number, listening) in self.acceptance.listen_sockets.iter().enumerate() {
-            if let Err(error) = self.backend.listen(number, listening.socket) {
+    pub(super) fn listen(&mut self) {
+        for (number, listening) in self.acceptance.sockets() {
+            if let Err(error) = self.backend.listen(number, listening.as_fd()) {
                 log::error!("cannot accept on {} again: {error}", self.listeners[listening.listener].display);
             }
         }
@@ -311,8 +310,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     pub(super) fn unlisten(&mut self) {
         self.count_as_idle(false);
-        for (number, listening) in self.acceptance.listen_sockets.iter().enumerate() {
-            if let Err(error) = self.backend.unlisten(number, listening.socket) {
+        for (number, listening) in self.acceptance.sockets() {
+            if let Err(error) = self.backend.unlisten(number, listening.as_fd()) {
                 log::error!("cannot stop accepting on {}: {error}", self.listeners[listening.listener].display);
             }
         }

@@ -142,7 +142,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Removes a finished request from its connection.
     pub(in super::super) fn leave_carrier(&mut self, connection: u32, id: u32) {
-        let stopping = self.stage == ServeState::Stopping;
+        let stopping = self.stage == ServeState::Stopping || self.has_ended(connection);
         if let Some(carrier) = self.connections.get_mut(connection).and_then(|connection| connection.carrier()) {
             carrier.remove(id);
             if let Multiplexer::FastCgi(machine) = &mut carrier.multiplexer {

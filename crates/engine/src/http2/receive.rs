@@ -197,7 +197,8 @@ impl<B: Backend> Engine<'_, B> {
                 return self.leave_client(index);
             }
         }
-        if self.stage == ServeState::Serving && !self.hands_over { Still::Open } else { self.leave_client(index) }
+        let serves = self.stage == ServeState::Serving || self.stage == ServeState::Thinning && !self.has_ended(index);
+        if serves && !self.hands_over { Still::Open } else { self.leave_client(index) }
     }
 
     fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {

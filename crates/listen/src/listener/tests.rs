@@ -41,9 +41,9 @@ fn connections_send_at_once_even_those_that_come_before_there_is_a_worker() {
     let opened = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there").remove(0);
     let lent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     for listener in [opened, Listener::adopted(lent.into(), "", Protocol::Http).expect("it listens")] {
-        let address = SocketAddr::try_from(rustix::net::getsockname(&listener.socket).expect("it is bound"));
+        let address = SocketAddr::try_from(rustix::net::getsockname(listener.as_fd()).expect("it is bound"));
         let _client = std::net::TcpStream::connect(address.expect("it is a TCP socket")).expect("it listens");
-        let accepted = rustix::net::accept(&listener.socket).expect("a client waits");
+        let accepted = rustix::net::accept(listener.as_fd()).expect("a client waits");
         assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(true), "{}", listener.display);
     }
 }

@@ -1,14 +1,15 @@
 //! Applies the file of the server while it serves: changes only the differences, without a closed connection or a lost request.
 //!
-//! 1. The file is read and checked whole, and compared with what runs. Options of the whole server and addresses cannot change
-//!    here: an upgrade applies them. Nothing has changed so far.
+//! 1. The file is read and checked whole, and compared with what runs. Options of the whole server cannot change here: an upgrade
+//!    applies them. New addresses are opened, and no client is accepted there. Nothing has changed so far.
 //! 2. Each app that is new, or differs in more than the number of its workers, gets a place of its own: memory at each edge, and
 //!    molds that load it. The present app keeps its place and serves. When one cannot be loaded, or takes longer than its
 //!    `--load-timeout`, all new ones are given up.
-//! 3. When all of them have workers that could serve, the edges get the plan: the memory of new places and the text of the routes,
-//!    which each edge compiles again, because compiled routes cannot be sent. They report whether they can serve by it. If one
-//!    cannot, all is given up.
-//! 4. The plan is committed: each edge swaps its routes between two requests, within the same moment. Then numbers of workers
+//! 3. When all of them have workers that could serve, the edges get the plan: the memory of new places, new sockets and the text
+//!    of the routes, which each edge compiles again, because compiled routes cannot be sent. They report whether they can serve by
+//!    it. If one cannot, all is given up.
+//! 4. The plan is committed: each edge swaps its routes between two requests, within the same moment, and accepts at new
+//!    addresses. Those that are gone end as in `server/listening.rs`. Then numbers of workers
 //!    change, and the apps that no route leads to any more leave: when no request of theirs is in a queue or runs, their workers
 //!    finish. Their places stay, and are given to later apps, so that nothing grows with the number of changes.
 //!
@@ -26,6 +27,7 @@ use super::super::workforce::Apply;
 use super::Apps;
 use oribi_admin::control::Progress;
 use oribi_config::Settings;
+use oribi_listen::{AddressPlan, ListenChange, SentListeners};
 use oribi_pool::Availability;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -73,6 +75,8 @@ struct Change {
     scaled: Vec<(usize, (&'static str, &'static Settings), Vec<String>)>,
     /// Whether apps that do not differ are loaded again afterwards.
     reloads: bool,
+    /// The listeners for other addresses.
+    listeners: Option<ListenChange>,
     server: ServerPlan,
     text: Vec<u8>,
     file: Option<PathBuf>,
@@ -189,10 +193,12 @@ impl<'a> Apps<'a> {
         for PlannedApp { name, settings, mold, .. } in &mut planned {
             prepare_mold(settings, mold).map_err(|why| format!("app {name}: {why}"))?;
         }
+        let addresses = AddressPlan::compare(&file.server.settings, &part.settings, &server.listeners)?;
         let Differences { added, changed, scaled, removed, mut lines } = self.compare(server, &planned)?;
         if swaps_routes {
             lines.push("routes: swapped".to_owned());
         }
+        lines.extend_from_slice(addresses.lines());
         warnings.iter().for_each(|warning| log::warn!("{warning}"));
         if order.dry_run {
             return Ok(self.note_outcome(Progress::Done(described(&lines))));
@@ -204,6 +210,8 @@ impl<'a> Apps<'a> {
             }
             return Ok(self.note_outcome(Progress::Done(described(&lines))));
         }
+        let listeners =
+            if addresses.lines().is_empty() { None } else { Some(server.open_addresses(addresses, &part.settings)?) };
         log::info!("applying the file: {}", described(&lines));
         let leaving = changed.iter().map(|(place, _)| *place).chain(removed).collect();
         let mut change = Change {
@@ -213,6 +221,7 @@ impl<'a> Apps<'a> {
             leaving,
             scaled: Vec::new(),
             reloads: order.reloads,
+            listeners,
             server: part,
             text,
             file: order.file,
@@ -234,6 +243,7 @@ impl<'a> Apps<'a> {
                     }
                     Err(why) => {
                         change.joining.iter().for_each(|place| self.apps[*place].leave(true));
+                        change.listeners.into_iter().for_each(ListenChange::abandon);
                         return Err(format!("{name}: {why}"));
                     }
                 }
@@ -391,8 +401,10 @@ impl<'a> Apps<'a> {
             (name, scaled.map_or(arguments, |(_, _, arguments)| arguments.clone()))
         };
         let places = self.apps.iter().enumerate().map(of_place).collect();
-        let plan = PlanForEdges { places, text: std::mem::take(&mut change.text) };
-        server.edges.as_mut().map_or(Ok(()), |edges| edges.begin_change(&plan))?;
+        let listeners = change.listeners.as_ref().map(SentListeners::of).transpose();
+        let listeners = listeners.map_err(|error| format!("cannot send the addresses to edges: {error}"))?;
+        let plan = PlanForEdges { places, text: std::mem::take(&mut change.text), listeners };
+        server.edges.as_mut().map_or(Ok(()), |edges| edges.begin_change(plan))?;
         change.step = Step::Prepare(Instant::now() + EDGES_WITHIN);
         Ok(())
     }
@@ -408,6 +420,7 @@ impl<'a> Apps<'a> {
                 edges.commit();
                 let Some(change) = self.file.as_mut().and_then(|file| file.change.as_mut()) else { return Ok(()) };
                 change.step = Step::Swap;
+                change.listeners.take().into_iter().for_each(|change| server.use_addresses(change));
                 let changing = std::mem::take(&mut change.changing);
                 change.joining.iter().for_each(|place| self.apps[*place].be_present());
                 for (before, place) in changing {
@@ -459,6 +472,7 @@ impl<'a> Apps<'a> {
             return file.end(Progress::Done(described(&change.lines)));
         }
         log::error!("the file was not applied, and nothing has changed: {why}");
+        change.listeners.into_iter().for_each(ListenChange::abandon);
         file.end(Progress::Failed(format!("nothing has changed: {why}")));
         let hup_arrived = std::mem::take(&mut file.hup_arrived);
         server.edges.iter_mut().for_each(Edges::cancel_change);

@@ -10,6 +10,8 @@ use oribi_edge::plan::{PlanFile, pack};
 use oribi_edge::routes::{LimitMemory, Routes};
 use oribi_edge::shape;
 use oribi_io::process::shared_words_in_file;
+use oribi_ipc::handover::MOST_DESCRIPTORS;
+use oribi_listen::{SentListeners, Shard};
 use oribi_pool::Memory;
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,6 +28,8 @@ pub(in super::super) struct PlanForEdges {
     pub(in super::super) places: Vec<(String, Vec<String>)>,
     /// The text of the routes.
     pub(in super::super) text: Vec<u8>,
+    /// The change of listeners; `None` if they stay.
+    pub(in super::super) listeners: Option<SentListeners>,
 }
 
 impl PlanForEdges {
@@ -45,6 +49,7 @@ pub(super) struct PlanChange {
 
 struct PreparedChange {
     file: PlanFile,
+    listeners: Option<SentListeners>,
     limits: Option<OwnedFd>,
     routes: Option<Arc<Routes>>,
     memory: LimitMemory,
@@ -141,7 +146,7 @@ impl<'a> Edges<'a> {
     ///
     /// # Errors
     /// The routes cannot be used; the message says why.
-    pub(in super::super) fn begin_change(&mut self, plan: &PlanForEdges) -> Result<(), String> {
+    pub(in super::super) fn begin_change(&mut self, plan: PlanForEdges) -> Result<(), String> {
         let bytes = plan.bytes();
         let reader = self.plan_reader.ok_or("the server has no file")?;
         let routes = reader.read(&bytes)?.routes;
@@ -160,8 +165,29 @@ impl<'a> Edges<'a> {
         }
         self.change.number += 1;
         let file = PlanFile::new(self.change.number, &bytes).map_err(|error| format!("no memory for the plan: {error}"))?;
-        self.change.prepared = Some(PreparedChange { file, limits, routes: routes.map(Arc::new), memory });
+        let listeners = plan.listeners;
+        let shards = 0..self.entries.len();
+        let most = shards.filter_map(|edge| Some(listeners.as_ref()?.descriptors(self.shard(edge)).len())).max();
+        if most.is_some_and(|most| most > MOST_DESCRIPTORS) {
+            return Err(format!("there are more than {} new sockets; oribi ctl upgrade applies it", MOST_DESCRIPTORS - 1));
+        }
+        self.change.prepared = Some(PreparedChange { file, listeners, limits, routes: routes.map(Arc::new), memory });
         Ok(())
+    }
+
+    /// Returns the part of the sockets of each listener that an edge has.
+    fn shard(&self, edge: usize) -> Shard {
+        Shard { number: edge, of: self.settings.edges_wanted() }
+    }
+
+    /// Makes the edges end the listener with this number.
+    pub(in super::super) fn end_listener(&self, number: u32) {
+        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
+            if let Err(error) = process.link.end_listener(number) {
+                log::error!("the edge with pid {} does not close an address that is gone: {error}", process.pid);
+            }
+            process.wake();
+        }
     }
 
     /// An edge in its sandbox can open only files in directories that it had at its start.
@@ -182,10 +208,11 @@ impl<'a> Edges<'a> {
 
     /// Informs the edges, and returns how far they are.
     pub(in super::super) fn advance_change(&mut self) -> ChangeProgress {
+        let of = self.settings.edges_wanted();
         let Self { entries, apps, change: PlanChange { number, prepared }, .. } = self;
         let prepared = prepared.as_ref();
         for process in entries.iter_mut().filter_map(|entry| entry.process.as_mut()) {
-            process.inform(apps, *number, prepared);
+            process.inform(apps, *number, prepared, of);
         }
         let expected = if prepared.is_some() { Reason::Prepared } else { Reason::Swapped };
         let answer = |entry: &EdgeEntry| {
@@ -237,8 +264,10 @@ impl<'a> Edges<'a> {
 
 impl EdgeProcess {
     /// Sends what the edge does not have yet, as far as there is room.
-    fn inform(&mut self, apps: &[AppPools<'_>], number: u32, prepared: Option<&PreparedChange>) {
-        let Some(PreparedChange { file, limits, .. }) = prepared.filter(|_| self.informed.plan != number) else { return };
+    fn inform(&mut self, apps: &[AppPools<'_>], number: u32, prepared: Option<&PreparedChange>, edges: usize) {
+        let Some(PreparedChange { file, limits, listeners, .. }) = prepared.filter(|_| self.informed.plan != number) else {
+            return;
+        };
         while let Some(app) = apps.get(self.informed.places) {
             let Some(memory) = app.pools.get(self.informed.edge) else { return };
             let place = u32::try_from(self.informed.places).unwrap_or(u32::MAX);
@@ -248,7 +277,10 @@ impl EdgeProcess {
                 Err(_) => return self.wake(),
             }
         }
-        if self.link.give_plan(file.as_fd(), limits.as_ref().map(AsFd::as_fd)).is_ok() {
+        let shard = Shard { number: self.informed.edge, of: edges };
+        let given = listeners.as_ref().map_or(Ok(()), |listeners| self.link.give_listeners(&listeners.descriptors(shard)));
+        // If only the plan does not fit, the edge gets the listeners again with it.
+        if given.is_ok() && self.link.give_plan(file.as_fd(), limits.as_ref().map(AsFd::as_fd)).is_ok() {
             self.informed.plan = number;
         }
         self.wake();

@@ -10,10 +10,11 @@ use oribi_edge::routes::{LimitMemory, Routes};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
-use oribi_listen::{Listener, Shard, listen_sockets};
+use oribi_listen::{Listener, Shard, take_listen_sockets};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_worker::lane::LaneSetup;
 use rustix::process::{Pid, Signal};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +58,7 @@ impl ForkedEdge {
     pub(in super::super) fn run_and_exit(
         self,
         settings: &Settings,
-        listeners: &[Listener],
+        mut listeners: Vec<Listener>,
         plan: CurrentPlan<'_>,
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
@@ -69,7 +70,7 @@ impl ForkedEdge {
         let apps: Vec<_> = memory.iter().map(|(settings, memory)| EdgeApp { settings, memory }).collect();
         set_title(&name);
         let plan = (&apps[..], routes.as_ref(), &limit_memory, plan_reader);
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, plan, privileges, parent_signals)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, &mut listeners, plan, privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(message)) => {
@@ -88,7 +89,7 @@ impl ForkedEdge {
     fn serve(
         self,
         settings: &Settings,
-        listeners: &[Listener],
+        listeners: &mut [Listener],
         (apps, routes, limit_memory, plan_reader): PlanOfEdge<'_>,
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
@@ -104,11 +105,11 @@ impl ForkedEdge {
             WorkerCommand::Serve => Shard { number, of: settings.edges_wanted() },
             _ => Shard::ONLY,
         };
-        let listen_sockets = listen_sockets(listeners, shard);
+        let listen_sockets = RefCell::new(take_listen_sockets(listeners, shard));
         let lane = LaneSetup {
             settings,
             listeners,
-            listen_sockets: &listen_sockets,
+            listen_sockets: &[],
             slot: &slot,
             running: &[],
             wake: wake.as_fd(),
@@ -116,6 +117,8 @@ impl ForkedEdge {
         };
         oribi_edge::run(&EdgeSetup {
             lane,
+            listen_sockets: &listen_sockets,
+            shard,
             apps,
             routes,
             limit_memory,

@@ -46,7 +46,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let Some(plan) = server.edges.take().map(Edges::into_plan) else { std::process::exit(1) };
         let (settings, runtime) = (server.settings, server.runtime);
         let set_title = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
-        forked.run_and_exit(settings, &server.listeners, plan, &server.privileges, &mut server.signals, set_title)
+        let listeners = server.take_listeners();
+        forked.run_and_exit(settings, listeners, plan, &server.privileges, &mut server.signals, set_title)
     }
 
     /// Handles the requests of edges about workers.

@@ -49,7 +49,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let server = &mut self.server;
         server.release();
         server.edges = None;
-        server.listeners.clear();
+        drop(server.take_listeners());
         Title { role, generation: None, state: "" }.show(server.settings, server.runtime);
     }
 

@@ -296,7 +296,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             return server.succession.ended.unwrap_or(0);
         }
         Title { role: "guardian", generation: None, state: "" }.show(server.settings, server.runtime);
-        server.listeners.clear();
+        drop(server.take_listeners());
         (server.edges, server.metrics) = (None, None);
         // Closing this socket shows the new server that nothing is left here.
         server.succession.after = None;

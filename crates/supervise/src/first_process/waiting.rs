@@ -47,6 +47,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             server.watch.as_ref().and_then(|watch| watch.wait(now)),
             server.certificates.wait(now),
             server.users.wait(now),
+            server.next_look_at_leaving(now),
             server.edges.as_ref().and_then(|edges| edges.patience(now)),
             server.control.as_ref().and_then(|control| control.patience(now)),
             server.metrics.as_ref().and_then(|metrics| metrics.patience(now)),

@@ -57,6 +57,7 @@ impl<'a> Server<'a> {
             },
         };
         certifier::answer_challenges(&mut listeners, answers);
+        listeners.iter_mut().zip(0..).for_each(|(listener, id)| listener.id = id);
         let now = Instant::now();
         let mut server = Self {
             certificates: WatchedFiles::of_listeners(&listeners, now),
@@ -143,6 +144,7 @@ impl<'a> Server<'a> {
             stop_by: None,
             started_at: Instant::now(),
             listeners,
+            leaving: Vec::new(),
             edges: None,
             pools: Vec::new(),
             privileges,
