@@ -1,6 +1,6 @@
 //! Properties of all fields that a cache reads, of requests and of responses.
 
-use oribi_cache::{Answer, Response, ResponseControl, Rules, Scope, Store, Times, Vary, secondary_key};
+use oribi_cache::{Answer, Response, ResponseControl, Rules, Scope, Selection, Store, Times, Vary, secondary_key};
 use oribi_message::FieldPair;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,6 +11,10 @@ const RULES: Rules =
 /// Judges and stores a response. The first two bytes of `data` are the status and whether the request has Authorization; a line
 /// with `>` in front is a field of the request, and all other lines are fields of the response. Returns whether it was stored.
 pub fn check(data: &[u8]) -> bool {
+    // The target of an order may be any text.
+    if let Ok(selection) = Selection::parse(&String::from_utf8_lossy(data)) {
+        let _ = selection.includes(data);
+    }
     let [first, second, rest @ ..] = data else { return false };
     let status = 200 + u16::from(*first) * 2;
     let (mut request, mut fields): (Vec<FieldPair<'_>>, Vec<FieldPair<'_>>) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@
 use oribi_message::{KnownField, RequestHead, TargetForm, is_same_variable};
 
 /// The byte between the parts of a key. No part contains it.
-const END: u8 = 0;
+pub(crate) const END: u8 = 0;
 
 /// Fields by which apps learn scheme, host, port and prefix; with those that begin with `x-forwarded-`.
 const OF_URI: &[&[u8]] = &[

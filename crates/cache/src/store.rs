@@ -1,6 +1,7 @@
 //! The store: responses by the keys of their URIs, in bounded memory.
 
 use crate::response::Response;
+use crate::selection::Selection;
 use crate::sieve::Sieve;
 use crate::vary::{Vary, secondary_key};
 use oribi_message::FieldPair;
@@ -156,6 +157,22 @@ impl Store {
         self.remove_where(key, |_| true);
     }
 
+    /// Removes the responses of an app, or of all apps, that a selection includes, or all of them. Returns their number.
+    pub fn purge(&mut self, app: Option<usize>, selection: Option<&Selection>) -> usize {
+        let is_chosen = |uri: &[u8]| selection.is_none_or(|selection| selection.includes(uri));
+        let of_app = |number: &u32| {
+            let scope = self.entries.get(*number).map(|entry| entry.scope);
+            scope.is_some_and(|scope| app.is_none_or(|app| app == scope.app))
+        };
+        let chosen = self.uris.iter().filter(|(uri, _)| is_chosen(uri)).flat_map(|(_, numbers)| numbers);
+        let numbers: Vec<u32> = chosen.copied().filter(of_app).collect();
+        let is_response =
+            |number: &&u32| self.entries.get(**number).is_some_and(|entry| matches!(entry.kept, Kept::Response(_)));
+        let responses = numbers.iter().filter(is_response).count();
+        numbers.into_iter().for_each(|number| self.remove_entry(number));
+        responses
+    }
+
     /// Removes everything.
     pub fn clear(&mut self) {
         *self = Self::new(self.most_bytes);
@@ -269,6 +286,25 @@ mod tests {
         assert!(passes(&mut store, 19) && !passes(&mut store, 20));
         insert(&mut store, "a", "", &response("one", ""));
         assert!(!passes(&mut store, 19));
+    }
+
+    #[test]
+    fn responses_are_removed_by_app_and_by_uri_and_counted() {
+        let mut store = Store::new(1 << 20);
+        let key = |path: &str| format!("pa.example\0{path}\0");
+        for path in ["/news", "/news/1", "/shop"] {
+            insert(&mut store, &key(path), "en", &response("one", "accept-language"));
+            insert(&mut store, &key(path), "de", &response("two", "accept-language"));
+        }
+        let other = Scope { app: 1, ..SCOPE };
+        store.insert(key("/news").as_bytes(), Scope { route: 1, ..other }, &std::iter::empty(), response("other", ""));
+        store.pass(key("/news/2").as_bytes(), SCOPE, Duration::from_secs(10));
+        let news = Selection::parse("a.example/news*").expect("it is valid");
+        assert_eq!(store.purge(Some(7), None), 0);
+        assert_eq!(store.purge(Some(0), Some(&news)), 4, "a mark is no response");
+        assert_eq!(store.purge(None, Some(&news)), 1);
+        assert!(find(&mut store, &key("/shop"), SCOPE, "de").is_some());
+        assert_eq!((store.purge(None, None), store.bytes()), (2, 0));
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
         Err(said) => return Ok(explain(&said)),
     };
     let Some((order, arguments)) = matches.subcommand() else { return list(&matches) };
-    if order == "apply" {
-        let order = apply(arguments)?;
+    if order == "apply" || order == "purge" {
+        let order = if order == "apply" { apply(arguments)? } else { purge(arguments) };
         return show(&order, &ask(&socket(arguments)?, &order)?, arguments.get_flag("json"));
     }
     let (order, arguments) = match arguments.subcommand() {
@@ -75,6 +75,12 @@ fn apply(arguments: &ArgMatches) -> Result<Order, Trouble> {
     };
     let file = arguments.get_one::<PathBuf>("FILE").map(absolute).transpose()?;
     Ok(Order::Apply { file, dry_run: arguments.get_flag("dry-run") })
+}
+
+/// Returns the order to remove stored responses.
+fn purge(arguments: &ArgMatches) -> Order {
+    let text = |name: &str| arguments.get_one::<String>(name).cloned();
+    Order::Purge { app: text("app"), target: text("TARGET") }
 }
 
 /// Lists the running servers, for a command line without an order.
@@ -145,6 +151,7 @@ fn show(order: &Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
         Order::Requests => tables::requests(&done(Answer::parse(answer))?),
         Order::Backtrace { .. } => backtraces::of(&done(Answer::parse(answer))?),
         Order::Reload | Order::Apply { .. } | Order::Upgrade => tables::changed(&done(Answer::parse(answer))?),
+        Order::Purge { .. } => tables::purged(done(Answer::parse(answer))?),
         Order::App { act: AppOrder::Scale { .. }, .. } | Order::Scale { .. } => tables::scaled(done(Answer::parse(answer))?),
         Order::Stop => {
             let stopped: Stopped = done(Answer::parse(answer))?;
@@ -212,6 +219,21 @@ pub fn command() -> Command {
                 )
                 .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only print the differences")),
             )
+            .subcommand(
+                order("purge", "Remove stored responses of routes with a cache, in all edges; prints their number")
+                    .arg(
+                        Arg::new("TARGET")
+                            .value_parser(word)
+                            .help("HOST/PATH, or /PATH for all hosts; with * at the end: all that begin so [default: all]"),
+                    )
+                    .arg(
+                        Arg::new("app")
+                            .long("app")
+                            .value_name("NAME")
+                            .value_parser(app_name)
+                            .help("Only responses of this app"),
+                    ),
+            )
             .subcommand(order(
                 "upgrade",
                 "Replace the program of the server itself; waits until the new one has taken over, or reports why it cannot",
@@ -253,6 +275,11 @@ fn scale(command: Command) -> Command {
 /// Parses a number of workers, or its limits.
 fn worker_target(text: &str) -> Result<WorkerTarget, String> {
     WorkerTarget::parse(text).ok_or_else(|| "expected a number of workers from 1 on, MIN:MAX, or auto".to_owned())
+}
+
+/// Parses a target: one word of a line.
+fn word(text: &str) -> Result<String, String> {
+    app_name(text).map_err(|_| "a target has no spaces".to_owned())
 }
 
 /// Parses the name of an app: one word of a line.

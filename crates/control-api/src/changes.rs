@@ -24,6 +24,15 @@ pub struct Scaled {
     pub before: usize,
 }
 
+/// The answer to [`Order::Purge`](crate::Order::Purge).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Purged {
+    /// The number of stored responses that were removed, in all edges.
+    #[serde(deserialize_with = "or_default")]
+    pub responses: u64,
+}
+
 /// The answer to [`Order::Stop`](crate::Order::Stop).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

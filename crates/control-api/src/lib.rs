@@ -23,7 +23,7 @@ mod worker_target;
 
 pub use answer::{Answer, Failure, NotJson};
 pub use backtraces::{Backtraces, ThreadBacktrace, WorkerBacktrace};
-pub use changes::{Changed, Done, Scaled, Stopped};
+pub use changes::{Changed, Done, Purged, Scaled, Stopped};
 pub use counters::{CounterValue, Counters};
 pub use health::Health;
 pub use json::to_json;

@@ -28,6 +28,13 @@ pub enum Order {
         /// Whether the differences are only described.
         dry_run: bool,
     },
+    /// Remove stored responses.
+    Purge {
+        /// The name of the app whose responses are removed; `None`: all apps.
+        app: Option<String>,
+        /// The URI of the responses, or the beginning of URIs with `*` behind it; `None`: all.
+        target: Option<String>,
+    },
     /// Replace the program of the server itself.
     Upgrade,
     /// Finish the requests, and end.
@@ -73,7 +80,7 @@ pub enum AppOrder {
 
 /// The orders, for the message about an unknown one.
 const KNOWN: &str = "status, health, workers, requests, backtrace [WORKER], reload, apply [dry-run] [/FILE], upgrade, stop, \
-     scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]";
+     purge [app NAME] [TARGET], scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]";
 
 impl Order {
     /// Parses a line without its end.
@@ -87,6 +94,9 @@ impl Order {
         }
         if let Some(rest) = line.trim_ascii().strip_prefix("apply").filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
             return parse_apply(rest.trim_ascii());
+        }
+        if let Some(rest) = line.trim_ascii().strip_prefix("purge").filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
+            return parse_purge(rest);
         }
         let mut words = line.split_ascii_whitespace();
         let (name, argument, second) = (words.next().unwrap_or_default(), words.next(), words.next());
@@ -127,6 +137,7 @@ impl Order {
             self,
             Self::Reload
                 | Self::Apply { .. }
+                | Self::Purge { .. }
                 | Self::Upgrade
                 | Self::Stop
                 | Self::Scale { waits: true, .. }
@@ -155,6 +166,19 @@ fn parse_apply(text: &str) -> Result<Order, String> {
     }
     let file = (!path.is_empty()).then(|| path.to_owned());
     Ok(Order::Apply { file, dry_run: dry.is_some() })
+}
+
+/// Parses the words after `purge`.
+fn parse_purge(words: &str) -> Result<Order, String> {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let (app, target) = match words[..] {
+        [] => (None, None),
+        ["app", name] => (Some(name), None),
+        ["app", name, target] => (Some(name), Some(target)),
+        [target] => (None, Some(target)),
+        _ => return Err("purge: expected nothing, app NAME, a target such as HOST/PATH, or both".to_owned()),
+    };
+    Ok(Order::Purge { app: app.map(str::to_owned), target: target.map(str::to_owned) })
 }
 
 /// Parses the words after `app`.
@@ -196,6 +220,11 @@ impl Display for Order {
                 formatter.write_str(if *dry_run { "apply dry-run" } else { "apply" })?;
                 return file.iter().try_for_each(|file| write!(formatter, " {file}"));
             }
+            Self::Purge { app, target } => {
+                formatter.write_str("purge")?;
+                app.iter().try_for_each(|app| write!(formatter, " app {app}"))?;
+                return target.iter().try_for_each(|target| write!(formatter, " {target}"));
+            }
             Self::App { name, act } => return write!(formatter, "app {name} {act}"),
         };
         formatter.write_str(name)
@@ -236,6 +265,10 @@ mod tests {
             ("scale auto no-wait", Order::Scale { target: WorkerTarget::Auto, waits: false }),
             ("reopen-logs", Order::ReopenLogs),
             ("upgrade", Order::Upgrade),
+            ("purge", Order::Purge { app: None, target: None }),
+            ("purge app shop", Order::Purge { app: Some("shop".to_owned()), target: None }),
+            ("purge a.example/*", Order::Purge { app: None, target: Some("a.example/*".to_owned()) }),
+            ("purge app shop /a", Order::Purge { app: Some("shop".to_owned()), target: Some("/a".to_owned()) }),
             ("apply", Order::Apply { file: None, dry_run: false }),
             ("apply dry-run", Order::Apply { file: None, dry_run: true }),
             ("apply /srv/new apps.toml", Order::Apply { file: Some("/srv/new apps.toml".to_owned()), dry_run: false }),
@@ -273,6 +306,9 @@ mod tests {
             "stop now",
             "apply oribi.toml",
             "apply dry-runs",
+            "purge /a /b",
+            "purge app shop /a /b",
+            "purged",
             "health now",
             "status\0",
             "GET / HTTP/1.1",

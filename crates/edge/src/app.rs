@@ -153,6 +153,11 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         self.settings = settings;
     }
 
+    /// Keeps responses to requests that the app has already from being stored, if a selection includes their URIs.
+    pub(super) fn outdate_fetches(&mut self, selection: Option<&oribi_cache::Selection>) {
+        self.cache.iter_mut().for_each(|cache| cache.outdate(selection));
+    }
+
     /// Uses a list of listeners that continues the list of before.
     pub(super) fn use_listeners(&mut self, listeners: &'a [Listener]) {
         self.listeners = listeners;

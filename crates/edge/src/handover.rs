@@ -69,6 +69,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                 Received::Cancel => self.cancel_plan(),
                 Received::Listeners(descriptors) => self.applying.listeners = Some(descriptors),
                 Received::EndListener(number) => self.end_listener(number),
+                Received::Purge(choice) => self.purge(choice),
                 Received::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Received::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {

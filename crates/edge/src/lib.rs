@@ -18,6 +18,7 @@ mod listening;
 pub mod parent_link;
 pub mod plan;
 mod probe;
+pub mod purging;
 pub mod routes;
 pub mod sandbox;
 mod setup;

@@ -90,6 +90,8 @@ pub enum Reason {
     Refused = 6,
     /// The edge serves by a plan from now on. The process is the number of the plan.
     Swapped = 7,
+    /// The edge has removed stored responses. The process is their number.
+    Purged = 8,
 }
 
 impl Reason {
@@ -102,6 +104,7 @@ impl Reason {
             5 => Some(Self::Prepared),
             6 => Some(Self::Refused),
             7 => Some(Self::Swapped),
+            8 => Some(Self::Purged),
             _ => None,
         }
     }
@@ -159,6 +162,8 @@ pub(crate) enum Received {
     Listeners(Vec<OwnedFd>),
     /// The listener with this number ends: see [`oribi_engine::Engine::end_listeners`].
     EndListener(u32),
+    /// Remove stored responses: a file with the number of the app and the target.
+    Purge(OwnedFd),
 }
 
 /// The kinds of messages from the parent process. The kind is the first byte of a message.
@@ -174,6 +179,7 @@ const COMMIT: u8 = 8;
 const CANCEL: u8 = 9;
 const LISTENERS: u8 = 10;
 const END_LISTENER: u8 = 11;
+const PURGE: u8 = 12;
 
 /// The numbers in a message about memory: the place of the app, the five of the shape, and the number of all descriptors.
 pub(crate) const POOL_WORDS: usize = 7;
@@ -224,6 +230,7 @@ impl ParentLink {
                 USERS => return Some(Received::Users(descriptor)),
                 LIMIT_MEMORY => return Some(Received::LimitMemory(descriptor)),
                 PLAN => return Some(Received::Plan(descriptor)),
+                PURGE => return Some(Received::Purge(descriptor)),
                 _ => {}
             }
         }
@@ -339,6 +346,14 @@ impl EdgeLink {
     /// The edge has ended, or does not read from the socket.
     pub fn end_listener(&self, number: u32) -> io::Result<()> {
         self.send_number(END_LISTENER, number)
+    }
+
+    /// Makes the edge remove stored responses: see [`crate::purging`]. It reports their number.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn purge(&self, choice: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(PURGE, choice)
     }
 
     fn send_number(&self, kind: u8, number: u32) -> io::Result<()> {

@@ -229,6 +229,10 @@ impl Workforce for Apps<'_> {
         Ok(())
     }
 
+    fn index_of(&mut self, name: &str) -> Result<usize, String> {
+        self.app(Some(name)).map(|(index, _)| index)
+    }
+
     fn is_serving(&mut self, name: &str) -> Result<bool, String> {
         self.app(Some(name)).map(|(_, app)| app.state() == "serving")
     }

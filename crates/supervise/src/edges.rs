@@ -8,6 +8,7 @@ mod change;
 mod child;
 mod liveness;
 pub(super) mod pools;
+mod purging;
 mod readiness;
 mod users;
 
@@ -15,6 +16,7 @@ pub(super) use change::{ChangeProgress, PlanForEdges};
 use change::{InformedEdge, PlanChange};
 pub(super) use child::ForkedEdge;
 use liveness::LoopMonitor;
+use purging::Purges;
 
 use super::closing::{Closing, NextStep};
 use super::describe_end;
@@ -70,6 +72,7 @@ pub(super) struct Edges<'a> {
     succeeds: bool,
     /// Whether any edge has begun to serve, as far as the ends of edges have shown.
     has_served: bool,
+    purges: Purges,
     /// The number of the last question for the readiness of the edges; 0 before the first one.
     question: u32,
 }
@@ -188,6 +191,7 @@ impl<'a> Edges<'a> {
             phase: EdgesPhase::Serving,
             succeeds: false,
             has_served: false,
+            purges: Purges::default(),
             question: 0,
         }))
     }

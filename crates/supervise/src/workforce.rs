@@ -121,6 +121,14 @@ pub(super) trait Workforce {
         Err(ONLY_APP.to_owned())
     }
 
+    /// Returns the index of an app in the edges.
+    ///
+    /// # Errors
+    /// There is no such app, or it is the only one.
+    fn index_of(&mut self, _name: &str) -> Result<usize, String> {
+        Err(ONLY_APP.to_owned())
+    }
+
     /// Whether an app serves at the moment.
     ///
     /// # Errors

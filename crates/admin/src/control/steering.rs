@@ -4,7 +4,7 @@ use super::Control;
 use super::clients::Caller;
 use super::readiness::{self, ReadinessProgress};
 use super::report::{ProcessReport, Report};
-use oribi_control_api::{Answer, AppOrder, Changed, Done, Order, Processes, Requests, Scaled, Stopped, WorkerTarget};
+use oribi_control_api::{Answer, AppOrder, Changed, Done, Order, Processes, Purged, Requests, Scaled, Stopped, WorkerTarget};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -69,6 +69,16 @@ pub trait Steered {
     /// Returns the progress of the change that `number` identifies.
     fn apply_progress(&self, number: u64) -> Progress;
 
+    /// Begins to remove stored responses: those of an app, or of all apps without a name, with this target, or all of them. Returns
+    /// the number that identifies this, for [`Steered::purge_progress`].
+    ///
+    /// # Errors
+    /// Nothing was removed; the message contains the reason.
+    fn begin_purge(&mut self, app: Option<&str>, target: Option<&str>) -> Result<u64, String>;
+
+    /// Returns the number of responses that the operation with this number has removed; `None` while it is in progress.
+    fn purge_progress(&self, number: u64) -> Option<u64>;
+
     /// Begins to stop the server.
     fn begin_stop(&mut self);
 
@@ -111,6 +121,7 @@ pub enum Progress {
 pub(super) enum Awaited {
     Reload(u64),
     Apply(u64),
+    Purge(u64),
     Upgrade,
     /// The answers of the edges, until this time.
     Readiness {
@@ -168,6 +179,10 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
         Order::Reload => reload(server, None),
         Order::Apply { file, dry_run } => match server.begin_apply(file.map(PathBuf::from), dry_run) {
             Ok(number) => Err(Awaited::Apply(number)),
+            Err(why) => Ok(failed(why)),
+        },
+        Order::Purge { app, target } => match server.begin_purge(app.as_deref(), target.as_deref()) {
+            Ok(number) => Err(Awaited::Purge(number)),
             Err(why) => Ok(failed(why)),
         },
         Order::App { name, act: AppOrder::Reload } => reload(server, Some(&name)),
@@ -256,6 +271,13 @@ fn answer_those_who_wait(server: &mut impl Steered) {
                 }
                 return false;
             }
+            Awaited::Purge(number) => {
+                let Some(responses) = server.purge_progress(*number) else { return true };
+                if let Some(control) = server.control() {
+                    control.clients.answer(*caller, Answer::Done(Purged { responses }).to_json());
+                }
+                return false;
+            }
             Awaited::Reload(number) => server.reload_progress(*number),
             Awaited::Apply(number) => server.apply_progress(*number),
             Awaited::Upgrade => server.upgrade_progress(),
@@ -285,9 +307,12 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
             Awaited::End => Answer::Done(Stopped { status }).to_json(),
-            Awaited::Reload(_) | Awaited::Apply(_) | Awaited::Upgrade | Awaited::Readiness { .. } | Awaited::Workers { .. } => {
-                failed("the server has stopped")
-            }
+            Awaited::Reload(_)
+            | Awaited::Apply(_)
+            | Awaited::Purge(_)
+            | Awaited::Upgrade
+            | Awaited::Readiness { .. }
+            | Awaited::Workers { .. } => failed("the server has stopped"),
         };
         control.clients.answer_finally(caller, answer);
     }

@@ -155,6 +155,15 @@ impl Steered for Fixed {
         self.progress.clone()
     }
 
+    fn begin_purge(&mut self, app: Option<&str>, target: Option<&str>) -> Result<u64, String> {
+        self.named(app)?;
+        if target.is_some_and(|target| !target.contains('/')) { Err(HOSTILE.to_owned()) } else { Ok(1) }
+    }
+
+    fn purge_progress(&self, _: u64) -> Option<u64> {
+        (self.progress != Progress::Pending).then_some(3)
+    }
+
     fn begin_stop(&mut self) {}
 
     fn scale(&mut self, app: Option<&str>, target: WorkerTarget) -> Result<(usize, usize, u64), String> {
@@ -318,6 +327,7 @@ fn the_answers_to_orders_that_change_the_server() {
     assert_eq!(fixed().answer("app shop stop", None), message("shop is stopping"));
     assert_eq!(fixed().answer("app shop start", None), message("shop serves already"));
     assert_eq!(fixed().answer("app shop scale 4", None), "{\"ok\":true,\"workers\":4,\"before\":2}\n");
+    assert_eq!(fixed().answer("purge app shop a.example/*", None), "{\"ok\":true,\"responses\":3}\n");
     assert_eq!(fixed().answer("stop", Some(1)), "{\"ok\":true,\"status\":1}\n");
 }
 
@@ -331,14 +341,15 @@ fn the_answers_to_orders_that_fail() {
         let answer = fixed().answer(&format!("app blog {order}"), None);
         assert_eq!(answer, "{\"ok\":false,\"error\":\"there is no app \\\"blog\\\"\"}\n", "{order}");
     }
+    assert_eq!(fixed().answer("purge nonsense", None), failed().answer("reload", None));
     let mut pending = Fixed::new(Ok(requests()), Progress::Pending);
     assert_eq!(pending.answer("reload", Some(0)), "{\"ok\":false,\"error\":\"the server has stopped\"}\n");
     assert_eq!(fixed().answer("status now", None), "{\"ok\":false,\"error\":\"status: nothing may follow\"}\n");
     assert_eq!(
         fixed().answer("\u{1b}", None),
         "{\"ok\":false,\"error\":\"unknown order; the orders are: status, health, workers, requests, backtrace [WORKER], \
-         reload, apply [dry-run] [/FILE], upgrade, stop, scale NUMBER|MIN:MAX|auto [no-wait], reopen-logs, app NAME \
-         reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]\"}\n"
+         reload, apply [dry-run] [/FILE], upgrade, stop, purge [app NAME] [TARGET], scale NUMBER|MIN:MAX|auto [no-wait], \
+         reopen-logs, app NAME reload|restart|stop|start|scale NUMBER|MIN:MAX|auto [no-wait]\"}\n"
     );
 }
 

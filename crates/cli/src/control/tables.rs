@@ -1,8 +1,8 @@
 //! Formats responses as readable text.
 
 use oribi_control_api::{
-    AppState, Certificate, Changed, Connections, Counters, Generation, Health, Process, Processes, Request, Requests, Scaled,
-    Seconds, Status, Stopped,
+    AppState, Certificate, Changed, Connections, Counters, Generation, Health, Process, Processes, Purged, Request, Requests,
+    Scaled, Seconds, Status, Stopped,
 };
 use oribi_server::config::counted;
 use oribi_server::log::is_plain;
@@ -130,6 +130,11 @@ pub fn requests(answer: &Requests) -> String {
 /// The text for a reload or an upgrade.
 pub fn changed(answer: &Changed) -> String {
     format!("{}\n", harmless(&answer.message))
+}
+
+/// The text for the number of responses that were removed.
+pub fn purged(answer: Purged) -> String {
+    format!("removed {}\n", counted(usize::try_from(answer.responses).unwrap_or(usize::MAX), "response"))
 }
 
 /// The text for a new number of workers.

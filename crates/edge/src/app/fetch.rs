@@ -1,6 +1,6 @@
 //! The requests to an app whose responses may be stored, and the store.
 
-use oribi_cache::{Conditions, Fields, Judgement, Response, Rules, Scope, Store, Times};
+use oribi_cache::{Conditions, Fields, Judgement, Response, Rules, Scope, Selection, Store, Times};
 use oribi_host::ExchangeId;
 use oribi_message::FieldMemory;
 use oribi_pool::Ticket;
@@ -93,6 +93,13 @@ impl AppCache {
         self.store.borrow_mut().invalidate(key);
         self.asked.remove(key);
         self.fetches.values_mut().filter(|fetch| *fetch.key == *key).for_each(|fetch| fetch.is_outdated = true);
+    }
+
+    /// Makes responses to requests that the app has already answer those requests only, if a selection includes their URIs.
+    pub(super) fn outdate(&mut self, selection: Option<&Selection>) {
+        let is_chosen = |key: &[u8]| selection.is_none_or(|selection| selection.includes(key));
+        self.asked.retain(|key, _| !is_chosen(key));
+        self.fetches.values_mut().filter(|fetch| is_chosen(&fetch.key)).for_each(|fetch| fetch.is_outdated = true);
     }
 
     /// The request whose response is awaited for the longest time.

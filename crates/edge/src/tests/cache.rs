@@ -454,3 +454,35 @@ fn a_client_that_asks_and_leaves_costs_the_app_nothing_more() {
     assert!(worker.worker.take().is_none(), "the request was withdrawn");
     assert_response(&ask(&mut site, &mut worker, GET, &[FRESH], "one"), "200", "one");
 }
+
+/// Sends the edge an order to remove stored responses. Returns their number.
+#[track_caller]
+fn purge(site: &mut Site, app: Option<usize>, target: Option<&str>) -> u32 {
+    let choice = super::super::purging::choice(app, target).expect("it is valid");
+    site.edge_link.purge(choice.as_fd()).expect("there is room");
+    site.edge.receive_descriptors();
+    let report = site.edge_link.next().expect("the edge reports");
+    assert_eq!(report.reason, parent_link::Reason::Purged);
+    report.process
+}
+
+#[test]
+fn responses_are_removed_by_order_and_those_under_way_are_not_stored() {
+    let mut site = site();
+    let mut worker = site.worker();
+    for target in ["/a", "/a?x", "/b"] {
+        ask(&mut site, &mut worker, &with(target, ""), &[FRESH], "one");
+    }
+    let client = site.asking(&with("/a/late", ""));
+    let taken = worker.take();
+    assert_eq!(purge(&mut site, Some(1), None), 0, "the responses are of another app");
+    assert_eq!(purge(&mut site, Some(0), Some("a/a*")), 2);
+    assert!(hit(&mut site, &mut worker, &with("/b", "")).ends_with("one"));
+    worker.answer_with(taken, 200, &[FRESH], "late");
+    assert!(site.received(&client).ends_with("late"));
+    for target in ["/a", "/a?x", "/a/late"] {
+        assert!(ask(&mut site, &mut worker, &with(target, ""), &[FRESH], "two").ends_with("two"), "{target}");
+    }
+    assert_eq!((purge(&mut site, None, None), purge(&mut site, None, None)), (4, 0));
+    assert!(super::super::purging::choice(None, Some("nonsense")).is_err());
+}

@@ -127,6 +127,8 @@ pub enum Counter {
     /// Answered by the response to another request.
     CacheCollapsed,
     CacheBypasses,
+    /// Stored responses that `oribi ctl purge` has removed.
+    CachePurged,
 }
 
 /// The unit of a counter.
@@ -141,7 +143,7 @@ pub enum Unit {
 }
 
 /// The number of counters.
-pub(super) const COUNTERS: usize = Counter::CacheBypasses as usize + 1;
+pub(super) const COUNTERS: usize = Counter::CachePurged as usize + 1;
 
 impl Counter {
     /// Returns the unit of the counter.

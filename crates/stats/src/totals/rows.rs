@@ -273,6 +273,8 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
     row(Counter::CacheBypasses, "cache_bypasses",
         "Requests in which the cache took no part, such as those with Range")
         .part_of(CACHE_REQUESTS, &[("result", "bypass")]).titled("cache", "bypasses"),
+    row(Counter::CachePurged, "cache_purged",
+        "Stored responses that `oribi ctl purge` has removed").titled("cache", "purged"),
     row(Counter::ResponsesSpooled, "spooled_responses",
         "Responses of which a part waited for a slow client in a temporary file (`--output-spool-size`)")
         .titled("spooled", "responses"),

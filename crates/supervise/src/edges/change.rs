@@ -80,6 +80,9 @@ pub(super) struct InformedEdge {
     plan: u32,
     /// The last answer, with the number of the plan.
     answer: Cell<Option<(u32, Reason)>>,
+    /// Whether the edge has not reported yet how many stored responses it has removed, and the number that it has reported.
+    pub(super) purges: Cell<bool>,
+    pub(super) purged: Cell<u64>,
     /// The directories of files that the edge could open before it entered its sandbox.
     directories: Vec<PathBuf>,
 }
@@ -88,6 +91,11 @@ impl InformedEdge {
     /// Notes the answer of the edge to a plan. Returns `false` for any other request.
     pub(super) fn note(&self, request: WorkerRequest) -> bool {
         let WorkerRequest { process, reason } = request;
+        if reason == Reason::Purged {
+            self.purges.set(false);
+            self.purged.set(process.into());
+            return true;
+        }
         let is_answer = matches!(reason, Reason::Prepared | Reason::Refused | Reason::Swapped);
         if is_answer {
             self.answer.set(Some((process, reason)));
@@ -108,6 +116,8 @@ impl<'a> Edges<'a> {
             descriptors: 0,
             plan: if is_current { number } else { 0 },
             answer: Cell::new(is_current.then_some((number, Reason::Swapped))),
+            purges: Cell::new(false),
+            purged: Cell::new(0),
             directories: of_apps.chain(of_routes).collect(),
         }
     }
@@ -286,7 +296,7 @@ impl EdgeProcess {
         self.wake();
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         // If the pipe is full, the edge wakes up anyway.
         let _ = rustix::io::write(&self.waker, &[0]);
     }

@@ -140,6 +140,16 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
         self.while_serving(self.workforce.apply_progress(number))
     }
 
+    fn begin_purge(&mut self, app: Option<&str>, target: Option<&str>) -> Result<u64, String> {
+        let index = app.map(|app| self.workforce.index_of(app)).transpose()?;
+        let edges = self.server.edges.as_mut().ok_or("this server has no edges, which store responses")?;
+        edges.begin_purge(index, target)
+    }
+
+    fn purge_progress(&self, number: u64) -> Option<u64> {
+        self.server.edges.as_ref().map_or(Some(0), |edges| edges.purged(number))
+    }
+
     fn begin_stop(&mut self) {
         self.begin_to_drain(Instant::now());
     }

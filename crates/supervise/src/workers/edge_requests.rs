@@ -30,7 +30,7 @@ impl Workers<'_> {
             Reason::Asleep => return,
             Reason::Stuck => ("its app does not react", Counter::EndedBecauseStuck),
             // These are about plans.
-            Reason::Prepared | Reason::Refused | Reason::Swapped => return,
+            Reason::Prepared | Reason::Refused | Reason::Swapped | Reason::Purged => return,
             Reason::Broken => ("it has damaged the memory of its edge", Counter::EndedByFailure),
         };
         member.cause = Some(cause);
