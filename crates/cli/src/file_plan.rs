@@ -6,9 +6,10 @@
 use crate::options::Mode;
 use crate::ready_app::{ReadyApp, longest_graceful, resolve_all, server_part};
 use crate::routes::{self, Disk, RealDisk};
-use oribi_config_file::{Findings, Reading, parse, read_keeping};
+use oribi_config_file::{Findings, Reading, SourceFiles, parse, read_keeping, source_files};
 use oribi_server::config::{Config, Origin, Settings, masked};
-use oribi_server::process::{FilePlan, Plans};
+use oribi_server::directory::absolute;
+use oribi_server::process::{FilePlan, Plans, Sources};
 use oribi_server::routes::{EdgePlan, PlanReader, pack, unpack};
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -59,6 +60,12 @@ impl FilePlans {
 impl Plans for FilePlans {
     fn plan(&self, file: Option<&Path>) -> Result<FilePlan, String> {
         self.plan_of(file.unwrap_or(&self.file)).map_err(|why| masked(&why).to_string())
+    }
+
+    fn sources(&self, file: Option<&Path>) -> Sources {
+        let file = file.unwrap_or(&self.file);
+        let SourceFiles { patterns, files } = source_files(&absolute(file).unwrap_or_else(|_| file.to_owned()));
+        Sources { patterns, files }
     }
 }
 

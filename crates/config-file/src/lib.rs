@@ -33,5 +33,5 @@ pub use content::{
 pub use finding::{Excerpt, Finding, Findings, Severity};
 pub use language_options::{LANGUAGE_OPTIONS, LanguageOption, ValueForm};
 pub use place::Place;
-pub use reading::{Reading, parse, read, read_keeping, read_with};
+pub use reading::{Reading, SourceFiles, parse, read, read_keeping, read_with, source_files};
 pub use schema::schema;

@@ -78,6 +78,29 @@ pub fn read_keeping(
     files.finish()
 }
 
+/// The files of a configuration, to be watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceFiles {
+    /// The file and the patterns of its `include`, with its folder in front.
+    pub patterns: Vec<PathBuf>,
+    /// The file and those that the patterns name now, each once.
+    pub files: Vec<PathBuf>,
+}
+
+/// Returns the files of `oribi.toml` at `path`, whatever mistakes they have. An `include` that cannot be understood names none.
+#[must_use]
+pub fn source_files(path: &Path) -> SourceFiles {
+    let environment = |name: &str| std::env::var(name).ok();
+    let include = Files::new(&environment).add(path, content(path)).include;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let patterns = include.iter().map(|pattern| folder.join(&pattern.value));
+    let matching = include.iter().flat_map(|pattern| matches(folder, &pattern.value).unwrap_or_default());
+    let mut files: Vec<PathBuf> = std::iter::once(path.to_owned()).chain(matching).collect();
+    files.sort();
+    files.dedup();
+    SourceFiles { patterns: std::iter::once(path.to_owned()).chain(patterns).collect(), files }
+}
+
 /// Like [`read_with`], for files that the caller has read: `oribi.toml`, and those that its `include` names, with their paths.
 ///
 /// # Errors
@@ -199,4 +222,25 @@ fn content(path: &Path) -> io::Result<Vec<u8>> {
     }
     File::open(path)?.take(FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_to_watch_are_known_in_spite_of_mistakes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("apps")).expect("it is ours");
+        for name in ["apps/b.toml", "apps/a.toml", "apps/a.txt"] {
+            std::fs::write(at(name), "nonsense").expect("it is ours");
+        }
+        std::fs::write(at("oribi.toml"), "colour = 1\ninclude = [\"apps/*.toml\", \"apps/a*\", \"later/*\"]\n").expect("ours");
+        let SourceFiles { patterns, files } = source_files(&at("oribi.toml"));
+        assert_eq!(patterns, ["oribi.toml", "apps/*.toml", "apps/a*", "later/*"].map(at));
+        assert_eq!(files, ["apps/a.toml", "apps/a.txt", "apps/b.toml", "oribi.toml"].map(at));
+        std::fs::write(at("oribi.toml"), "include = [").expect("it is ours");
+        assert_eq!(source_files(&at("oribi.toml")).patterns, [at("oribi.toml")]);
+    }
 }

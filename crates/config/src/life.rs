@@ -47,6 +47,8 @@ pub struct Life {
     pub watch: bool,
     /// The files and folders that are watched.
     pub watched: Vec<PathBuf>,
+    /// Whether changes of the file with the apps are applied by themselves.
+    pub auto_apply: bool,
     /// Whether clients see the reason why the app cannot be loaded: for development.
     pub shows_load_errors: bool,
 }
@@ -68,6 +70,7 @@ impl Default for Life {
             replace_order: ReplaceOrder::default(),
             watch: false,
             watched: Vec::new(),
+            auto_apply: false,
             shows_load_errors: false,
         }
     }

@@ -427,6 +427,7 @@ mod tests {
             "reload-on-rss=300",
             "replace-order=old_first",
             "reload=",
+            "auto-apply=on",
             "reload-path=/srv/app,/srv/lib",
             "scale-up-wait=50ms",
             "scale-up-cpu=75",

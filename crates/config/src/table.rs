@@ -531,6 +531,7 @@ static TABLE: &[Setting] = &[
     Setting::app("restart-file", Section::Logs, "PATH", "Load the app again, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
+    life::AUTO_APPLY,
     Setting::server(
         "temporary-directory",
         Section::Logs,

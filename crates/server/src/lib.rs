@@ -66,8 +66,8 @@ pub mod lane {
 /// The life of the processes.
 pub mod process {
     pub use oribi_supervise::{
-        App, Directory, FilePlan, PlannedApp, Plans, ServerPlan, applied_file, claim_environment, claim_inheritance, detach,
-        end_when_told_while_loading, has_master, keep_standard_error, master, report_failed_start, report_load_failure,
+        App, Directory, FilePlan, PlannedApp, Plans, ServerPlan, Sources, applied_file, claim_environment, claim_inheritance,
+        detach, end_when_told_while_loading, has_master, keep_standard_error, master, report_failed_start, report_load_failure,
         reset_signals, serve_alone, start_as_worker, supervise, supervise_program, survive_failing_writes_while_loading,
         survive_own_signals,
     };

@@ -64,6 +64,15 @@ pub struct FilePlan {
     pub warnings: Vec<String>,
 }
 
+/// The files of a configuration; all paths are absolute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// The paths, and the patterns of paths, that name the files.
+    pub patterns: Vec<PathBuf>,
+    /// The files that these name now.
+    pub files: Vec<PathBuf>,
+}
+
 /// Reads the file of a server again.
 pub trait Plans: PlanReader {
     /// Reads `file`, or the file of the start.
@@ -71,6 +80,9 @@ pub trait Plans: PlanReader {
     /// # Errors
     /// The file has mistakes; the message has each with its place.
     fn plan(&self, file: Option<&Path>) -> Result<FilePlan, String>;
+
+    /// Returns the paths of `file`, or of the file of the start, and of the files that it includes.
+    fn sources(&self, file: Option<&Path>) -> Sources;
 }
 
 /// Everything on which a loaded app depends, but the number of its workers and the addresses of the server.

@@ -4,8 +4,10 @@
 //! app can be loaded.
 
 mod applying;
+mod auto_apply;
 mod following;
 mod reload;
+mod watching;
 
 use super::announce;
 use super::app::{App, Plans, ServerPlan};
@@ -23,7 +25,7 @@ use oribi_pool::Availability;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use reload::AppReloads;
-use rustix::event::PollFd;
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, WaitStatus};
 use std::time::{Duration, Instant};
 
@@ -133,6 +135,7 @@ impl Workforce for Apps<'_> {
         self.following.follow(&mut self.apps, server);
         self.note_start(server);
         self.go_on_applying(server);
+        self.apply_changes(server);
         self.note_availability(server);
         self.give_up_if_failed(server);
     }
@@ -337,16 +340,19 @@ impl Workforce for Apps<'_> {
 
     fn release(&mut self) {
         self.apps.iter_mut().for_each(Molds::release);
+        self.file.iter_mut().for_each(ServerFile::stop_watching);
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
-        let applying = self.file.as_ref().and_then(|file| file.patience(now));
+        let applying = self.file.iter().flat_map(|file| [file.patience(now), file.next_look(now)]).flatten();
         let steps = self.apps.iter().filter_map(|app| app.next_step(server, now));
         steps.chain(self.following.wait(&self.apps, now)).chain(applying).min()
     }
 
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
         self.apps.iter().for_each(|app| app.polled(polled));
+        let watched = self.file.as_ref().and_then(ServerFile::changes);
+        polled.extend(watched.map(|changes| PollFd::from_borrowed_fd(changes, PollFlags::IN)));
     }
 
     fn generations(&self) -> Vec<Generation> {

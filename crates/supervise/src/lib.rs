@@ -63,7 +63,7 @@ mod workers;
 mod workforce;
 
 pub use alone::serve_alone;
-pub use app::{App, FilePlan, PlannedApp, Plans, ServerPlan};
+pub use app::{App, FilePlan, PlannedApp, Plans, ServerPlan, Sources};
 pub use applied::applied_file;
 pub use detach::{Directory, detach};
 pub use environment::claim_environment;

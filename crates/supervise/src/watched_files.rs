@@ -10,7 +10,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The identity of a file: device, inode, size and the times of its last changes in seconds and nanoseconds. A link with a new
 /// target is another file. `None` if it is not accessible.
-type FileIdentity = Option<[i64; 7]>;
+pub(super) type FileIdentity = Option<[i64; 7]>;
 
 /// Files, and their identities.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl WatchedFiles {
     }
 }
 
-fn identity_of(path: &Path) -> FileIdentity {
+pub(super) fn identity_of(path: &Path) -> FileIdentity {
     let facts = path.metadata().ok()?;
     let (device, inode, size) = (facts.dev() as i64, facts.ino() as i64, facts.size() as i64);
     Some([device, inode, size, facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()])

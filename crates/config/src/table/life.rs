@@ -121,3 +121,12 @@ pub(super) const RELOAD_PATH: Setting = Setting::app(
     Ok(())
 })
 .shows_each(|settings| settings.life.watched.iter().map(|path| path.display().to_string()).collect());
+
+pub(super) const AUTO_APPLY: Setting = Setting::server(
+    "auto-apply",
+    Section::Logs,
+    "",
+    "Apply changes of oribi.toml, and of the files that it includes, by themselves, as `oribi ctl apply` does",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.life.auto_apply = on))
+.show(|settings| show_switch(settings.life.auto_apply));

@@ -25,6 +25,7 @@ use super::super::server::Server;
 use super::super::watched_files::WatchedFiles;
 use super::super::workforce::Apply;
 use super::Apps;
+use super::watching::FileWatch;
 use oribi_admin::control::Progress;
 use oribi_config::Settings;
 use oribi_listen::{AddressPlan, ListenChange, SentListeners};
@@ -47,12 +48,14 @@ const UPGRADE: &str = "oribi ctl upgrade applies it";
 
 /// The file of a server, and its changes.
 pub(super) struct ServerFile<'a> {
-    plans: &'a dyn Plans,
+    pub(super) plans: &'a dyn Plans,
     /// The part of the file for the whole server, as it serves.
     server: ServerPlan,
     /// The file that was applied last, if it is not that of the start.
-    file: Option<PathBuf>,
-    change: Option<Change>,
+    pub(super) file: Option<PathBuf>,
+    pub(super) change: Option<Change>,
+    /// Watches the file; `None` if its changes are not applied by themselves.
+    pub(super) watch: Option<FileWatch>,
     /// Whether HUP has arrived during a change.
     hup_arrived: bool,
     /// The number of changes so far, and the outcomes of the last ones.
@@ -64,7 +67,7 @@ pub(super) struct ServerFile<'a> {
 }
 
 /// A change that is under way.
-struct Change {
+pub(super) struct Change {
     step: Step,
     /// The apps that are loaded, by their places, and the apps that leave when those serve.
     joining: Vec<usize>,
@@ -104,17 +107,22 @@ struct Differences {
 
 impl<'a> ServerFile<'a> {
     pub(super) fn new(plans: &'a dyn Plans, server: ServerPlan) -> Self {
-        Self {
+        let mut file = Self {
             plans,
             server,
             file: None,
             change: None,
+            watch: None,
             hup_arrived: false,
             started: 0,
             outcomes: VecDeque::new(),
             names: Vec::new(),
             settings: Vec::new(),
+        };
+        if file.server.settings.life.auto_apply {
+            file.watch = FileWatch::begin(&plans.sources(None));
         }
+        file
     }
 
     pub(super) const fn is_applying(&self) -> bool {
@@ -269,6 +277,9 @@ impl<'a> Apps<'a> {
         if let (Some(file), Some(applied)) = (&mut self.file, applied) {
             server.succession.use_applied(&applied);
             file.file = Some(applied);
+            if file.watch.is_some() {
+                file.watch = FileWatch::begin(&file.plans.sources(file.file.as_deref()));
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! the processes that fork edges and workers must not have other threads.
 
 mod names;
+pub(super) mod trail;
 
 use oribi_config::Settings;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
