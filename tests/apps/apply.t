@@ -90,6 +90,7 @@ sub fixed ($path, $text, $more = q()) {
     return qq([[route]]\nmatch = { path = "$path" }\nrespond = { status = 200, content = "$text" }\n$more\n);
 }
 
+$server->wait_until(sub { 2 == (() = ctl('status') =~ /: serving/g) });
 is content('/shop'), 'shop 1', 'an app answers';
 is apply(), 'nothing differs', 'the file is as it was';
 
