@@ -8,7 +8,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Certificate;
 use Test::Command qw(run write_file);
 use Test::Load;
@@ -21,7 +21,7 @@ my $folder  = File::Temp->newdir;
 my $site    = "$folder/oribi.toml";
 my $control = "$folder/control.sock";
 my $unix    = "$folder/app.sock";
-my %port    = map { $_ => empty_port() } qw(main other secure);
+my %port    = map { $_ => free_port() } qw(main other secure);
 my @pem     = map { certificate("name$_.example.com", "$folder/certificate$_") } 1 .. 2;
 write_file("$folder/shop.lua", qq{return function(request) return 200, { ["Content-Type"] = "text/plain" }, "shop" end\n});
 # It answers when there is a file.

@@ -7,14 +7,14 @@ use File::Path qw(make_path remove_tree);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command  qw(run write_file);
 use Test::More;
 use Test::Oribi;
 
 my $folder  = File::Temp->newdir;
 my $control = "$folder/control.sock";
-my $port    = empty_port();
+my $port    = free_port();
 make_path(map { "$folder/$_" } qw(apps releases/1 releases/2));
 write_file("$folder/app.lua",
     qq{return function(request) return 200, { ["Content-Type"] = "text/plain" }, os.getenv("SAYS") .. "\\n" end\n});

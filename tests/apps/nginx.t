@@ -17,14 +17,6 @@ use Test::WebServer::Nginx;
 
 my $folder = File::Temp->newdir;
 chmod 0755, "$folder" or die "$folder: $!";
-my %taken;
-
-sub free_port () {
-    my $port = free_port();
-    $port = free_port() while $taken{$port}++;
-    return $port;
-}
-
 # An app that says what it gets, and one that is asked about others.
 my ($app, $asked) = (free_port(), free_port());
 write_file("$folder/app.lua", <<~'APP');

@@ -5,14 +5,14 @@ use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use JSON::PP       qw(decode_json);
-use Net::EmptyPort qw(empty_port);
+use Test::FreePort qw(free_port);
 use Test::Command  qw(run write_file);
 use Test::More;
 use Test::Oribi;
 
 my $folder  = File::Temp->newdir;
 my $control = "$folder/control.sock";
-my $port    = empty_port();
+my $port    = free_port();
 
 for my $name (qw(shop news)) {
     write_file("$folder/$name.lua",
