@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# Property: the examples of docs/apps.md are true. Its first file is that of examples/several, its others pass `oribi check`, and each
-# command of its sessions, one after the other, prints what the page says.
+# Property: the examples of the pages about oribi.toml are true: docs/apps.md, routes.md, filters.md and operating.md. The first file is
+# that of examples/several, the others pass `oribi check`, and each command of the sessions of a page, one after the other, prints what
+# the page says. Each page begins with the folder as it is.
 #
 # A block of TOML whose first line is a comment with a path is written there; others are checked with the apps that they lack. In
 # the output of a command, `...` stands for anything, a line of `...` at the end for any further lines, and the ids of processes
@@ -20,11 +21,11 @@ use Test::Oribi;
 
 my $root   = Test::Oribi::root();
 my $folder = File::Temp->newdir;
-my $site   = "$folder/several";
+my $site;
 my ($port, $upstream) = (free_port(), free_port());
 $upstream = free_port() while $upstream == $port;
 my @beside;
-my ($server, $files, $commands) = (undef, 0, 0);
+my ($server, $files, $commands);
 
 # The commands of the page find `oribi`, and its server, by these.
 make_path("$folder/bin");
@@ -38,22 +39,30 @@ END
 chmod 0755, "$folder/bin/oribi" or die "$folder/bin/oribi: $!";
 local $ENV{PATH} = "$folder/bin:$ENV{PATH}";
 delete local @ENV{qw(ORIBI_CONTROL PORT HOST WEB_CONCURRENCY SHOP_NAME DATABASE_URL)};
-run('cp', '-r', "$root/examples/several", $site);
 # Commands on ports of this machine, which others use too, have another one.
 sub moved ($text) { return $text =~ s/\b5000\b/$port/gr =~ s/\b3000\b/$upstream/gr }
-write_file("$site/oribi.toml", moved(content_of("$site/oribi.toml")));
 
-# The page's blocks of code, each with its language.
-my $page   = content_of("$root/docs/apps.md");
-my @blocks = $page =~ /^```(\w*)\n(.*?)^```$/gms;
-while (my ($language, $block) = splice @blocks, 0, 2) {
-    if    ($language eq 'toml') { file($block) }
-    elsif ($block =~ /\A\$ /)   { session($block) }
-    else                        { fail("a block of code that is not tested: $block") }
-}
-cmp_ok $files,    '>', 5,  'the page has files';
-cmp_ok $commands, '>', 40, 'and commands';
+# The pages, with the numbers of files and commands that each has at least.
+my %least_of = (apps => [5, 10], routes => [2, 20], filters => [5, 20], operating => [0, 30]);
+page($_, @{ $least_of{$_} }) for sort keys %least_of;
 done_testing;
+
+sub page ($name, $least_files, $least_commands) {
+    $site = "$folder/$name";
+    run('cp', '-r', "$root/examples/several", $site);
+    write_file("$site/oribi.toml", moved(content_of("$site/oribi.toml")));
+    ($files, $commands) = (0, 0);
+    # The page's blocks of code, each with its language.
+    my @blocks = content_of("$root/docs/$name.md") =~ /^```(\w*)\n(.*?)^```$/gms;
+    while (my ($language, $block) = splice @blocks, 0, 2) {
+        if    ($language eq 'toml') { file($block) }
+        elsif ($block =~ /\A\$ /)   { session($block) }
+        else                        { fail("a block of code that is not tested: $block") }
+    }
+    cmp_ok $files,    '>=', $least_files,    "$name.md has files";
+    cmp_ok $commands, '>=', $least_commands, "$name.md has commands";
+    return;
+}
 
 # A file of the page.
 sub file ($text) {

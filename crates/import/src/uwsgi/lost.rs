@@ -7,7 +7,7 @@ const SLEEPING: &str = "workers = \"0:MAX\" of the app: it has no process while 
 const HOOKS: &str = "hooks: in Ruby config/oribi.rb beside the app (before_fork, after_fork), in Lua a file of hooks; \
      otherwise ExecStartPre= of a systemd unit";
 const PYTHON: &str = "Oribi runs Perl (PSGI), Ruby (Rack) and Lua: keep uWSGI for this app";
-const ROUTES: &str = "write a [[route]] with match and app, files, redirect or respond: see docs/apps.md";
+const ROUTES: &str = "write a [[route]] with match and app, files, redirect or respond: see docs/routes.md";
 const BESIDE: &str = "a process beside the server: a unit of systemd starts it";
 const CONTROL: &str = "oribi ctl controls the server by its socket: option control in [server]";
 const LOADED: &str =
