@@ -302,8 +302,7 @@ mod tests {
         config.set("workers", "9", Origin::named("file oribi.rb:3")).expect("fits");
         assert_eq!(config.finish().expect("fits").workers, 5.into());
         config.set("threads", "9", Origin::named("file oribi.rb:3")).expect("fits");
-        let resolved = config.resolve().expect("fits");
-        assert!(resolved.explain().any(|(_, line)| line.origin.to_string() == "oribi.rb:3"));
+        assert!(config.resolve().expect("fits").explain().any(|(_, line)| line.origin.to_string() == "oribi.rb:3"));
         config.set("socket", "/x", Origin::CommandLine).expect("fits");
         assert_eq!(config.finish().expect("fits").listen[0].to_string(), "unix:/x");
     }
@@ -399,6 +398,8 @@ mod tests {
             "chunked-transfer=off",
             "socket-mode=600",
             "threads=2:4",
+            "loop=ioasync",
+            "concurrency=1000",
             "max_reqs_per_child=1000",
             "min_reqs_per_child=800",
             "io=io_uring",

@@ -3,6 +3,7 @@
 use super::access_pattern::AccessPattern;
 use super::bounds::Bound;
 use super::dashboard::Dashboard;
+use super::event_loop::EventLoop;
 use super::handshakes::Handshakes;
 use super::histogram::usual_bounds;
 use super::io_model::IoModel;
@@ -38,8 +39,7 @@ pub enum AcceptModel {
     /// All lanes wait at the same listening sockets.
     #[default]
     Shared,
-    /// Each lane has its own listening socket for each TCP address, and the kernel spreads connections among them
-    /// (SO_REUSEPORT).
+    /// Each lane has its own listening socket (SO_REUSEPORT) for each TCP address; the kernel spreads connections.
     Own,
 }
 
@@ -307,11 +307,12 @@ pub struct Settings {
     pub workers: WorkerRange,
     /// The settings of a number that follows the load.
     pub scaling: WorkerScaling,
-    /// Threads of each worker that run the app. Each is a lane of its own, except in a language with one lock (Ruby): there all
-    /// of them belong to one lane.
+    /// Threads of each worker that run the app. Each is a lane, except in a language with one lock (Ruby): they share one lane.
     pub threads: usize,
     /// For a language with one lock: the number of a lane's threads that stay when there is little to do; at most `threads`.
     pub min_threads: usize,
+    /// The event loop of the app's language.
+    pub event_loop: EventLoop,
     /// The I/O model of the lanes.
     pub io: IoModel,
     /// The way in which connections get to lanes.
@@ -508,6 +509,7 @@ impl Default for Settings {
             scaling: WorkerScaling::default(),
             threads: 1,
             min_threads: 1,
+            event_loop: EventLoop::default(),
             io: IoModel::Auto,
             accept: AcceptModel::Shared,
             edge: EdgeChoice::Auto,

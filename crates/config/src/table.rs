@@ -122,6 +122,8 @@ static TABLE: &[Setting] = &[
         Ok(())
     })
     .show(|settings| show_span(settings.min_threads, settings.threads)),
+    workers::LOOP,
+    workers::CONCURRENCY,
     Setting::server(
         "io",
         Section::Workers,

@@ -5,7 +5,6 @@
 //! the order in which it reads the frames of several areas, so it keeps a descriptor for a later frame until it reads that
 //! frame. A worker waits for one descriptor at a time, so it drops all others, because no exchange will ask for them.
 
-use crate::shape::MOST_AREAS;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -16,8 +15,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// The most descriptors that may be kept for later frames. An honest peer sends at most one at a time for each of its areas.
-const MOST_KEPT: usize = MOST_AREAS as usize;
+/// The most descriptors that may be kept for later frames, unless a channel says otherwise.
+const MOST_KEPT: usize = 512;
 
 /// Creates both ends of a line. It keeps the boundaries of messages, and neither end ever blocks.
 pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -30,6 +29,7 @@ pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
 pub(crate) struct DescriptorChannel {
     socket: Arc<OwnedFd>,
     kept: Vec<(u64, Passed)>,
+    most_kept: usize,
 }
 
 /// The descriptor in a message.
@@ -51,7 +51,12 @@ impl Passed {
 
 impl DescriptorChannel {
     pub(crate) fn new(socket: Arc<OwnedFd>) -> Self {
-        Self { socket, kept: Vec::new() }
+        Self { socket, kept: Vec::new(), most_kept: MOST_KEPT }
+    }
+
+    /// Also keeps descriptors for a peer with this number of areas: an honest one sends at most one at a time for each of them.
+    pub(crate) fn for_areas(self, areas: u32) -> Self {
+        Self { most_kept: self.most_kept.max(areas as usize), ..self }
     }
 
     /// Sends a copy of a descriptor.
@@ -87,7 +92,7 @@ impl DescriptorChannel {
             if found == tag {
                 return passed.received().map(Some);
             }
-            if self.kept.len() >= MOST_KEPT {
+            if self.kept.len() >= self.most_kept {
                 return Err(io::Error::other("more descriptors arrived than were requested"));
             }
             self.kept.push((found, passed));

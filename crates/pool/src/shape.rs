@@ -14,7 +14,7 @@ const PAGE: usize = 65_536;
 
 /// The most areas of a worker: an answer that another thread writes, or that is deferred, keeps an area while its client stays
 /// connected.
-pub(crate) const MOST_AREAS: u32 = 512;
+const MOST_AREAS: u32 = 4096;
 
 /// The number of bits in the word [`Layout::UNREAD`]. Area `n` has bit `n % UNREAD_BITS`, so several areas may share a bit.
 pub(crate) const UNREAD_BITS: u32 = 64;
@@ -38,7 +38,7 @@ pub struct Shape {
     /// Places for workers, up to 65,535, counting all generations that may be alive together. Each thread that takes requests
     /// by itself needs a place.
     pub workers: u32,
-    /// Exchanges that one worker may have unfinished at once: up to 512.
+    /// Exchanges that one worker may have unfinished at once: up to 4,096.
     pub areas: u32,
     /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512. The 65th
     /// area and later ones have an eighth of that.
@@ -358,7 +358,7 @@ mod tests {
             Shape { slots: 0, ..SHAPE },
             Shape { slots: 65_536, ..SHAPE },
             Shape { workers: 0, ..SHAPE },
-            Shape { areas: 513, ..SHAPE },
+            Shape { areas: 4097, ..SHAPE },
             Shape { request_bytes: 0, ..SHAPE },
             Shape { area_bytes: u32::MAX, ..SHAPE },
         ] {

@@ -1,7 +1,8 @@
 //! The rows of the table about the number of workers.
 
+use super::super::event_loop::{LoopChoice, MOST_OPEN};
 use super::super::setting::{Section, Setting};
-use super::super::value::{duration, show_duration};
+use super::super::value::{duration, show_duration, small_count};
 use super::super::worker_values::{percent, worker_range};
 use super::PROCESSES;
 
@@ -46,3 +47,23 @@ pub(super) const DOWN_IDLE: Setting = Setting::app(
 )
 .apply(|draft, text| duration(text).map(|time| draft.settings.scaling.down_idle = time))
 .show(|settings| show_duration(settings.scaling.down_idle));
+
+pub(super) const LOOP: Setting = Setting::app(
+    "loop",
+    Section::Workers,
+    "NAME",
+    "Perl: the event loop that runs in each worker while requests wait in the app: ev, anyevent, ioasync or mojo; none for apps \
+     that block; auto for the one that the app has loaded, if there is any. Needs --threads 1 and, without edges, --io epoll",
+)
+.apply(|draft, text| LoopChoice::parse(text).map(|choice| draft.settings.event_loop.choice = choice))
+.show(|settings| settings.event_loop.choice.name().to_owned());
+
+pub(super) const CONCURRENCY: Setting = Setting::app(
+    "concurrency",
+    Section::Workers,
+    "COUNT",
+    "Where an event loop runs (--loop): the most unfinished answers of a worker. It then leaves further requests to other \
+     workers, or lets them wait",
+)
+.apply(|draft, text| small_count(text, 1..=MOST_OPEN).map(|count| draft.settings.event_loop.concurrency = count))
+.show(|settings| settings.event_loop.concurrency.to_string());

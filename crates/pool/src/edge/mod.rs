@@ -171,7 +171,8 @@ impl Edge {
         let workers = memory.workers.iter().zip(0..).map(|(worker_record, number)| {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
             let edge_end = worker_record.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            let (doorbell, line) = (Arc::clone(&worker_record.doorbell), DescriptorChannel::new(Arc::clone(edge_end)));
+            let line = DescriptorChannel::new(Arc::clone(edge_end)).for_areas(layout.shape.areas);
+            let doorbell = Arc::clone(&worker_record.doorbell);
             let (rung, readers) = (Sleep::AWAKE, Vec::new());
             let (broken, known, dying, read, ordered) = (false, false, false, false, false);
             Ok(WorkerRecord { answers, doorbell, line, rung, broken, known, dying, read, ordered, readers })

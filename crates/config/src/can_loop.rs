@@ -1,0 +1,34 @@
+//! Decides whether an event loop of an app can run in the workers.
+
+use super::settings::Settings;
+
+impl Settings {
+    /// Whether an event loop can run in the workers: it cannot be cloned for several threads, and without edges it must wait for
+    /// the connections of its worker, as another thread would.
+    #[must_use]
+    pub fn can_loop(&self) -> bool {
+        self.threads == 1 && (self.edges_wanted() > 0 || self.io.model().threads_share())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Origin};
+
+    #[test]
+    fn a_loop_needs_one_thread_and_descriptors_that_it_can_wait_for() {
+        for (given, can) in [
+            (&[][..], true),
+            (&["threads=2"], false),
+            (&["io=io_uring"], false),
+            (&["io=libevent", "edge=on"], true),
+            (&["io=epoll", "edge=off"], true),
+        ] {
+            let mut config = Config::with(|_| None, 1);
+            for (name, value) in given.iter().filter_map(|text| text.split_once('=')) {
+                config.set(name, value, Origin::CommandLine).expect("fits");
+            }
+            assert_eq!(config.finish().expect("fits").can_loop(), can, "{given:?}");
+        }
+    }
+}
