@@ -137,6 +137,13 @@ oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t sta
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
+/* As oribi_write(), but never waits, for hosts with oribi_host.run_loop: the piece is kept as a whole and ORIBI_WOKEN is never
+ * returned. Ask oribi_has_room() before the next piece, so that what waits for a slow client does not grow without a bound. */
+oribi_result oribi_offer(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+/* 1: the client has taken enough for more content. 0: not yet. -1: no client waits for the response any more. Makes no system
+ * call. A host with oribi_host.run_loop asks again in oribi_host.attend. */
+int oribi_has_room(oribi_lane *lane, oribi_exchange exchange);
+
 /* As oribi_finish(), but sends trailers after the content. They are dropped if the response has no place for trailers: for
  * HTTP/1.0 clients, over FastCGI, with a Content-Length, without content. ORIBI_INVALID: a field must not be a trailer (RFC
  * 9110, section 6.5.1); then the exchange is abandoned. */
@@ -353,6 +360,14 @@ typedef struct oribi_host {
     /* 1: the signal for `trace` does not disturb an app that waits in a system call. 0: it may disturb it; so if the app runs
      * on the first thread of the process, the server sends the signal only while that thread runs. */
     int trace_unnoticed;
+
+    /* Set by a host that runs an event loop of its language in each lane, so that requests wait in the app without holding the
+     * lane. Only for contexts that were opened with `own` 0, and not with `lock`. The lane calls it when it has nothing to do,
+     * and between two requests. It waits until `descriptor` is readable (as poll(2) says; do not read from it), until
+     * `milliseconds` are over (-1: no limit) or until the loop has something to do, does that, and returns: one round. `attend`
+     * is then also called when clients have taken content that waited for them, or have gone: see oribi_has_room(). The result
+     * is as that of `attend`. NULL if the app blocks. */
+    uint32_t (*run_loop)(void *context, int descriptor, int64_t milliseconds);
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */
@@ -426,6 +441,11 @@ void oribi_config_free(oribi_config *config);
  * decides about precedence. The environment overrides values of the origin "file PATH", except by PORT and HOST. Values of any
  * other origin, such as "command line" or "rackup", override the environment. */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
+
+/* Returns the value of --loop, NUL-terminated: "auto", "none", "ev", ... `*can_loop` is set to 1 if an event loop can run in the
+ * workers, because each has one thread and its connections, if it has any, can be waited for by others than the server. Otherwise
+ * oribi_host.run_loop must be NULL. NULL if the settings contradict each other, which oribi_run() reports. */
+const char *oribi_config_loop(const oribi_config *config, int *can_loop);
 
 /* Call this when the host has been loaded, before the app is loaded. The listeners that a master has left for oribi_run() are
  * then not inherited by programs that the app starts while it loads, and the variables that name these listeners are removed

@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use crate::fence::{fence, remember};
-use oribi_server::config::{Config, Origin, SettingError};
-use std::ffi::{CStr, c_char};
+use oribi_server::config::{Config, LoopChoice, Origin, SettingError};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
 
 /// `oribi_setting_result`
 const SET: i32 = 0;
@@ -17,7 +18,7 @@ pub struct OribiConfig(pub(crate) Config);
 /// Makes a config with the defaults and the values of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_config_new() -> *mut OribiConfig {
-    fence(std::ptr::null_mut(), || Box::into_raw(Box::new(OribiConfig(Config::new()))))
+    fence(ptr::null_mut(), || Box::into_raw(Box::new(OribiConfig(Config::new()))))
 }
 
 /// Frees a config.
@@ -30,6 +31,30 @@ pub unsafe extern "C" fn oribi_config_free(config: *mut OribiConfig) {
         // SAFETY: the caller's promise: the pointer came from `Box::into_raw`, and is not used again.
         drop(unsafe { Box::from_raw(config) });
     }
+}
+
+/// Returns the value of `--loop`, and sets `can_loop` to 1 if an event loop can run in the workers. Null if the settings
+/// contradict each other.
+///
+/// # Safety
+/// `config` came from [`oribi_config_new`]; `can_loop` points to an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_config_loop(config: *const OribiConfig, can_loop: *mut c_int) -> *const c_char {
+    // SAFETY: the caller's promise.
+    let (config, can_loop) = unsafe { (&*config, &mut *can_loop) };
+    fence(ptr::null(), || {
+        let Ok(settings) = config.0.finish().inspect_err(|error| remember(&error.to_string())) else { return ptr::null() };
+        *can_loop = settings.can_loop().into();
+        let name = match settings.event_loop.choice {
+            LoopChoice::Auto => c"auto",
+            LoopChoice::None => c"none",
+            LoopChoice::Ev => c"ev",
+            LoopChoice::AnyEvent => c"anyevent",
+            LoopChoice::IoAsync => c"ioasync",
+            LoopChoice::Mojo => c"mojo",
+        };
+        name.as_ptr()
+    })
 }
 
 /// Sets one setting. Returns an `oribi_setting_result`.

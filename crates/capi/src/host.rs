@@ -14,6 +14,7 @@ use oribi_message::Role;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -251,6 +252,9 @@ impl CHost {
         }
         let fixed = FIXED.iter().enumerate().map(|(place, name)| OribiVariable::of(Key(place as u32), name.as_bytes(), b""));
         let (environment, variables) = (Environment::new(), fixed.collect());
+        // The loop of a language belongs to the interpreter that has loaded the app.
+        let run_loop = if own || shared_lane.is_some() { None } else { table.run_loop };
+        let table = OribiHost { run_loop, ..table };
         let interruption = table.interrupt.map(|interrupt| Arc::new(CInterruption { interrupt, context }));
         Ok(Self {
             table,
@@ -289,6 +293,20 @@ impl Host for CHost {
     fn attend(&mut self, _outlet: &dyn Outlet) -> After {
         // SAFETY: as in `call`.
         self.table.attend.map_or_else(After::default, |attend| after(unsafe { attend(self.context) }))
+    }
+
+    fn has_loop(&self) -> bool {
+        self.table.run_loop.is_some()
+    }
+
+    fn run_loop(&mut self, descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> After {
+        // Rounded up, because the loop would come round in vain before the time is over.
+        let milliseconds = |time: Duration| i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
+        let timeout = timeout.map_or(-1, milliseconds);
+        // SAFETY: as in `call`; the descriptor is open during the call.
+        self.table
+            .run_loop
+            .map_or_else(After::default, |run| after(unsafe { run(self.context, descriptor.as_raw_fd(), timeout) }))
     }
 
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {

@@ -161,6 +161,27 @@ pub unsafe extern "C" fn oribi_write(lane: *const OribiLane, exchange: u64, data
     unsafe { with(lane, |outlet| outcome(outlet.write(ExchangeId(exchange), bytes(data, size)))) }
 }
 
+/// Sends a piece of content without waiting for the client.
+///
+/// # Safety
+/// As [`oribi_write`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_offer(lane: *const OribiLane, exchange: u64, data: *const c_char, size: usize) -> i32 {
+    // SAFETY: the caller's promise covers lane and bytes.
+    unsafe { with(lane, |outlet| outcome(outlet.offer(ExchangeId(exchange), bytes(data, size)).map(drop))) }
+}
+
+/// Whether there is room for content: 1 or 0, or -1 if no client waits for the response.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_has_room(lane: *const OribiLane, exchange: u64) -> c_int {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(-1, |outlet| fence(-1, || outlet.has_room(ExchangeId(exchange)).map_or(-1, c_int::from)))
+}
+
 /// Completes the response.
 ///
 /// # Safety

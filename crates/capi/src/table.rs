@@ -38,6 +38,7 @@ pub struct OribiHost {
     pub interrupt: Option<OribiInterruptFn>,
     pub trace: Option<OribiTraceFn>,
     pub trace_unnoticed: c_int,
+    pub run_loop: Option<unsafe extern "C" fn(context: *mut c_void, descriptor: c_int, milliseconds: i64) -> u32>,
 }
 
 /// `oribi_host.trace`

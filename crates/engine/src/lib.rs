@@ -265,6 +265,16 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.next(false)
     }
 
+    /// Handles everything that needs no waiting, without handing out a request, and leaves new connections to other lanes.
+    ///
+    /// # Errors
+    /// The backend can no longer report events.
+    pub fn next_event_now(&mut self) -> io::Result<Next<Exchange>> {
+        self.leave_line();
+        let timeout = self.do_pending_work()?;
+        Ok(if self.woken || self.client_changed || self.finished() { Next::Command } else { Next::Nothing(timeout) })
+    }
+
     fn next(&mut self, patient: bool) -> io::Result<Next<Exchange>> {
         let mut looked = false;
         if self.acceptance.accepting == Accepting::Left {

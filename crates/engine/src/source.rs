@@ -51,6 +51,10 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.next_exchange_now()
     }
 
+    fn next_event_now(&mut self) -> io::Result<Next<Self::Exchange>> {
+        self.next_event_now()
+    }
+
     #[inline]
     fn give_back(&mut self, exchange: Self::Exchange) {
         self.give_back(exchange);

@@ -24,7 +24,9 @@ pub use request::{Endpoint, Request, port_of};
 pub use tracing::Tracing;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A language runtime with a loaded app: one for each process, shared by its lanes.
 pub trait Runtime: Sync {
@@ -115,6 +117,21 @@ pub trait Host: Send {
     /// clients no longer wait for their answers ([`Outlet::has_room`]).
     fn is_concurrent(&self) -> bool {
         false
+    }
+
+    /// Whether the host runs an event loop of its language, so that exchanges wait in the app without holding the lane. A lane
+    /// with one thread then waits by [`Host::run_loop`] and calls [`Host::attend`] as for a [concurrent](Host::is_concurrent)
+    /// host.
+    fn has_loop(&self) -> bool {
+        false
+    }
+
+    /// Runs the event loop of the language once round, on the lane's thread: waits until `descriptor` is readable, `timeout` is
+    /// over (`None` for no limit) or the loop itself has something to do, does that, and returns. The app may answer
+    /// exchanges that it has kept.
+    fn run_loop(&mut self, descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> After {
+        let _ = (descriptor, timeout);
+        After::default()
     }
 
     /// Answers one exchange, now or later. A reply that is dropped unfinished is answered with 500 or cut off.

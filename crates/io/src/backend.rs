@@ -322,6 +322,12 @@ pub trait Waiter: Send {
     /// # Errors
     /// An error of the system.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// A descriptor that is readable as long as [`Waiter::wait`] would find an event, for an event loop that waits for it and
+    /// then calls `wait` without patience. `None` if there is no such descriptor.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A backend that needs only a kernel: the implementation of a [model](crate::Model).

@@ -290,6 +290,10 @@ impl Waiter for EpollWaiter {
         }
         Ok(())
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.epoll.as_fd())
+    }
 }
 
 /// Translates an event into the form of all backends.

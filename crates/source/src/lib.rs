@@ -67,6 +67,13 @@ pub trait Source {
     /// The same as for [`Source::next_exchange`].
     fn next_exchange_now(&mut self) -> io::Result<Next<Self::Exchange>>;
 
+    /// Like [`Source::next_exchange_now`], but lends no request and leaves new ones to other workers, because the lane has as
+    /// many unfinished exchanges as it may have.
+    ///
+    /// # Errors
+    /// The same as for [`Source::next_exchange`].
+    fn next_event_now(&mut self) -> io::Result<Next<Self::Exchange>>;
+
     /// Takes back a request whose host has returned. The answer to the request may arrive later.
     fn give_back(&mut self, exchange: Self::Exchange);
 
@@ -230,6 +237,10 @@ pub trait Source {
 
     /// Takes the events that a waiter has found.
     fn collect(&mut self, waiter: &mut Self::Waiter);
+
+    /// Announces that the lane no longer waits, although it has announced a wait by [`Next::Nothing`]. For a lane with one
+    /// thread.
+    fn end_wait(&mut self) {}
 
     // ---- Deadlines of apps -------------------------------------------------------------------------------------------------
 

@@ -111,11 +111,19 @@ impl<'a> Boot<'a> {
                 Progress::Waiting | Progress::Started(_) => {}
             }
             // The app continues the answer later.
-            self.wait(lock);
+            if host.has_loop() {
+                let poller = self.event_sources.poller();
+                after = host.run_loop(poller.descriptor(), Some(LONGEST_WAIT));
+                retire |= after.retire;
+                // An error would occur again, and the supervisor kills a worker without progress.
+                let _ = poller.wait(Some(Duration::ZERO));
+            } else {
+                self.wait(lock);
+            }
             if self.slot.command() != WorkerCommand::Serve {
                 return Err("was not answered before the worker was told to stop".to_owned());
             }
-            if self.event_sources.take() {
+            if !after.deferred && self.event_sources.take() {
                 after = host.attend(self);
                 retire |= after.retire;
             }

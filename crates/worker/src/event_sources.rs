@@ -65,6 +65,11 @@ pub(crate) struct Found {
 }
 
 impl Poller {
+    /// The descriptor that is readable as long as there are events.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
     /// Waits for at most `timeout` (`None` without a limit). May return without any event.
     ///
     /// # Errors
@@ -152,7 +157,7 @@ impl EventSources {
 
     /// Returns the descriptor for the lane's backend.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.poller.epoll.as_fd()
+        self.poller.descriptor()
     }
 
     /// Returns the waker: see [`oribi_host::Outlet::waker`].

@@ -7,6 +7,7 @@ mod event_wait;
 mod front;
 mod named_files;
 mod outlet;
+mod serving;
 mod setup;
 
 use crate::event_sources::{EventSources, Interrupter};
@@ -27,6 +28,7 @@ use oribi_pool::Worker;
 use oribi_source::{LentRequest, Source};
 use oribi_stats::scoreboard::running::{RunningApps, RunningLine};
 use oribi_stats::scoreboard::{DrainState, WorkerSlot};
+use serving::run_from;
 pub use setup::LaneSetup;
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -104,67 +106,6 @@ impl BackendVisitor for LaneVisitor<'_> {
     }
 }
 
-/// Answers the requests of the lane's source.
-fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let mut host = supply.first().map_err(io::Error::other)?;
-    lane.source().serve_alone(host.is_prompt());
-    if host.is_concurrent() {
-        lane.source().report_client_changes();
-    }
-    host.enter();
-    host.begin(lane);
-    lane.source().expect_prompt_answers(host.is_prompt());
-    lane.handle_command();
-    lane.ends_with_context.set(supply.ends_with_context());
-    let mut due = supply.due();
-    let mut answered = 0;
-    let mut serves = true;
-    loop {
-        let next = lane.source().next_exchange()?;
-        let retire = if let Some(exchange) = next {
-            let Some(exchange) = lane.answer_in_front(exchange, setup.listeners) else { continue };
-            answered += 1;
-            lane.answer(exchange, setup.listeners, &mut *host)
-        } else if lane.handle_command() {
-            if serves && lane.stops() {
-                serves = false;
-                supply.retires();
-            }
-            lane.call_woken_host(&mut *host)
-        } else {
-            break;
-        };
-        // A context that has only reached its number of requests is not exchanged while it has unanswered exchanges. A process
-        // that ends with its context must not wait for that: its app may have an event stream open at any time.
-        let may_renew = || lane.ends_with_context.get() || lane.source().answering() == 0;
-        if retire || (answered >= due && may_renew()) {
-            host.leave();
-            match supply.renew(host, answered, After { retire, ..After::default() }) {
-                Renewal::Serve(next, until) => {
-                    // Any other context has answered all of its exchanges, or it stays.
-                    if retire {
-                        lane.source().abandon_all();
-                    }
-                    host = next;
-                    due = until;
-                }
-                Renewal::Stop(last) => {
-                    host = last;
-                    due = u64::MAX;
-                    lane.source().stop(false);
-                    serves = false;
-                    supply.retires();
-                }
-            }
-            host.enter();
-            host.begin(lane);
-        }
-    }
-    lane.source().abandon_all();
-    host.leave();
-    Ok(())
-}
-
 /// A lane as the outlet of its host. Every call borrows the source only for its duration.
 pub struct Lane<'a, S: Source> {
     source: RefCell<S>,
@@ -193,6 +134,8 @@ pub struct Lane<'a, S: Source> {
     /// See [`ContextSupply::ends_with_context`].
     ends_with_context: Cell<bool>,
     app_chunks: AppChunks,
+    /// The most unfinished exchanges of a lane whose host runs an event loop.
+    concurrency: usize,
 }
 
 /// The state of a lane that threads share.
@@ -230,6 +173,7 @@ impl<'a, S: Source> Lane<'a, S> {
             reports_queue_times: false,
             ends_with_context: Cell::new(false),
             app_chunks: AppChunks::default(),
+            concurrency: usize::MAX,
         }
     }
 
@@ -245,8 +189,8 @@ impl<'a, S: Source> Lane<'a, S> {
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
         let (underscores, reports_queue_times) = (settings.underscore_headers, settings.request_start);
         let chosen_name = settings.server_name.is_some();
-        let front = Front::of(settings)?;
-        Ok(Self { front, file_responses, underscores, chosen_name, reports_queue_times, deadlines, ..self })
+        let (front, concurrency) = (Front::of(settings)?, settings.event_loop.concurrency);
+        Ok(Self { front, concurrency, file_responses, underscores, chosen_name, reports_queue_times, deadlines, ..self })
     }
 
     /// Sets the event sources that its source watches.

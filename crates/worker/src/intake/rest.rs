@@ -14,6 +14,7 @@ use oribi_io::Waiter;
 use oribi_source::Next;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,10 @@ impl Waiter for Watcher {
         self.woken |= found.other;
         self.line |= found.line;
         Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.poller.descriptor())
     }
 }
 
@@ -99,6 +104,20 @@ impl Intake<'_> {
             self.look(timeout)?;
             self.awake();
         }
+    }
+
+    /// Reports other work than a request, without waiting. Announces a sleep in which edges wake other workers for requests.
+    pub(super) fn next_event(&mut self) -> Next<Lent> {
+        self.left = true;
+        self.flow();
+        self.forget_gone();
+        if !(self.woken || self.client_changes.seen || self.finished()) {
+            self.announce();
+            // Changes before the announcement ring for nobody.
+            self.flow();
+            self.forget_gone();
+        }
+        if self.woken || self.client_changes.seen || self.finished() { Next::Command } else { Next::Nothing(None) }
     }
 
     /// Waits while an app waits for room. Returns when there may be room, or at another event.
@@ -173,7 +192,7 @@ impl Intake<'_> {
         }
     }
 
-    fn awake(&mut self) {
+    pub(super) fn awake(&mut self) {
         self.pools.iter_mut().for_each(oribi_pool::Worker::awake);
     }
 

@@ -30,6 +30,10 @@ impl Source for Intake<'_> {
         self.next(false)
     }
 
+    fn next_event_now(&mut self) -> io::Result<Next<Lent>> {
+        Ok(self.next_event())
+    }
+
     #[inline]
     fn give_back(&mut self, exchange: Lent) {
         self.give_back(exchange);
@@ -174,6 +178,10 @@ impl Source for Intake<'_> {
 
     fn collect(&mut self, waiter: &mut Watcher) {
         self.collect(waiter);
+    }
+
+    fn end_wait(&mut self) {
+        self.awake();
     }
 
     fn take_wake(&mut self) -> bool {

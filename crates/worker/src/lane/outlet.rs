@@ -92,15 +92,24 @@ impl<S: Source> Outlet for Lane<'_, S> {
         if self.content_is_dropped(exchange, piece)? {
             return Ok(true);
         }
-        let (waiting, most) = {
-            let mut source = self.source.borrow_mut();
-            (source.write(exchange, piece)?, source.output_limit())
+        let has_room = match self.app_chunks.read(exchange, piece) {
+            None => self.offer_content(exchange, piece)?,
+            // A part of a frame; an empty piece is an order to send the head.
+            Some(Ok(content)) if content.is_empty() && !piece.is_empty() => true,
+            Some(Ok(content)) => {
+                self.start_held(exchange)?;
+                let pieces = if content.is_empty() { NOTHING } else { &content };
+                pieces.iter().try_fold(true, |_, piece| self.offer_content(exchange, piece))?
+            }
+            Some(Err(broken)) => {
+                self.abandon(exchange);
+                return Err(broken);
+            }
         };
-        self.send_pending(exchange);
         if !piece.is_empty() {
             self.note_progress(exchange);
         }
-        Ok(waiting <= most)
+        Ok(has_room)
     }
 
     fn has_room(&self, exchange: ExchangeId) -> Result<bool, ReplyError> {
@@ -256,6 +265,16 @@ impl<S: Source> Lane<'_, S> {
         }
         file_responses.end(exchange);
         Err(ReplyError::Gone)
+    }
+
+    /// Sends content without waiting for the client. Returns whether there is room for more.
+    fn offer_content(&self, exchange: ExchangeId, piece: &[u8]) -> Result<bool, ReplyError> {
+        let (waiting, most) = {
+            let mut source = self.source.borrow_mut();
+            (source.write(exchange, piece)?, source.output_limit())
+        };
+        self.send_pending(exchange);
+        Ok(waiting <= most)
     }
 
     fn write_piece(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use oribi_io::Waiter;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Write;
 use std::thread;
 
@@ -172,4 +173,48 @@ fn what_comes_on_the_line_is_read() {
     site.intake.collect(&mut watcher);
     assert_eq!(waiting(&site), 0);
     assert!(!site.intake.take_wake());
+}
+
+#[test]
+fn a_lane_that_may_have_no_more_exchanges_leaves_requests_in_the_queue_and_is_woken_for_its_clients() {
+    let mut site = Site::new();
+    site.intake.report_client_changes();
+    let mut watcher = site.intake.waiter().expect("there is one");
+    let (ticket, exchange) = (site.ask("/open"), site.take());
+    let waits = |site: &mut Site| matches!(site.intake.next_event_now(), Ok(Next::Nothing(None)));
+    assert!(waits(&mut site));
+    site.ask("/next");
+    site.edge.wake_workers();
+    assert!(waits(&mut site), "it is left to others");
+    site.edge.withdraw(ticket);
+    site.edge.wake_workers();
+    watcher.wait(LONG).expect("epoll works");
+    site.intake.collect(&mut watcher);
+    site.intake.end_wait();
+    assert!(matches!(site.intake.next_event_now(), Ok(Next::Command)) && site.intake.take_client_change());
+    assert!(site.intake.waiting(exchange).is_err());
+    let exchange = site.take();
+    site.intake.respond(exchange, OK, &[]).expect("its client waits");
+}
+
+#[test]
+fn another_loop_can_wait_for_the_descriptor_of_a_lane() {
+    let mut site = Site::new();
+    let mut watcher = site.intake.waiter().expect("there is one");
+    let is_readable = |watcher: &crate::intake::Watcher| {
+        let descriptor = watcher.descriptor().expect("a lane behind an edge has one");
+        let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).expect("it can be polled") == 1
+    };
+    assert!(site.rests() && !is_readable(&watcher));
+    site.ask("/");
+    site.edge.wake_workers();
+    // Nothing of it is lost until the lane looks.
+    assert!(is_readable(&watcher) && is_readable(&watcher));
+    watcher.wait(Some(Duration::ZERO)).expect("epoll works");
+    site.intake.collect(&mut watcher);
+    site.intake.end_wait();
+    assert!(!is_readable(&watcher));
+    let exchange = site.take();
+    site.intake.respond(exchange, OK, &[]).expect("its client waits");
 }
