@@ -29,6 +29,8 @@ BOOT:
     signals_define();
     newXS("Oribi::Writer::write", stream_write, __FILE__);
     newXS("Oribi::Writer::close", stream_close, __FILE__);
+    newXS("Oribi::Writer::poll_cb", observing_poll, __FILE__);
+    newXS("Oribi::on_gone", observing_gone, __FILE__);
     newXS("Oribi::extend_deadline", interruption_extend, __FILE__);
     newXS("Oribi::count", app_metrics_count, __FILE__);
     newXS("Oribi::observe", app_metrics_observe, __FILE__);
@@ -41,8 +43,9 @@ server_version()
     RETVAL
 
 int
-serve(config)
+serve(config, looping)
     SV *config
+    bool looping
   PREINIT:
     Server server;
     oribi_host host = {
@@ -69,7 +72,10 @@ serve(config)
 #ifdef MULTIPLICITY
     server.perl = my_perl;
 #endif
+    server.looping = looping;
     host.data = &server;
+    if (looping)
+        host.run_loop = call_run_loop;
     PERL_FLUSHALL_FOR_CHILD;
     RETVAL = oribi_run(config_of(aTHX_ config)->settings, &host);
   OUTPUT:
@@ -147,6 +153,20 @@ set(config, name, value, origin)
     RETVAL = oribi_config_set(config_of(aTHX_ config)->settings, name, value, origin);
   OUTPUT:
     RETVAL
+
+# The value of --loop, and whether a loop can run; nothing if the settings contradict each other.
+void
+event_loop(config)
+    SV *config
+  PREINIT:
+    int can_loop = 0;
+    const char *choice;
+  PPCODE:
+    choice = oribi_config_loop(config_of(aTHX_ config)->settings, &can_loop);
+    if (choice) {
+        mXPUSHp(choice, strlen(choice));
+        mXPUSHi(can_loop);
+    }
 
 # Clones of the interpreter get no copy of a pointer.
 int

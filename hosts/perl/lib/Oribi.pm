@@ -12,6 +12,7 @@ use IO::Socket::INET ();
 use IO::Socket::UNIX ();
 use PerlIO::scalar   ();
 use Oribi::Mojolicious ();
+use Oribi::Loop ();
 use Oribi::Options   ();
 use Oribi::RequestTimeout ();
 
@@ -119,6 +120,7 @@ answering.
 
 =back
 
+C<psgi.nonblocking> is true where an event loop of the app runs in the worker (C<--loop>, see L</EVENT LOOPS>).
 C<psgi.multithread> is false, because an interpreter answers one request at a time, also with threads. C<psgi.multiprocess> is
 always true, because even a single worker overlaps with its successor.
 
@@ -150,6 +152,21 @@ the worker.
 
 A warning ends neither C<sleep> nor a read. It does end C<select> and the functions of L<Time::HiRes>, as signals do. While an app
 waits in a read or in C code, the log shows the place only after that.
+
+=head1 EVENT LOOPS
+
+If the app has loaded L<Mojo::IOLoop>, L<IO::Async::Loop>, L<AnyEvent> or L<EV> by the time it is loaded, a worker runs that loop while it
+waits, and takes further requests while others wait in the app: up to C<--concurrency>. C<--loop> names a loop, or C<none>. So delayed
+responses and streaming writers need no worker each.
+
+=head2 $writer->poll_cb(sub { my ($writer) = @_; ... })
+
+Calls the code from the loop, now and whenever the client has taken what was written since: so a stream writes no faster than its client
+reads. C<undef> ends it, and so does C<close>. C<write> does not wait then, and never in a callback of the loop.
+
+=head2 Oribi::on_gone($responder_or_writer, sub { ... })
+
+Calls the code from the loop if the client goes away before the response is complete. Writing is harmless then, and has no effect.
 
 =head1 THREADS
 

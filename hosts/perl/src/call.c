@@ -160,29 +160,45 @@ static uint32_t attend(pTHX_ Context *context) {
         app_log_error(aTHX_ NULL, "a signal handler died");
     FREETMPS;
     LEAVE;
+    if (context->observers)
+        observing_call(aTHX_ context);
     return next_step(aTHX_ context);
 }
 
-/* Runs `work` between two requests; the app may call exit in it. */
-static uint32_t between_requests(Context *context, uint32_t (*work)(pTHX_ Context *context)) {
+/* The arguments of call_run_loop(). */
+typedef struct {
+    int descriptor;
+    int64_t milliseconds;
+} Round;
+
+/* Runs the event loop if `round` is not NULL, and then `work`, between two requests; the app may call exit in it. */
+static uint32_t between_requests(Context *context, uint32_t (*work)(pTHX_ Context *context), const Round *round) {
     dCONTEXT_PERL(context);
     const I32 scope = PL_scopestack_ix;
     uint32_t next;
     int jump;
     dJMPENV;
     JMPENV_PUSH(jump);
-    if (jump == 0)
+    if (jump == 0) {
+        if (round)
+            loop_run(aTHX_ context, round->descriptor, round->milliseconds);
         next = work(aTHX_ context);
-    else
+    } else {
         next = exited(aTHX_ context, scope, FALSE);
+    }
     JMPENV_POP;
     return next;
 }
 
 uint32_t call_run_deferred(void *context) {
-    return between_requests((Context *)context, run_deferred);
+    return between_requests((Context *)context, run_deferred, NULL);
 }
 
 uint32_t call_attend(void *context) {
-    return between_requests((Context *)context, attend);
+    return between_requests((Context *)context, attend, NULL);
+}
+
+uint32_t call_run_loop(void *context, int descriptor, int64_t milliseconds) {
+    const Round round = {descriptor, milliseconds};
+    return between_requests((Context *)context, next_step, &round);
 }

@@ -113,7 +113,7 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
     /* "may be simultaneously invoked by another process": true even for a single worker, which overlaps with its successor. */
     add_psgi(aTHX_ environment, PSGI_MULTIPROCESS, newSViv(1), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGI_RUN_ONCE, newSViv(0), SLOT_INTEGER);
-    add_psgi(aTHX_ environment, PSGI_NONBLOCKING, newSViv(0), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGI_NONBLOCKING, newSViv(environment->nonblocking), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGI_STREAMING, newSViv(1), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGIX_INPUT_BUFFERED, newSViv(1), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGIX_HARAKIRI, newSViv(1), SLOT_INTEGER);

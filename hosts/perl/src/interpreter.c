@@ -58,8 +58,6 @@ void *interpreter_open(void *data, int own) {
     Server *server = (Server *)data;
 #ifdef MULTIPLICITY
     PerlInterpreter *my_perl = server->perl;
-#else
-    UNUSED_ARGUMENT(server);
 #endif
     if (own) {
 #ifdef USE_ITHREADS
@@ -70,7 +68,12 @@ void *interpreter_open(void *data, int own) {
         return NULL;
 #endif
     }
-    return context_new(aTHX);
+    {
+        Context *context = context_new(aTHX);
+        if (context)
+            context->looping = context->environment.nonblocking = server->looping;
+        return context;
+    }
 }
 
 void interpreter_enter(void *pointer) {
@@ -92,6 +95,8 @@ void interpreter_enter(void *pointer) {
 void interpreter_begin(void *pointer, oribi_lane *lane) {
     Context *context = (Context *)pointer;
     context->lane = lane;
+    /* Another lane may have a descriptor with the number of one that was closed. */
+    context->loop_file = -1;
     context->waker = oribi_lane_waker(lane);
     tracing_enter(context);
     if (oribi_has_deadlines(lane) && !context->environment.deadline) {

@@ -3,8 +3,9 @@
  * A request passes through these files: the server calls call.c with a complete request; filling.c (with input.c, errors.c,
  * socket.c and informational.c) lays it out as a PSGI environment; call.c calls the app; sending.c (with response.c and body.c)
  * reads the return value and passes it to the server; stream.c does this for apps that answer through a responder; reuse.c
- * keeps the environment for the next request. interpreter.c makes and frees the interpreters in which all this happens,
- * process.c handles the life of the processes.
+ * keeps the environment for the next request. loop.c runs the app's event loop between requests, if the app has one, and
+ * observing.c calls the app when a client has room for more or has gone. interpreter.c makes and frees the interpreters in
+ * which all this happens, process.c handles the life of the processes.
  *
  * The C files form no cycle: no two files use each other, not even by way of others. `cargo xtask architecture` checks this.
  */
@@ -102,6 +103,7 @@ typedef struct {
     bool rememberable; /* `slots` describes the whole hash */
     bool has_content;  /* psgi.input is over the content of one request */
     bool gateway;      /* `hash` is laid out for requests that come through a web server */
+    bool nonblocking;  /* psgi.nonblocking */
     HE **buckets;      /* the hash's, when `slots` was written */
     STRLEN bucket_maximum;
     SV *version; /* the array of psgi.version */
@@ -125,7 +127,7 @@ struct KeptHead {
 };
 
 /* An exchange that Perl code may refer to at any time: from a responder, a writer, or the psgix.informational callback. */
-typedef struct {
+typedef struct Ticket {
     struct Context *context;
     oribi_lane *lane;
     oribi_exchange exchange;
@@ -135,6 +137,12 @@ typedef struct {
     bool head_only;  /* the request is a HEAD */
     SV *environment; /* a reference to the environment of a response that outlives its callback; or NULL */
     struct KeptHead *head; /* of a response that begins with the first piece; or NULL */
+    SV *writer;      /* the writer, which is not kept alive; or NULL */
+    SV *kept;        /* a reference to the writer, which `on_room` keeps alive; or NULL */
+    SV *on_room;     /* called when there is room for content; or NULL */
+    SV *on_gone;     /* called when the client has gone; or NULL */
+    bool wants_room; /* `on_room` has not been called since it was set or something was written */
+    struct Ticket *before, *after; /* in the list of Context.observers */
 } Ticket;
 
 /* ---- interpreter.c ----------------------------------------------------------------------------------------------------- */
@@ -166,6 +174,10 @@ typedef struct Context {
     PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
     HV *present;             /* the environment of the request that is being answered */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
+    bool looping;      /* an event loop runs between the requests */
+    int loop_file;     /* the descriptor that the loop watches for the lane; -1 for none */
+    struct Ticket *observers; /* a list of the tickets with `on_room` or `on_gone` */
+    U32 wanting;              /* the number of observers whose `wants_room` is set */
     Environment environment;
 } Context;
 
@@ -287,6 +299,7 @@ void socket_forget(Context *context, oribi_exchange exchange);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
 uint32_t call_attend(void *context);
+uint32_t call_run_loop(void *context, int descriptor, int64_t milliseconds);
 
 /* ---- cleanup.c ------------------------------------------------------------------------------------------------------- */
 
@@ -322,6 +335,19 @@ HV *ticket_environment(const Ticket *ticket);
 void ticket_drop_head(Ticket *ticket);
 /* Marks the response as complete. */
 void ticket_finish(pTHX_ Ticket *ticket);
+/* Adds the ticket to the observers of its context, or removes it, together with its callbacks. */
+void ticket_observe(Ticket *ticket);
+/* Whether the ticket is in the list of observers. */
+static inline bool ticket_observes(const Ticket *ticket) {
+    return ticket->before || ticket->after || ticket->context->observers == ticket;
+}
+/* Sets whether `on_room` is to be called. */
+static inline void ticket_want(Ticket *ticket, bool wants) {
+    if (ticket->wants_room != wants)
+        ticket->context->wanting += wants ? 1 : -1;
+    ticket->wants_room = wants;
+}
+void ticket_ignore(pTHX_ Ticket *ticket);
 /* Keeps a value alive until the end of the caller's statement: code that runs in the meantime may remove the last other
  * reference to it. */
 static inline void ticket_hold(pTHX_ SV *value) {
@@ -442,6 +468,18 @@ XS(stream_respond);
 XS(stream_write);
 XS(stream_close);
 
+/* ---- observing.c ------------------------------------------------------------------------------------------------------ */
+
+/* Calls the callbacks of clients that have gone, and of writers that have room, once each. TRUE if there was one. */
+bool observing_call(pTHX_ Context *context);
+XS(observing_poll);
+XS(observing_gone);
+
+/* ---- loop.c ------------------------------------------------------------------------------------------------------------ */
+
+/* Runs the event loop once round: see oribi_host.run_loop. */
+void loop_run(pTHX_ Context *context, int descriptor, int64_t milliseconds);
+
 /* ---- forks.c --------------------------------------------------------------------------------------------------------- */
 
 /* Returns the number of forks that led from the process of forks_watch() to this process. A process whose number has changed
@@ -462,6 +500,7 @@ typedef struct {
 #ifdef MULTIPLICITY
     PerlInterpreter *perl; /* in which the app was loaded */
 #endif
+    bool looping; /* an event loop runs in the workers */
 } Server;
 
 void process_before_fork(void *data, uint32_t worker);

@@ -45,6 +45,19 @@ static oribi_result ticket_start(pTHX_ Ticket *ticket) {
     return result;
 }
 
+/* Whether the app is in its call for the request of a ticket. */
+static bool is_called(const Ticket *ticket) {
+    return ticket->context->answering && ticket->context->exchange == ticket->exchange;
+}
+
+/* Sends a piece of content. A callback of an event loop must not wait for the client. An app that writes everything in its call
+ * for the request must, because otherwise it would fill the memory. */
+static oribi_result send_piece(const Ticket *ticket, oribi_bytes piece) {
+    if (ticket->context->looping && (ticket->on_room || !is_called(ticket)))
+        return oribi_offer(ticket->lane, ticket->exchange, piece.data, piece.size);
+    return oribi_write(ticket->lane, ticket->exchange, piece.data, piece.size);
+}
+
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     Ticket *ticket = ticket_new(context);
     CV *responder = newXS(NULL, stream_respond, __FILE__);
@@ -69,8 +82,8 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     late = ticket->state != TICKET_OVER && ticket->references > 1;
     if (late) {
         /* The callback has returned without an error, and without content so far: the client gets the head. */
-        if (ticket->head && (ticket_start(aTHX_ ticket) != ORIBI_OK
-                             || oribi_write(ticket->lane, ticket->exchange, NULL, 0) == ORIBI_GONE))
+        if (ticket->head
+            && (ticket_start(aTHX_ ticket) != ORIBI_OK || send_piece(ticket, (oribi_bytes){NULL, 0}) == ORIBI_GONE))
             ticket->state = TICKET_GONE;
         ticket->environment = newRV_inc((SV *)environment);
         /* If it has no handlers yet, only the app keeps the environment alive: the environment may well contain the
@@ -88,6 +101,7 @@ static SV *writer_new(pTHX_ Ticket *ticket) {
     SV *writer = newSV(0);
     SV *reference = sv_2mortal(newRV_noinc(writer));
     ticket_attach(aTHX_ ticket, writer);
+    ticket->writer = writer;
     return sv_bless(reference, gv_stashpvs("Oribi::Writer", GV_ADD));
 }
 
@@ -189,7 +203,8 @@ XS(stream_write) {
     if (bytes.size > 0)
         result = ticket_start(aTHX_ ticket);
     if (bytes.size > 0 && result == ORIBI_OK)
-        result = oribi_write(ticket->lane, ticket->exchange, bytes.data, bytes.size);
+        result = send_piece(ticket, bytes);
+    ticket_want(ticket, ticket->on_room != NULL);
     if (UNLIKELY(result == ORIBI_WOKEN))
         ticket_hold(aTHX_ writer);
     while (UNLIKELY(result == ORIBI_WOKEN)) {
@@ -203,6 +218,7 @@ XS(stream_write) {
     if (result == ORIBI_GONE) {
         /* Without an error: an app that ignores the result continues, and nothing is sent. */
         ticket->state = TICKET_GONE;
+        ticket_want(ticket, ticket_observes(ticket));
         XSRETURN_NO;
     }
     if (result != ORIBI_OK) {

@@ -28,27 +28,35 @@ static void finish_environment(pTHX_ Ticket *ticket) {
     }
 }
 
+/* Whether an app that waits in an event loop drops the response to a client that has gone. */
+static bool has_left(const Ticket *ticket) {
+    return ticket->context->looping && oribi_has_room(ticket->lane, ticket->exchange) < 0;
+}
+
 void ticket_release(pTHX_ Ticket *ticket) {
     if (--ticket->references > 0)
         return;
     if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == forks_count()) {
         const char *what = ticket->state == TICKET_WAITING ? "the app dropped the responder without calling it"
                                                            : "the app dropped the writer without closing it";
-        if (ticket->state != TICKET_GONE && !socket_is_taken(ticket->context, ticket->exchange))
+        if (ticket->state != TICKET_GONE && !socket_is_taken(ticket->context, ticket->exchange) && !has_left(ticket))
             app_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
         oribi_abandon(ticket->lane, ticket->exchange);
         socket_forget(ticket->context, ticket->exchange);
         finish_environment(aTHX_ ticket);
     }
+    ticket_ignore(aTHX_ ticket);
     SvREFCNT_dec(ticket->environment);
     ticket_drop_head(ticket);
     Safefree(ticket);
 }
 
 static int ticket_free(pTHX_ SV *holder, MAGIC *magic) {
-    UNUSED_ARGUMENT(holder);
-    if (magic->mg_ptr)
-        ticket_release(aTHX_ (Ticket *)magic->mg_ptr);
+    Ticket *ticket = (Ticket *)magic->mg_ptr;
+    if (ticket && ticket->writer == holder)
+        ticket->writer = NULL;
+    if (ticket)
+        ticket_release(aTHX_ ticket);
     magic->mg_ptr = NULL;
     return 0;
 }
@@ -97,8 +105,37 @@ Ticket *ticket_new(Context *context) {
     return ticket;
 }
 
+void ticket_observe(Ticket *ticket) {
+    Context *context = ticket->context;
+    if (ticket_observes(ticket))
+        return;
+    ticket->after = context->observers;
+    if (ticket->after)
+        ticket->after->before = ticket;
+    context->observers = ticket;
+}
+
+void ticket_ignore(pTHX_ Ticket *ticket) {
+    SV *dropped[] = {ticket->on_room, ticket->on_gone, ticket->kept};
+    if (!ticket_observes(ticket))
+        return;
+    if (ticket->before)
+        ticket->before->after = ticket->after;
+    else
+        ticket->context->observers = ticket->after;
+    if (ticket->after)
+        ticket->after->before = ticket->before;
+    ticket->before = ticket->after = NULL;
+    ticket->on_room = ticket->on_gone = ticket->kept = NULL;
+    ticket_want(ticket, FALSE);
+    /* Mortal: the callback that is being called may hold the last reference to the writer. */
+    for (size_t i = 0; i < C_ARRAY_LENGTH(dropped); i++)
+        sv_2mortal(dropped[i]);
+}
+
 void ticket_finish(pTHX_ Ticket *ticket) {
     socket_forget(ticket->context, ticket->exchange);
     ticket->state = TICKET_OVER;
+    ticket_ignore(aTHX_ ticket);
     finish_environment(aTHX_ ticket);
 }

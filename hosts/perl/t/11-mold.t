@@ -175,7 +175,7 @@ get '/chunks' => sub { my ($c) = @_; $c->write_chunk('first' => sub { my ($c) = 
 get '/slow' => sub { my ($c) = @_; $c->write_chunk('first' => sub { Mojo::IOLoop->timer(0.1 => sub { $c->finish }) }) };
 app->start;
 END
-    my $server = start_mold($file, { MOJO_LOG_LEVEL => 'fatal' });
+    my $server = start_mold($file, { MOJO_LOG_LEVEL => 'fatal' }, 'loop=none');
     is $server->get('/now')->{body},         'now',         'an action that renders';
     is $server->get('/none')->{status},      404,           'a page that is not there';
     is $server->get('/chunks')->{body},      'firstsecond', 'content in pieces';

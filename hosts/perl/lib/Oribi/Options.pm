@@ -2,6 +2,7 @@ package Oribi::Options;
 use strict;
 use warnings;
 use Config ();
+use Oribi::Loop ();
 use POSIX ();
 
 # Options that Perl code handles: the hooks.
@@ -125,10 +126,19 @@ sub serve {
     # Not localised: an app that calls exit unwinds everything, but the hooks of its worker must still run.
     $Oribi::App   = $app;
     %Oribi::Hooks = %hooks;
-    my $status = Oribi::serve($self->{config});
+    my $loop   = $self->_loop;
+    my $status = Oribi::serve($self->{config}, defined $loop);
     undef $Oribi::App;
     %Oribi::Hooks = ();
     return $status;
+}
+
+# Returns the name of the event loop that runs in the workers, or undef.
+sub _loop {
+    my ($self) = @_;
+    my ($choice, $can_loop) = $self->{config}->event_loop;
+    # Settings that contradict each other are reported later.
+    return defined $choice ? Oribi::Loop::choose($choice, $can_loop) : undef;
 }
 
 sub _daemonize {
