@@ -126,7 +126,11 @@ sub serve {
     # Not localised: an app that calls exit unwinds everything, but the hooks of its worker must still run.
     $Oribi::App   = $app;
     %Oribi::Hooks = %hooks;
-    my $loop   = $self->_loop;
+    my $loop = $self->_loop;
+    if (defined $loop && $loop eq 'mojo' && $INC{'Mojo/Server/PSGI.pm'}) {
+        require Mojo::Server::Oribi;
+        Mojo::Server::Oribi->install;
+    }
     my $status = Oribi::serve($self->{config}, defined $loop);
     undef $Oribi::App;
     %Oribi::Hooks = ();
