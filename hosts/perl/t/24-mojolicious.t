@@ -5,7 +5,7 @@ use warnings;
 use lib 't/lib';
 use File::Temp       ();
 use IO::Socket::INET ();
-use Net::EmptyPort   ();
+use Test::FreePort   qw(free_port);
 use OverHTTP2        ();
 use POSIX            ();
 use Socket           ();
@@ -24,7 +24,7 @@ close $handle;
 # Starts the mold with the app, as the oribi command does.
 sub start {
     my ($app, @settings) = @_;
-    my $port = Net::EmptyPort::empty_port();
+    my $port = free_port();
     my $log  = "$directory/error.log";
     unlink $log;
     my $pid = fork // die $!;
