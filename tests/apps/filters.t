@@ -15,7 +15,8 @@ use Test::More;
 use Test::Oribi;
 
 my $folder = File::Temp->newdir;
-make_path("$folder/public/docs");
+make_path("$folder/public/docs", "$folder/public/names");
+write_file("$folder/public/names/second.html", "<p>second</p>\n");
 write_file("$folder/public/index.html",      "<p>the app of one page</p>\n");
 write_file("$folder/public/docs/start.html", "<p>start</p>\n" x 500);
 write_file("$folder/public/blank.css.gz",    "not asked for\n");
@@ -75,6 +76,10 @@ write_file("$folder/oribi.toml", <<~"TOML");
     name = "documents"
     match = { path = "/docs/*" }
     files = { root = "public", try = ["\$uri", "\$uri.html"] }
+
+    [[route]]
+    match = { path = "/names/*" }
+    files = { root = "public", index = ["first.html", "second.html"] }
 
     [[route]]
     match = { path = "/page/*" }
@@ -146,6 +151,7 @@ for ([ $http, '--http1.1' ], [ "https://127.0.0.1:$encrypted", '--http2', '--cac
         my $file = curl(@how, "$url/docs/none");
         is $file->{status}, 404,                      'a file that is missing';
         is $file->{body},   "<p>no such thing</p>\n", 'has a page, too';
+        is body_of(@how, "$url/names/"), "<p>second</p>\n", 'one of several names of the file for a directory';
         is body_of(@how, "$url/page/a/b"), "<p>the app of one page</p>\n", 'a path of an app of one page has that page';
         my $post = curl(@how, '-d', 'x', "$url/page/a");
         is $post->{status}, 405, 'nobody can post to a file';

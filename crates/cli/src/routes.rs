@@ -4,7 +4,7 @@ use oribi_config_file::{
     Action, Ask, Auth, ConfigFile, ErrorPage, Filters, Limit, Match, Passwords, Pattern, RouteSection, Text,
 };
 use oribi_files::media_type;
-use oribi_server::config::Settings;
+use oribi_server::config::{Settings, file_names};
 use oribi_server::directory::absolute;
 use oribi_server::routes::Limit as RouteLimit;
 use oribi_server::routes::{Action as Answer, AskRule, Candidate, ErrorPage as Page, Filters as RouteFilters};
@@ -220,7 +220,10 @@ impl Maker<'_> {
             Action::App { name, mount } => Answer::App { app: app(name), mount: text(mount).unwrap_or_default() },
             Action::Files { root, candidates, fallback, index, listing, types } => Answer::Files {
                 root: self.disk.absolute(root),
-                index: index.as_ref().map(|index| index.values.clone()),
+                // The reader has checked them.
+                index: index
+                    .as_ref()
+                    .map(|index| index.values.iter().filter_map(|names| file_names(names).ok()).flatten().collect()),
                 listing: *listing,
                 types: types.clone(),
                 candidates: candidates.iter().map(candidate).collect(),

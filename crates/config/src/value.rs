@@ -208,7 +208,10 @@ pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Parses names of files, separated by commas, or `off` for none.
-pub(crate) fn file_names(text: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// A name is empty, or leads elsewhere; the message says what is expected.
+pub fn file_names(text: &str) -> Result<Vec<String>, String> {
     if is_off(text.trim()) {
         return Ok(Vec::new());
     }

@@ -340,7 +340,7 @@ impl Workforce for Apps<'_> {
 
     fn release(&mut self) {
         self.apps.iter_mut().for_each(Molds::release);
-        self.file.iter_mut().for_each(ServerFile::stop_watching);
+        self.file.iter_mut().for_each(ServerFile::release);
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {

@@ -96,6 +96,10 @@ subtest 'clients that leave' => sub {
         ok TestServer::wait_for(sub { $server->get('/finished')->{body} == $before + 3 }), 'and the app learns that they have gone';
     }
     is $server->get('/idle')->{status}, 504, 'inactivity_timeout';
+    my $begun = ask($server, '/begun');
+    1 while $begun->fill;
+    like $begun->{buffer}, qr/begun/, 'a response that has begun';
+    unlike $begun->{buffer}, qr/\r\n0\r\n/, 'is cut by inactivity_timeout';
 };
 
 subtest 'WebSocket' => sub {

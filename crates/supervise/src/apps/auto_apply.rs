@@ -20,9 +20,11 @@ impl ServerFile<'_> {
         self.watch.as_ref()?.wait(now)
     }
 
-    /// In a new process: closes the descriptor of the watch.
-    pub(super) fn stop_watching(&mut self) {
+    /// In a new process: closes the descriptors of the watch, and the sockets of a change under way, which an edge would
+    /// otherwise keep for ever: it gets its own with the plan.
+    pub(super) fn release(&mut self) {
         self.watch = None;
+        self.change = None;
     }
 }
 

@@ -38,6 +38,7 @@ get '/drain' => sub {
 };
 get '/length' => sub { my ($c) = @_; $c->res->headers->content_length(6); $c->write('abc' => sub { my ($c) = @_; $c->write('def') }) };
 get '/idle'   => sub { my ($c) = @_; $c->render_later; $c->inactivity_timeout(0.2) };
+get '/begun'  => sub { my ($c) = @_; $c->inactivity_timeout(0.2); $c->write_chunk('begun') };
 get '/file'   => sub { my ($c) = @_; $c->reply->file($ENV{TEST_FILE}) };
 post '/echo'  => sub { my ($c) = @_; $c->render(data => $c->req->body) };
 websocket '/socket' => sub {

@@ -44,6 +44,8 @@ sub _resume {
 sub _end {
     my $self = shift;
     my $tx = delete $self->{tx} or return;
+    # The callback keeps a writer, which cuts an unfinished response off when it is freed.
+    $self->{writer}->poll_cb(undef) if $self->{writer};
     delete @{$self}{qw(respond writer socket)};
     $tx->closed;
     my $ws = delete $self->{ws};
