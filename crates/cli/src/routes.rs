@@ -4,7 +4,8 @@ use oribi_config_file::{
     Action, Ask, Auth, ConfigFile, ErrorPage, Filters, Limit, Match, Passwords, Pattern, RouteSection, Text,
 };
 use oribi_files::media_type;
-use oribi_server::config::{Settings, file_names};
+use oribi_server::config::Settings;
+use oribi_server::config::value::file_names;
 use oribi_server::directory::absolute;
 use oribi_server::routes::Limit as RouteLimit;
 use oribi_server::routes::{Action as Answer, AskRule, Candidate, ErrorPage as Page, Filters as RouteFilters};

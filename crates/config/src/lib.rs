@@ -92,7 +92,7 @@ pub use system_log::{LogPlace, MessageForm, SystemLog};
 pub use table::table;
 pub use tls::Tls;
 pub use traces::SampleRatio;
-pub use value::{duration, file_names, size};
+pub use value::{duration, size};
 pub use worker_range::WorkerRange;
 pub use worker_scaling::WorkerScaling;
 

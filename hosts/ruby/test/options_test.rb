@@ -282,6 +282,7 @@ class OptionsTest < Minitest::Test
     when "/PREFIX" then "/x"
     when "/PATH?allow=..." then "/x?allow=::1"
     when "/PREFIX=DIR" then "/x=/tmp"
+    when ".ENDING=TYPE" then ".x=text/x-x"
     else "8"
     end
   end

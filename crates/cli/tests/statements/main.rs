@@ -116,10 +116,11 @@ fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
 
 #[test]
 fn commands_have_options_that_exist() {
-    let helps: [&[&str]; 7] = [
+    let helps: [&[&str]; 8] = [
         &["--help"],
         &["ctl", "--help"],
         &["ctl", "apply", "--help"],
+        &["ctl", "purge", "--help"],
         &["top", "--help"],
         &["luafcgid", "--help"],
         &["check", "--help"],
