@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The most tries of a request, if the authority rejects the nonce of each try.
-const NONCES: usize = 4;
+const NONCES: usize = 8;
 
 /// The longest URL of an authority, in bytes.
 const LONGEST_URL: usize = 2048;
