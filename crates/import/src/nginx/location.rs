@@ -3,7 +3,7 @@
 use super::alias::{Alias, Of, Rewrite};
 use super::context::Context;
 use super::syntax::Directive;
-use super::{Nginx, key};
+use super::{Nginx, key, nesting};
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
 use crate::note::Key;
@@ -15,10 +15,32 @@ const DEPTH: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Exact,
+    /// An expression inside of a prefix.
+    Inside,
     /// `^~`: no expression is looked for.
     Final,
     Expression,
     Prefix,
+}
+
+impl Kind {
+    fn is_expression(self) -> bool {
+        matches!(self, Self::Inside | Self::Expression)
+    }
+
+    fn is_prefix(self) -> bool {
+        matches!(self, Self::Final | Self::Prefix)
+    }
+}
+
+/// The block of some locations.
+struct Outer<'o> {
+    /// The kind and the path of the location, of an expression the prefix that it says; none of a server.
+    location: Option<(Kind, Option<&'o str>)>,
+    /// Longer prefixes of other locations, whose requests get to none of these.
+    hidden: Vec<String>,
+    /// Patterns of paths of which an outer location has none.
+    except: Vec<String>,
 }
 
 /// A location.
@@ -28,6 +50,12 @@ pub(super) struct Location<'n> {
     path: String,
     directive: &'n Directive,
     pub context: Context,
+    /// Patterns of paths that other locations have.
+    except: Vec<String>,
+    /// The length of the prefix of the outer location.
+    within: usize,
+    /// The reason why its requests get a 403.
+    closed: Option<&'static str>,
 }
 
 pub(super) type Routes = Vec<Route>;
@@ -41,7 +69,7 @@ impl Location<'_> {
         match self.kind {
             Kind::Exact => Of::Exact(&self.path),
             Kind::Final | Kind::Prefix => Of::Prefix(&self.path),
-            Kind::Expression => Of::Expression(&self.path),
+            Kind::Inside | Kind::Expression => Of::Expression(&self.path),
         }
     }
 
@@ -57,12 +85,29 @@ pub(super) const RULES: &[&str] = &["return", "rewrite", "if", "break"];
 /// Directives that pass requests on to an app.
 const PASSES: &[&str] = &["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
+/// The kind and the path of a location inside of another one, `None` if no request gets to it.
+fn placed(kind: Kind, path: String, outer: &Outer<'_>) -> Result<Option<(Kind, String)>, ()> {
+    let Some((outside, prefix)) = outer.location else { return Ok(Some((kind, path))) };
+    let prefix = prefix.ok_or(())?;
+    match kind {
+        Kind::Inside | Kind::Expression => {
+            let kind = if outside.is_prefix() { Kind::Inside } else { outside };
+            Ok(nesting::combined(prefix, &path)?.map(|path| (kind, path)))
+        }
+        _ if !outside.is_prefix() => Err(()),
+        _ if outer.hidden.iter().any(|longer| path.starts_with(longer)) => Ok(None),
+        Kind::Exact => Ok(Some((kind, path))),
+        // Whether nginx looks for expressions of the server is up to the outer location.
+        Kind::Final | Kind::Prefix => Ok(Some((outside, path))),
+    }
+}
+
 impl Nginx<'_> {
     /// The routes of a server, without its host.
     pub(super) fn locations(&mut self, server: &Directive, context: &Context) -> Routes {
         let mut routes = Vec::new();
-        let mut locations = Vec::new();
-        self.collect(server, context, &mut locations, 0);
+        let outer = Outer { location: None, hidden: Vec::new(), except: Vec::new() };
+        let mut locations = self.collect(server, context, &outer, 0).unwrap_or_default();
         // `if` and `return` of the server come before its locations.
         let whole = self.rewrites(server, None, &Match::default(), context, &mut routes);
         if whole {
@@ -75,14 +120,18 @@ impl Nginx<'_> {
             locations.iter().filter(|location| location.kind == Kind::Prefix).map(|location| location.path.clone()).collect();
         // Expressions keep their order, and longer prefixes come first.
         locations.sort_by(|one, other| {
-            let length = |location: &Location<'_>| if location.kind == Kind::Expression { 0 } else { location.path.len() };
+            let length =
+                |location: &Location<'_>| if location.kind.is_expression() { location.within } else { location.path.len() };
             one.kind.cmp(&other.kind).then(length(other).cmp(&length(one)))
         });
         let mut open = false;
         for location in locations {
             let path = match location.kind {
                 Kind::Exact => vec![location.path.clone()],
-                Kind::Expression => vec![format!("~{}", location.path)],
+                Kind::Inside | Kind::Expression => {
+                    let except = location.except.iter().map(|pattern| format!("!{pattern}"));
+                    [format!("~{}", location.path)].into_iter().chain(except).collect()
+                }
                 Kind::Prefix if location.path == "/" => Vec::new(),
                 Kind::Prefix | Kind::Final => {
                     let mut list = vec![format!("{}*", location.path)];
@@ -105,10 +154,19 @@ impl Nginx<'_> {
         routes
     }
 
-    /// Collects the locations of a block with those inside of them.
-    fn collect<'n>(&mut self, block: &'n Directive, context: &Context, locations: &mut Vec<Location<'n>>, depth: usize) {
+    /// Collects the locations of a block, each behind those inside of it.
+    ///
+    /// # Errors
+    /// Routes cannot say for which requests they are.
+    fn collect<'n>(
+        &mut self,
+        block: &'n Directive,
+        context: &Context,
+        outer: &Outer<'_>,
+        depth: usize,
+    ) -> Result<Vec<Location<'n>>, ()> {
+        let mut read = Vec::new();
         for directive in block.inside().iter().filter(|inside| inside.name == "location") {
-            let key = key(directive);
             let (kind, path) = match (directive.word(0), directive.word(1)) {
                 ("=", path) => (Kind::Exact, path.to_owned()),
                 ("^~", path) => (Kind::Final, path.to_owned()),
@@ -117,14 +175,21 @@ impl Nginx<'_> {
                 (path, "") if path.starts_with('=') && path.len() > 1 => (Kind::Exact, path[1..].to_owned()),
                 (path, "") => (Kind::Prefix, path.to_owned()),
                 _ => {
-                    self.draft.lost(&key, "no location that nginx has");
+                    self.draft.lost(&key(directive), "no location that nginx has");
                     continue;
                 }
             };
+            read.push((kind, path, directive));
+        }
+        if depth > DEPTH && !read.is_empty() {
+            return Err(());
+        }
+        let prefixes: Vec<(Kind, String)> =
+            read.iter().filter(|(kind, _, _)| kind.is_prefix()).map(|(kind, path, _)| (*kind, path.clone())).collect();
+        let mut locations = Vec::new();
+        for (kind, path, directive) in read {
+            let key = key(directive);
             let context = context.inner(directive.inside());
-            if depth < DEPTH {
-                self.collect(directive, &context, locations, depth + 1);
-            }
             // A name for other locations only.
             if path.starts_with('@') {
                 self.draft.same(&key, "its name stands where try_files used it");
@@ -133,13 +198,50 @@ impl Nginx<'_> {
                 self.named.push((path, pass, context));
                 continue;
             }
-            locations.push(Location { kind, path, directive, context });
+            let Some((mut kind, path)) = placed(kind, path, outer)? else {
+                self.draft.same(&key, "no request gets to it: its path is not that of the location that it is in");
+                continue;
+            };
+            let mut except = outer.except.clone();
+            if kind == Kind::Inside && outer.location.is_some_and(|(kind, _)| kind.is_prefix()) {
+                except.extend(outer.hidden.iter().cloned().map(|path| format!("{path}*")));
+                let last = prefixes.iter().filter(|(kind, _)| *kind == Kind::Final);
+                except.extend(last.map(|(_, path)| format!("{path}*")));
+            }
+            let longer = |other: &&String| kind.is_prefix() && other.starts_with(&path) && **other != path;
+            let siblings = prefixes.iter().map(|(_, path)| path);
+            let hidden = outer.hidden.iter().chain(siblings).filter(longer).cloned().collect();
+            let said = if kind.is_expression() { nesting::prefix_of(&path) } else { Some(path.clone()) };
+            let inner = Outer {
+                location: Some((kind, said.as_deref())),
+                hidden,
+                except: if kind.is_expression() { except.clone() } else { Vec::new() },
+            };
+            let mut closed = None;
+            match self.collect(directive, &context, &inner, depth + 1) {
+                Ok(inside) => locations.extend(inside),
+                Err(()) => {
+                    closed = Some("path of a route has no expression for a location together with one that is in it");
+                    // No expression of the server comes before one that is in this location.
+                    kind = if kind.is_prefix() { Kind::Final } else { kind };
+                }
+            }
+            let within = outer.location.map_or(0, |(_, path)| path.map_or(0, str::len));
+            locations.push(Location { kind, path, directive, context, except, within, closed });
         }
+        Ok(locations)
     }
 
     fn location(&mut self, location: &Location<'_>, conditions: &Match, routes: &mut Routes) {
-        let key = Key::at(location.directive.line, format!("location {}", location.path));
+        let name = location.directive.words.last().map_or("", String::as_str);
+        let key = Key::at(location.directive.line, format!("location {name}"));
         let inside = location.directive.inside();
+        if let Some(reason) = location.closed {
+            self.draft.lost(&key, format!("{reason}: until you write these routes, its requests get a 403"));
+            self.push(routes, conditions.clone(), Action::status(403), key, &location.context.without_logins(), true);
+            inside.iter().for_each(|directive| self.note(directive));
+            return;
+        }
         if inside.iter().any(|directive| directive.name == "internal") {
             if location.context.questions.contains(&location.path) {
                 self.draft.same(&key, "no client gets to it: auth of other routes asks its app");
@@ -265,7 +367,7 @@ impl Nginx<'_> {
         if find("passenger_enabled").is_some_and(is_on) {
             return (self.passenger(&location.context, key), Some(location.context.clone()), None);
         }
-        let path = (location.kind != Kind::Expression).then_some(&*location.path);
+        let path = (!location.kind.is_expression()).then_some(&*location.path);
         let Some(directive) = find("alias") else {
             let root = location.context.root.clone().map(|root| (root, None));
             let (action, passed) = self.files(root, (path, find("try_files")), &location.context, key);

@@ -8,6 +8,7 @@ mod filters;
 mod guards;
 mod limits;
 mod location;
+mod nesting;
 mod passenger;
 mod passing;
 mod rewriting;
