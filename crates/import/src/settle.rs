@@ -8,6 +8,9 @@ use oribi_config_file::{Findings, Severity, parse};
 /// The most regular expressions in one server.
 const EXPRESSIONS: usize = 128;
 
+/// The beginning of the note about a route with a mistake that is not about its conditions.
+const CLOSED: &str = "its requests get a 404";
+
 /// The text of the file, with the notes as comments.
 pub(crate) fn settle(mut draft: Draft) -> (String, Draft) {
     limit_expressions(&mut draft);
@@ -102,9 +105,11 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
             // Later routes, which may be open, would answer its requests.
             if draft.routes[index].action != closed.action || draft.routes[index].rewrite.is_some() {
                 draft.routes[index] = closed;
-                return draft.lost(&draft.routes[index].key.clone(), reason.replacen("left out", "its requests get a 404", 1));
+                return draft.lost(&draft.routes[index].key.clone(), reason.replacen("left out", CLOSED, 1));
             }
-            draft.routes.remove(index).key
+            let key = draft.routes.remove(index).key;
+            draft.notes.retain(|note| (&note.key, note.line) != (&key.name, key.line) || !note.text.starts_with(CLOSED));
+            return draft.lost(&key, format!("{reason}: its requests GO TO OTHER ROUTES, which may be open"));
         }
         Element::Filter(index, name) => {
             draft.routes[index].filters.take(name);
@@ -173,7 +178,7 @@ fn limit_expressions(draft: &mut Draft) {
         true
     });
     for key in removed {
-        draft.lost(&key, format!("left out: a server has at most {EXPRESSIONS} regular expressions"));
+        draft.lost(&key, format!("left out: a server has at most {EXPRESSIONS} regular expressions: its requests GO TO OTHER ROUTES, which may be open"));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::alias::{Alias, Of, Rewrite};
 use super::context::Context;
+use super::expressions::{Translated, translated, with_line_feed};
 use super::syntax::Directive;
 use super::{Nginx, key, nesting};
 use crate::conditions::Match;
@@ -84,6 +85,20 @@ pub(super) const RULES: &[&str] = &["return", "rewrite", "if", "break"];
 
 /// Directives that pass requests on to an app.
 const PASSES: &[&str] = &["fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
+
+/// Whether a directive answers with an error of the client.
+pub(super) fn is_refusal(directive: &Directive) -> bool {
+    directive.name == "return" && directive.word(0).starts_with('4') && directive.word(0).len() == 3
+}
+
+/// Whether a location refuses requests.
+fn refuses(location: &Directive, context: &Context) -> bool {
+    let inside = |directive: &Directive| {
+        let block = ["if", "limit_except"].contains(&&*directive.name) && directive.inside().iter().any(is_refusal);
+        block || is_refusal(directive) || ["internal", "limit_except"].contains(&&*directive.name)
+    };
+    context.logins.iter().flatten().next().is_some() || !context.access.is_empty() || location.inside().iter().any(inside)
+}
 
 /// The kind and the path of a location inside of another one, `None` if no request gets to it.
 fn placed(kind: Kind, path: String, outer: &Outer<'_>) -> Result<Option<(Kind, String)>, ()> {
@@ -198,6 +213,29 @@ impl Nginx<'_> {
                 self.named.push((path, pass, context));
                 continue;
             }
+            let refuses = refuses(directive, &context);
+            let mut closed = None;
+            let path = match translated(&path) {
+                _ if kind != Kind::Expression => path,
+                Translated::Same(path) => path,
+                Translated::Wider(path) if refuses => {
+                    closed =
+                        Some("expressions of routes have no look-around, and it refuses requests; without it, more paths fit");
+                    path
+                }
+                _ => {
+                    let text = if refuses {
+                        "left out: expressions of routes have no look-around and no backreferences: requests that it refuses \
+                         ARE OPEN, they go to other routes: write a route for them"
+                    } else {
+                        "left out: expressions of routes have no look-around and no backreferences: its requests GO TO OTHER \
+                         ROUTES"
+                    };
+                    self.draft.lost(&Key::at(directive.line, format!("location {}", directive.word(1))), text);
+                    directive.inside().iter().for_each(|directive| self.note(directive));
+                    continue;
+                }
+            };
             let Some((mut kind, path)) = placed(kind, path, outer)? else {
                 self.draft.same(&key, "no request gets to it: its path is not that of the location that it is in");
                 continue;
@@ -217,7 +255,6 @@ impl Nginx<'_> {
                 hidden,
                 except: if kind.is_expression() { except.clone() } else { Vec::new() },
             };
-            let mut closed = None;
             match self.collect(directive, &context, &inner, depth + 1) {
                 Ok(inside) => locations.extend(inside),
                 Err(()) => {
@@ -226,6 +263,8 @@ impl Nginx<'_> {
                     kind = if kind.is_prefix() { Kind::Final } else { kind };
                 }
             }
+            // In PCRE, `$` fits before a line feed at the end, too.
+            let path = if refuses && kind.is_expression() { with_line_feed(&path) } else { path };
             let within = outer.location.map_or(0, |(_, path)| path.map_or(0, str::len));
             locations.push(Location { kind, path, directive, context, except, within, closed });
         }

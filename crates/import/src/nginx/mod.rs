@@ -3,6 +3,7 @@
 mod access;
 mod alias;
 mod context;
+mod expressions;
 mod files;
 mod filters;
 mod guards;
