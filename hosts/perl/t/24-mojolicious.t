@@ -130,6 +130,25 @@ my ($log, $cut) = ($server->log_text, qr/^.*the app dropped the writer.*\n/m);
 is scalar(() = $log =~ /$cut/g), 1, 'the log tells of the response that was cut';
 unlike $log =~ s/$cut//r, qr/dropped|error|warn/i, 'and nothing else was wrong' or diag $log;
 
+subtest 'below middleware with a responder and a writer of its own' => sub {
+    my $app = "$directory/below.psgi";
+    open my $out, '>', $app or die $!;
+    print {$out} <<'APP';
+use Mojolicious::Lite;
+use Plack::Util;
+get '/later'  => sub { my ($c) = @_; $c->render_later; Mojo::IOLoop->timer(0.05 => sub { $c->render(text => 'late') }) };
+get '/pieces' => sub { my ($c) = @_; $c->write_chunk('one' => sub { $_[0]->write_chunk('x' x 1_000_000 => sub { $_[0]->finish('three') }) }) };
+my $inner = app->start;
+sub { Plack::Util::response_cb($inner->($_[0]), sub { sub { defined $_[0] ? uc $_[0] : undef } }) };
+APP
+    close $out;
+    my $below = start($app);
+    is $below->get('/later')->{body}, 'LATE', 'a response that comes later';
+    is $below->get('/pieces')->{body}, 'ONE' . 'X' x 1_000_000 . 'THREE', 'pieces';
+    is $below->stop, 0, 'and the server ends';
+    unlike $below->log_text, qr/dropped|error|warn/i, 'and nothing was wrong';
+};
+
 subtest 'open answers at the end' => sub {
     $server = start('t/lib/mojolicious.pl');
     my @waiting = map { ask($server, '/later') } 1 .. 5;

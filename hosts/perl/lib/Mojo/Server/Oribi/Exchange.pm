@@ -23,7 +23,8 @@ sub begin {
     $stream->on(close   => sub { $self->_end });
     my $exchange = $self;
     weaken $exchange;
-    Oribi::on_gone($respond, sub { $exchange->_end if $exchange });
+    # Middleware may have put its own responder in place of Oribi's; then only inactivity ends an exchange without a client.
+    eval { Oribi::on_gone($respond, sub { $exchange->_end if $exchange }) };
     $tx->on(resume => sub { $exchange->_resume if $exchange });
     my $ws = $self->{ws} = $socket ? Mojo::Transaction::WebSocket->new(handshake => $tx) : undef;
     $self->{dispatches} = 1;
@@ -45,8 +46,8 @@ sub _end {
     my $self = shift;
     my $tx = delete $self->{tx} or return;
     # The callback keeps a writer, which cuts an unfinished response off when it is freed.
-    $self->{writer}->poll_cb(undef) if $self->{writer};
-    delete @{$self}{qw(respond writer socket)};
+    $self->{writer}->poll_cb(undef) if $self->{tells_of_room};
+    delete @{$self}{qw(respond writer socket go_on)};
     $tx->closed;
     my $ws = delete $self->{ws};
     $ws->closed if $ws;
@@ -98,13 +99,13 @@ sub _send {
         $self->{writer} = $respond->([@head]);
         my $exchange = $self;
         weaken $exchange;
-        $self->{writer}->poll_cb(
-            sub {
-                return if !$exchange;
-                $exchange->{full} = 0;
-                $exchange->_write;
-            }
-        );
+        my $go_on = $self->{go_on} = sub {
+            return if !$exchange;
+            $exchange->{full} = 0;
+            $exchange->_write;
+        };
+        # Nor need middleware pass on a writer that tells when there is room.
+        $self->{tells_of_room} = eval { $self->{writer}->poll_cb($go_on); 1 };
     }
     my $chunk = $res->get_body_chunk($self->{offset});
     # The callbacks of the app may have ended the response, and without a chunk it goes on later.
@@ -114,7 +115,9 @@ sub _send {
     if (length $chunk) {
         $self->{offset} += length $chunk;
         $self->{full} = 1;
-        return if $writer->write($chunk);
+        my $is_there = $writer->write($chunk);
+        return Mojo::IOLoop->next_tick($self->{go_on}) if !$self->{tells_of_room};
+        return if $is_there;
     } else {
         $writer->close;
     }
