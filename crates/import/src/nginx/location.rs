@@ -333,59 +333,6 @@ impl Nginx<'_> {
         routes.push(Route { filters, ..Route::new(conditions, action, key) });
     }
 
-    /// `if` with an answer: of hosts, schemes and methods.
-    pub(super) fn condition(&mut self, directive: &Directive, conditions: &Match, context: &Context, routes: &mut Routes) {
-        let key = key(directive);
-        let words: Vec<String> = directive
-            .words
-            .iter()
-            .map(|word| word.trim_start_matches('(').trim_end_matches(')').to_owned())
-            .filter(|word| !word.is_empty())
-            .collect();
-        let answer = directive.inside().iter().find(|inside| inside.name == "return");
-        let own = match words.as_slice() {
-            [variable, sign, value] => {
-                let value = match sign.as_str() {
-                    "=" => value.clone(),
-                    "!=" => format!("!{value}"),
-                    "~" => format!("~{value}"),
-                    "~*" => format!("~(?i){value}"),
-                    "!~" => format!("!~{value}"),
-                    "!~*" => format!("!~(?i){value}"),
-                    _ => String::new(),
-                };
-                let expression = value.contains('~');
-                match variable.as_str() {
-                    "$host" | "$http_host" if !expression => Some(Match { host: vec![value], ..Match::default() }),
-                    "$scheme" if !expression => Some(Match { scheme: vec![value], ..Match::default() }),
-                    "$request_method" => Some(Match { method: vec![value], ..Match::default() }),
-                    "$uri" | "$document_uri" => Some(Match { path: vec![value], ..Match::default() }),
-                    "$remote_addr" if !expression => Some(Match { source: vec![value], ..Match::default() }),
-                    variable => {
-                        let field = variable.strip_prefix("$http_").map(|name| (name.replace('_', "-"), vec![value.clone()]));
-                        let query = variable.strip_prefix("$arg_").map(|name| (name.to_owned(), vec![value.clone()]));
-                        (field.is_some() || query.is_some()).then(|| Match {
-                            field: field.into_iter().collect(),
-                            query: query.into_iter().collect(),
-                            ..Match::default()
-                        })
-                    }
-                }
-            }
-            _ => None,
-        };
-        let both = own.and_then(|own| conditions.and(&own).ok().flatten()).filter(|_| directive.inside().len() == 1);
-        match (both, answer) {
-            (Some(both), Some(answer)) => {
-                let action = self.answer(answer, &both, &key);
-                self.push(routes, both, action, key, context, false);
-            }
-            _ => self
-                .draft
-                .lost(&key, "a route has conditions about host, path, method, field, query, source and scheme, and an answer"),
-        }
-    }
-
     /// The action of a location for requests that no rule answers, the context of those that are passed on, and the expression
     /// and the new path for files that have other paths.
     pub(super) fn action(&mut self, location: &Location<'_>, key: &Key) -> (Action, Option<Context>, Option<Rewrite>) {

@@ -2,6 +2,7 @@
 
 mod access;
 mod alias;
+mod condition;
 mod context;
 mod expressions;
 mod files;

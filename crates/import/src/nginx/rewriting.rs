@@ -48,7 +48,7 @@ impl Nginx<'_> {
                     Some(Err(reason)) => self.draft.lost(&key, format!("left out: {reason}")),
                     None => self.rewritten(directive, rest, (location, conditions, context), routes),
                 },
-                "if" => self.condition(directive, conditions, context, routes),
+                "if" => done |= self.condition(directive, conditions, context, routes) && location.is_some(),
                 _ => {}
             }
         }
