@@ -157,7 +157,8 @@ pub(crate) enum Action {
     Files {
         root: String,
         tried: Vec<String>,
-        index: Option<String>,
+        /// The files for a directory; none for the default.
+        index: Vec<String>,
         /// Patterns for the media types of files that are sent.
         types: Vec<String>,
         fallback: Option<Box<Self>>,
@@ -184,7 +185,7 @@ impl Action {
     /// The files of a directory, in front of another action.
     pub fn files(root: impl Into<String>, fallback: Option<Self>) -> Self {
         let fallback = fallback.map(Box::new);
-        Self::Files { root: root.into(), tried: Vec::new(), index: None, types: Vec::new(), fallback }
+        Self::Files { root: root.into(), tried: Vec::new(), index: Vec::new(), types: Vec::new(), fallback }
     }
 
     /// A response without content.

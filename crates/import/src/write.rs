@@ -115,7 +115,9 @@ fn of_action(action: &Action) -> (&'static str, String) {
             if !tried.is_empty() {
                 parts.push(format!("try = {}", array(tried)));
             }
-            parts.extend(index.as_ref().map(|names| format!("index = {}", string(names))));
+            if !index.is_empty() {
+                parts.push(format!("index = {}", one_or_array(index)));
+            }
             if !types.is_empty() {
                 parts.push(format!("types = {}", one_or_array(types)));
             }

@@ -45,7 +45,7 @@ pub(super) fn is_of_passenger(name: &str) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Context {
     pub root: Option<String>,
-    pub index: Option<String>,
+    pub index: Option<Vec<String>>,
     pub access: Vec<Directive>,
     /// The directives by which clients prove who they are: by passwords, by another location, by others.
     pub logins: [Option<Directive>; 3],
@@ -70,7 +70,7 @@ impl Context {
     pub fn set(&mut self, directive: &Directive) -> bool {
         match directive.name.as_str() {
             "root" => self.root = Some(directive.word(0).to_owned()),
-            "index" => self.index = Some(directive.words.join(",")),
+            "index" => self.index = Some(directive.words.clone()),
             "allow" | "deny" => self.access.push(directive.clone()),
             "auth_basic" | "auth_request" | "auth_jwt" | "auth_digest" => {
                 let place = ["auth_basic", "auth_request"].iter().position(|name| *name == directive.name).unwrap_or(2);

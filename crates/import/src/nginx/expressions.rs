@@ -1,6 +1,6 @@
 //! Expressions of PCRE as those of routes, which have no look-around.
 
-use oribi_route::{Rule, Table};
+use oribi_route::{FieldLines, RequestView, Rule, Scheme, Scratch, Table};
 use std::collections::BTreeSet;
 
 /// An expression of a location.
@@ -46,6 +46,22 @@ pub(super) fn with_line_feed(expression: &str) -> String {
         made.push(letter);
     }
     made
+}
+
+/// Whether a path fits an expression; yes if the expression is none.
+pub(super) fn fits(expression: &str, path: &str) -> bool {
+    let rule = Rule { path: vec![format!("~{expression}")], ..Rule::default() };
+    let Ok(table) = Table::compile(&[rule]) else { return true };
+    let request = RequestView {
+        method: b"GET",
+        scheme: Scheme::Http,
+        host: None,
+        target: path.as_bytes(),
+        source: None,
+        destination: None,
+        fields: FieldLines::Pairs(&[]),
+    };
+    table.choose(&request, &mut Scratch::default()).rule.is_some()
 }
 
 fn compiles(expression: &str) -> bool {

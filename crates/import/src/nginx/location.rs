@@ -3,6 +3,7 @@
 use super::alias::{Alias, Of, Rewrite};
 use super::context::Context;
 use super::expressions::{Translated, translated, with_line_feed};
+use super::indexes::Place;
 use super::syntax::Directive;
 use super::{Nginx, key, nesting};
 use crate::conditions::Match;
@@ -14,7 +15,7 @@ const DEPTH: usize = 8;
 
 /// The kind of a location, in the order in which nginx looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Exact,
     /// An expression inside of a prefix.
     Inside,
@@ -25,7 +26,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn is_expression(self) -> bool {
+    pub fn is_expression(self) -> bool {
         matches!(self, Self::Inside | Self::Expression)
     }
 
@@ -46,17 +47,17 @@ struct Outer<'o> {
 
 /// A location.
 pub(super) struct Location<'n> {
-    kind: Kind,
+    pub kind: Kind,
     /// The path, or the pattern of an expression.
-    path: String,
-    directive: &'n Directive,
+    pub path: String,
+    pub directive: &'n Directive,
     pub context: Context,
     /// Patterns of paths that other locations have.
     except: Vec<String>,
     /// The length of the prefix of the outer location.
     within: usize,
     /// The reason why its requests get a 403.
-    closed: Option<&'static str>,
+    pub closed: Option<&'static str>,
 }
 
 pub(super) type Routes = Vec<Route>;
@@ -139,6 +140,7 @@ impl Nginx<'_> {
                 |location: &Location<'_>| if location.kind.is_expression() { location.within } else { location.path.len() };
             one.kind.cmp(&other.kind).then(length(other).cmp(&length(one)))
         });
+        self.places = locations.iter().map(Place::of).collect();
         let mut open = false;
         for location in locations {
             let path = match location.kind {
@@ -353,10 +355,9 @@ impl Nginx<'_> {
         if find("passenger_enabled").is_some_and(is_on) {
             return (self.passenger(&location.context, key), Some(location.context.clone()), None);
         }
-        let path = (!location.kind.is_expression()).then_some(&*location.path);
         let Some(directive) = find("alias") else {
             let root = location.context.root.clone().map(|root| (root, None));
-            let (action, passed) = self.files(root, (path, find("try_files")), &location.context, key);
+            let (action, passed) = self.files(root, (location.of(), find("try_files")), &location.context, key);
             return (action, passed, None);
         };
         let alias = match Alias::of(directive, location.of()) {
@@ -367,7 +368,7 @@ impl Nginx<'_> {
             }
         };
         let root = Some((alias.root.clone(), Some(&alias)));
-        let (action, passed) = self.files(root, (path, find("try_files")), &location.context, key);
+        let (action, passed) = self.files(root, (location.of(), find("try_files")), &location.context, key);
         // An app gets the path that the client has sent.
         let falls_back = matches!(&action, Action::App { .. } | Action::Files { fallback: Some(_), .. });
         if falls_back && alias.rewrite.is_some() {
@@ -383,10 +384,11 @@ impl Nginx<'_> {
     fn files(
         &mut self,
         root: Option<(String, Option<&Alias>)>,
-        (path, tried): (Option<&str>, Option<&Directive>),
+        (of, tried): (Of<'_>, Option<&Directive>),
         context: &Context,
         key: &Key,
     ) -> (Action, Option<Context>) {
+        let path = if let Of::Exact(path) | Of::Prefix(path) = of { Some(path) } else { None };
         let (mut fallback, mut passed, mut names) = (None, None, Vec::new());
         let alias = root.as_ref().and_then(|(_, alias)| *alias);
         if let Some(tried) = tried {
@@ -441,7 +443,10 @@ impl Nginx<'_> {
                 self.draft.lost(key, "root has no variables: write a route for each value");
                 Action::status(404)
             }
-            Some(root) => Action::Files { root, tried: names, index: context.index.clone(), types: Vec::new(), fallback },
+            Some(root) => {
+                let index = self.indexes(of, context, key);
+                Action::Files { root, tried: names, index, types: Vec::new(), fallback }
+            }
             None => fallback.map_or(Action::status(404), |action| *action),
         };
         (action, passed)
@@ -487,7 +492,7 @@ impl Nginx<'_> {
                 return Route { filters, ..Route::new(conditions.clone(), action, key.clone()) };
             }
             let root = context.root.clone().map(|root| (root, None));
-            let (action, passed) = nginx.files(root, (Some(""), tried), context, &key);
+            let (action, passed) = nginx.files(root, (Of::Prefix(""), tried), context, &key);
             let filters = nginx.filters(context, passed.as_ref(), true);
             Route { filters, ..Route::new(conditions.clone(), action, key.clone()) }
         });

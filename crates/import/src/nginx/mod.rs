@@ -8,6 +8,7 @@ mod expressions;
 mod files;
 mod filters;
 mod guards;
+mod indexes;
 mod limits;
 mod location;
 mod nesting;
@@ -32,6 +33,8 @@ struct Nginx<'d> {
     zones: Vec<limits::Zone>,
     /// Locations with a name, with their `proxy_pass`.
     named: Vec<(String, Option<Directive>, Context)>,
+    /// The locations of the server, in the order in which routes look.
+    places: Vec<indexes::Place>,
     /// The filters that a route has, or that a note is about: their lines, names and words.
     used: BTreeSet<(usize, String, Vec<String>)>,
     /// Whether a note says that errors have fields, too.
@@ -55,6 +58,7 @@ pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unre
         upstreams: Vec::new(),
         zones: Vec::new(),
         named: Vec::new(),
+        places: Vec::new(),
         used: BTreeSet::new(),
         told_of_errors: false,
         told_of_passwords: false,

@@ -40,6 +40,13 @@ pub(super) fn prefix_of(expression: &str) -> Option<String> {
     (ends.last() == Some(&rest.len())).then_some(text)
 }
 
+/// The directory in which all paths are that fit an expression, if it says one.
+pub(super) fn directory_of(expression: &str) -> Option<String> {
+    let rest = expression.strip_prefix("(?i)").unwrap_or(expression).strip_prefix('^')?;
+    let (text, _) = letters(rest);
+    text.rfind('/').map(|slash| text[..=slash].to_owned())
+}
+
 /// The expression for paths that begin with a prefix and have a part that fits an expression, from a place of the prefix on.
 fn behind(prefix: &str, from: usize, expression: &str, any_case: bool) -> Result<String, ()> {
     let expression = expression.strip_prefix(".*").unwrap_or(expression);

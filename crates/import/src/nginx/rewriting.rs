@@ -2,13 +2,13 @@
 
 use super::Nginx;
 use super::context::Context;
+use super::expressions::fits;
 use super::location::{Location, RULES};
 use super::syntax::Directive;
 use crate::conditions::Match;
 use crate::draft::{Action, Route};
 use crate::note::Key;
 use crate::redirect::{REDIRECTS, groups, target, with_variables};
-use oribi_route::{FieldLines, RequestView, Rule, Scheme, Scratch, Table};
 
 impl Nginx<'_> {
     /// Writes the routes for `return`, `rewrite` and `if` of a block: of a location, or of the server. Returns whether they
@@ -167,24 +167,10 @@ impl Nginx<'_> {
 
 /// Whether a path that was rewritten may fit an expression.
 fn fits_again(expression: &str, path: &str) -> bool {
-    let rule = Rule { path: vec![format!("~{expression}")], ..Rule::default() };
-    let Ok(table) = Table::compile(&[rule]) else { return true };
     // The values of groups are not known: those that are tried are short, or the letters of a group.
     let letter = |letter: &char| letter.is_alphanumeric() || "/_-".contains(*letter);
     let letters = expression.split(['(', ')']).map(|group| group.chars().filter(letter).collect());
-    letters.chain(["a", "a/b", "1", ""].map(str::to_owned)).any(|value: String| {
-        let target = example(path, &value);
-        let request = RequestView {
-            method: b"GET",
-            scheme: Scheme::Http,
-            host: None,
-            target: target.as_bytes(),
-            source: None,
-            destination: None,
-            fields: FieldLines::Pairs(&[]),
-        };
-        table.choose(&request, &mut Scratch::default()).rule.is_some()
-    })
+    letters.chain(["a", "a/b", "1", ""].map(str::to_owned)).any(|value: String| fits(expression, &example(path, &value)))
 }
 
 /// A path with a value in place of its variables.

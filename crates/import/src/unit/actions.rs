@@ -154,7 +154,7 @@ impl Unit<'_> {
             }
         }
         let types = node.get("types").map_or(Ok(Vec::new()), types);
-        let index = node.get("index").and_then(Node::text).map(str::to_owned);
+        let index: Vec<String> = node.get("index").and_then(Node::text).map(str::to_owned).into_iter().collect();
         let fallback =
             node.get("fallback").and_then(|fallback| self.fallback(fallback, conditions, &key.inside("fallback"), above));
         let types = match types {
