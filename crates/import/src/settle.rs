@@ -178,7 +178,10 @@ fn limit_expressions(draft: &mut Draft) {
         true
     });
     for key in removed {
-        draft.lost(&key, format!("left out: a server has at most {EXPRESSIONS} regular expressions: its requests GO TO OTHER ROUTES, which may be open"));
+        let text = format!(
+            "left out: a server has at most {EXPRESSIONS} regular expressions: its requests GO TO OTHER ROUTES, which may be open"
+        );
+        draft.lost(&key, text);
     }
 }
 
@@ -202,5 +205,15 @@ mod tests {
         assert_eq!(draft.routes[0].action, Action::status(404), "{text}");
         assert_eq!((draft.routes[0].conditions.path.len(), draft.routes.len()), (1, 2), "{text}");
         assert!(text.contains("its requests get a 404"), "{text}");
+    }
+
+    #[test]
+    fn a_note_says_that_the_requests_of_a_route_go_to_others() {
+        let unknown = Match { path: vec!["~(?=a)".to_owned()], ..Match::default() };
+        let app = App { name: "a".to_owned(), file: "a.psgi".to_owned(), ..App::default() };
+        let routes = vec![Route::new(unknown, Action::app("a"), Key::new("route"))];
+        let (text, draft) = settle(Draft { apps: vec![app], routes, ..Draft::default() });
+        assert_eq!(draft.routes.len(), 0, "{text}");
+        assert!(text.contains("its requests GO TO OTHER ROUTES") && !text.contains(CLOSED), "{text}");
     }
 }

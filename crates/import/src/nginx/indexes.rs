@@ -141,7 +141,8 @@ impl Nginx<'_> {
                     self.places.iter().find(|own| !own.kind.is_expression() && own.path == path && own.kind != Kind::Exact);
                 let is_final = own.is_some_and(|own| own.kind == Kind::Final);
                 let is_own = own.is_some_and(|own| std::ptr::eq(own, place));
-                !is_own && !(is_final && place.kind == Kind::Expression) && place.may_take(path, name)
+                let is_elsewhere = is_own || is_final && place.kind == Kind::Expression;
+                !is_elsewhere && place.may_take(path, name)
             }
             Of::Expression(expression) => {
                 let ends = expression.trim_end_matches('$').trim_end_matches("\\n?").trim_end_matches(')');

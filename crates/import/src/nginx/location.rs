@@ -244,7 +244,7 @@ impl Nginx<'_> {
             };
             let mut except = outer.except.clone();
             if kind == Kind::Inside && outer.location.is_some_and(|(kind, _)| kind.is_prefix()) {
-                except.extend(outer.hidden.iter().cloned().map(|path| format!("{path}*")));
+                except.extend(outer.hidden.iter().map(|path| format!("{path}*")));
                 let last = prefixes.iter().filter(|(kind, _)| *kind == Kind::Final);
                 except.extend(last.map(|(_, path)| format!("{path}*")));
             }
