@@ -179,7 +179,8 @@ fn limit_expressions(draft: &mut Draft) {
     });
     for key in removed {
         let text = format!(
-            "left out: a server has at most {EXPRESSIONS} regular expressions: its requests GO TO OTHER ROUTES, which may be open"
+            "left out: a server has at most {EXPRESSIONS} regular expressions: its requests GO TO OTHER ROUTES, which \
+             may be open"
         );
         draft.lost(&key, text);
     }

@@ -3,6 +3,9 @@
 use oribi_route::{FieldLines, RequestView, Rule, Scheme, Scratch, Table};
 use std::collections::BTreeSet;
 
+/// The most letters of a word that an expression excludes.
+const MOST: usize = 40;
+
 /// An expression of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Translated {
@@ -48,24 +51,32 @@ pub(super) fn with_line_feed(expression: &str) -> String {
     made
 }
 
-/// Whether a path fits an expression; yes if the expression is none.
-pub(super) fn fits(expression: &str, path: &str) -> bool {
-    let rule = Rule { path: vec![format!("~{expression}")], ..Rule::default() };
-    let Ok(table) = Table::compile(&[rule]) else { return true };
-    let request = RequestView {
-        method: b"GET",
-        scheme: Scheme::Http,
-        host: None,
-        target: path.as_bytes(),
-        source: None,
-        destination: None,
-        fields: FieldLines::Pairs(&[]),
-    };
-    table.choose(&request, &mut Scratch::default()).rule.is_some()
+/// An expression for paths.
+pub(super) struct Expression(Option<Table>);
+
+impl Expression {
+    pub fn new(expression: &str) -> Self {
+        Self(Table::compile(&[Rule { path: vec![format!("~{expression}")], ..Rule::default() }]).ok())
+    }
+
+    /// Whether a path fits; yes if the expression is none.
+    pub fn fits(&self, path: &str) -> bool {
+        let Some(table) = &self.0 else { return true };
+        let request = RequestView {
+            method: b"GET",
+            scheme: Scheme::Http,
+            host: None,
+            target: path.as_bytes(),
+            source: None,
+            destination: None,
+            fields: FieldLines::Pairs(&[]),
+        };
+        table.choose(&request, &mut Scratch::default()).rule.is_some()
+    }
 }
 
 fn compiles(expression: &str) -> bool {
-    Table::compile(&[Rule { path: vec![format!("~{expression}")], ..Rule::default() }]).is_ok()
+    Expression::new(expression).0.is_some()
 }
 
 /// An expression that ends with `(?!WORD|WORD)`, with the letters that may follow in place of it.
@@ -77,7 +88,7 @@ fn without_words(expression: &str) -> Option<String> {
     Some(format!("{head}{}", others(&words?)))
 }
 
-/// The text of an expression that is a plain text.
+/// The text of an expression that is a plain text, and not long.
 fn word(expression: &str) -> Option<String> {
     let mut text = String::new();
     let mut letters = expression.chars();
@@ -88,7 +99,7 @@ fn word(expression: &str) -> Option<String> {
             _ => return None,
         });
     }
-    (!text.is_empty()).then_some(text)
+    (1..=MOST).contains(&text.len()).then_some(text)
 }
 
 /// The expression for texts that begin with none of the words.

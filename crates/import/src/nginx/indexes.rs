@@ -3,7 +3,7 @@
 use super::Nginx;
 use super::alias::Of;
 use super::context::Context;
-use super::expressions::fits;
+use super::expressions::Expression;
 use super::location::{Kind, Location};
 use super::nesting::{combined, directory_of};
 use crate::note::Key;
@@ -22,6 +22,7 @@ pub(super) struct Place {
     kind: Kind,
     /// The path, or the expression.
     path: String,
+    expression: Option<Expression>,
     acts: bool,
     context: Context,
     name: String,
@@ -33,6 +34,7 @@ impl Place {
         Self {
             kind: location.kind,
             path: location.path.clone(),
+            expression: location.kind.is_expression().then(|| Expression::new(&location.path)),
             acts: location.closed.is_some() || location.directive.inside().iter().any(|inside| acts(&inside.name)),
             context: location.context.clone(),
             name: location.directive.words.join(" "),
@@ -46,10 +48,14 @@ impl Place {
         self.acts || refuses && (&own.access, &own.logins, &own.users) != (&context.access, &context.logins, &context.users)
     }
 
+    fn fits(&self, path: &str) -> bool {
+        self.expression.as_ref().is_some_and(|expression| expression.fits(path))
+    }
+
     fn takes(&self, path: &str) -> bool {
         match self.kind {
             Kind::Exact => self.path == path,
-            Kind::Inside | Kind::Expression => fits(&self.path, path),
+            Kind::Inside | Kind::Expression => self.fits(path),
             Kind::Final | Kind::Prefix => path.starts_with(&self.path),
         }
     }
@@ -74,8 +80,7 @@ impl Place {
                 let below = format!("{}/", prefix.trim_end_matches('/'));
                 let own = directory_of(&self.path).filter(|own| own.starts_with(prefix));
                 let directories = [format!("{below}a/"), format!("{below}a/b/"), below].into_iter().chain(own);
-                let by_name =
-                    |directory: String| !fits(&self.path, &directory) && fits(&self.path, &format!("{directory}{name}"));
+                let by_name = |directory: String| !self.fits(&directory) && self.fits(&format!("{directory}{name}"));
                 says(stem) || says(ending) || directories.into_iter().any(by_name)
             }
         }

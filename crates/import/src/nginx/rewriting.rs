@@ -2,7 +2,7 @@
 
 use super::Nginx;
 use super::context::Context;
-use super::expressions::fits;
+use super::expressions::Expression;
 use super::location::{Location, RULES};
 use super::syntax::Directive;
 use crate::conditions::Match;
@@ -167,10 +167,11 @@ impl Nginx<'_> {
 
 /// Whether a path that was rewritten may fit an expression.
 fn fits_again(expression: &str, path: &str) -> bool {
+    let compiled = Expression::new(expression);
     // The values of groups are not known: those that are tried are short, or the letters of a group.
     let letter = |letter: &char| letter.is_alphanumeric() || "/_-".contains(*letter);
     let letters = expression.split(['(', ')']).map(|group| group.chars().filter(letter).collect());
-    letters.chain(["a", "a/b", "1", ""].map(str::to_owned)).any(|value: String| fits(expression, &example(path, &value)))
+    letters.chain(["a", "a/b", "1", ""].map(str::to_owned)).any(|value: String| compiled.fits(&example(path, &value)))
 }
 
 /// A path with a value in place of its variables.
