@@ -39,8 +39,9 @@ my @behind = (
     Test::Oribi->run_on_port($asked, Test::Oribi::command(), "$folder/asked.lua", '--listen', "127.0.0.1:$asked", '--workers', 1),
 );
 
-make_path(map { "$folder/www/$_" } qw(plain files/new either any wall all open));
-write_file("$folder/www/$_", "$_\n") for qw(plain/a.txt files/new/a.txt either/a any/a wall/a all/a open/a index.txt);
+make_path(map { "$folder/www/$_" } qw(plain files/new either any wall all open pub shut up texts home));
+write_file("$folder/www/$_", "$_\n") for qw(plain/a.txt files/new/a.txt either/a any/a wall/a all/a open/a index.txt),
+    qw(pub/a.png pub/.a shut/a.png up/a up/a.php texts/a.txt home/start.html);
 # alice, whose password is secret.
 write_file("$folder/users", "alice:\$apr1\$EUyRh3aG\$pLycCLtzhn2gHLFnHNs5A/\n");
 chmod 0644, "$folder/users" or die "users: $!";
@@ -92,6 +93,14 @@ sub configuration ($first, $second) {
             location /guard/ { rewrite ^/guard/(.*)\$ /api/\$1; if (\$http_x_key != gold) { return 403; } return 402; }
             location /perm/ { rewrite ^/perm/(.*)\$ /api/\$1 permanent; }
             location /away/ { rewrite ^/away/(.*)\$ /api/\$1? redirect; }
+            location /pub/ { location ~ \\.png\$ { } location ~ /\\. { deny all; } }
+            location /shut/ { deny all; }
+            location ^~ /up/ { location ~ \\.php\$ { deny all; } }
+            location ~ /\\.(?!well-known) { deny all; }
+            location ~ ^/texts/.*\\.txt\$ { deny all; }
+            location /role/ { if (\$http_x_role = "") { return 403; } proxy_pass http://127.0.0.1:$app; }
+            location /home/ { index start.html; }
+            location = /home/start.html { deny all; }
             location / { proxy_pass http://127.0.0.1:$app; }
         }
         server { listen 127.0.0.1:$first; server_name two.test; location / { return 200 "two\\n"; } }
@@ -133,6 +142,8 @@ for my $case (
     ['/asked/a'], ['/asked/a', @gold], ['/asked/a', @lead], ['/asked/a', @gold, '--header', 'X-User: mallory'],
     ['/asked/a', @gold, '--header', 'X-Secret: mallory'], ['/ask'], ['/ask', @gold],
     ['/go/a'], (map { ['/mixed/a', '--header', 'X-User: mallory', @$_] } [], [@second], [@second, @gold], [@second, @lead]),
+    (map { [$_] } qw(/pub/a.png /pub/.a /shut/a.png /up/a /up/a.php /.git/config /a/.well-known/a /a/.wel), '/texts/a.txt%0A'),
+    ['/role/a'], ['/role/a', '--header', 'X-Role;'], ['/role/a', '--header', 'X-Role: a'],
     ['/both/a'], ['/both/a', @gold], ['/both/a', @gold, @second], ['/both/a', @second],
     (map { my $path = $_; map { [$path, @$_] } [], [@second], [@login], [@second, @login], [@wrong], [@second, @wrong] }
         qw(/any/a /wall/a /all/a /open/a)),
@@ -144,6 +155,9 @@ for my $case (
     my $expected = seen($nginx_port, '127.0.0.1', $path, @host, @arguments);
     is seen($own_port, '127.0.0.1', $path, @host, @arguments), $expected, "$path @arguments: " . $expected =~ s/\n//r;
 }
+# As the location of the file says; here, no file is sent.
+like seen($nginx_port, '127.0.0.1', '/home/', @from), qr/\A403/, 'nginx refuses the file of a directory';
+isnt +(split / /, seen($own_port, '127.0.0.1', '/home/', @from))[0], 200, 'the file of a directory that another location decides about';
 is seen($own_second, '127.0.0.1', '/', @from), seen($nginx_second, '127.0.0.1', '/', @from), 'another port has another server of that name';
 is seen($own_port, '127.0.0.2', '/', '--header', 'Host: two.test'), seen($nginx_port, '127.0.0.2', '/', '--header', 'Host: two.test'),
     'another address does not have all servers of its port';
