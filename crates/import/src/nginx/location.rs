@@ -39,6 +39,8 @@ impl Kind {
 struct Outer<'o> {
     /// The kind and the path of the location, of an expression the prefix that it says; none of a server.
     location: Option<(Kind, Option<&'o str>)>,
+    /// The length of the prefix by which the expressions inside are ordered; 0 for none.
+    within: usize,
     /// Longer prefixes of other locations, whose requests get to none of these.
     hidden: Vec<String>,
     /// Patterns of paths of which an outer location has none.
@@ -122,7 +124,7 @@ impl Nginx<'_> {
     /// The routes of a server, without its host.
     pub(super) fn locations(&mut self, server: &Directive, context: &Context) -> Routes {
         let mut routes = Vec::new();
-        let outer = Outer { location: None, hidden: Vec::new(), except: Vec::new() };
+        let outer = Outer { location: None, within: 0, hidden: Vec::new(), except: Vec::new() };
         let mut locations = self.collect(server, context, &outer, 0).unwrap_or_default();
         // `if` and `return` of the server come before its locations.
         let whole = self.rewrites(server, None, &Match::default(), context, &mut routes);
@@ -254,6 +256,8 @@ impl Nginx<'_> {
             let said = if kind.is_expression() { nesting::prefix_of(&path) } else { Some(path.clone()) };
             let inner = Outer {
                 location: Some((kind, said.as_deref())),
+                // Those in an expression keep its place among others.
+                within: if kind.is_expression() { outer.within } else { path.len() },
                 hidden,
                 except: if kind.is_expression() { except.clone() } else { Vec::new() },
             };
@@ -267,8 +271,7 @@ impl Nginx<'_> {
             }
             // In PCRE, `$` fits before a line feed at the end, too.
             let path = if refuses && kind.is_expression() { with_line_feed(&path) } else { path };
-            let within = outer.location.map_or(0, |(_, path)| path.map_or(0, str::len));
-            locations.push(Location { kind, path, directive, context, except, within, closed });
+            locations.push(Location { kind, path, directive, context, except, within: outer.within, closed });
         }
         Ok(locations)
     }
