@@ -134,13 +134,20 @@ impl Nginx<'_> {
             }
             return routes;
         }
-        let prefixes: Vec<String> =
-            locations.iter().filter(|location| location.kind == Kind::Prefix).map(|location| location.path.clone()).collect();
+        let prefixes: Vec<(Kind, String)> = locations
+            .iter()
+            .filter(|location| location.kind.is_prefix())
+            .map(|location| (location.kind, location.path.clone()))
+            .collect();
         // Expressions keep their order, and longer prefixes come first.
         locations.sort_by(|one, other| {
             let length =
                 |location: &Location<'_>| if location.kind.is_expression() { location.within } else { location.path.len() };
-            one.kind.cmp(&other.kind).then(length(other).cmp(&length(one)))
+            // No expression of an outer location comes before one that no route has.
+            let refused = |location: &Location<'_>| location.closed.is_some() && location.kind == Kind::Final;
+            let rank =
+                |location: &Location<'_>| (if refused(location) { Kind::Inside } else { location.kind }, !refused(location));
+            rank(one).cmp(&rank(other)).then(length(other).cmp(&length(one)))
         });
         self.places = locations.iter().map(Place::of).collect();
         let mut open = false;
@@ -156,9 +163,11 @@ impl Nginx<'_> {
                     let mut list = vec![format!("{}*", location.path)];
                     if location.kind == Kind::Final {
                         // Below a longer prefix, expressions are looked for.
-                        let longer =
-                            prefixes.iter().filter(|other| other.starts_with(&location.path) && **other != location.path);
-                        list.extend(longer.map(|other| format!("!{other}*")));
+                        let longer = prefixes.iter().filter(|(kind, other)| {
+                            let decides = *kind == Kind::Prefix || location.closed.is_some();
+                            decides && other.starts_with(&location.path) && *other != location.path
+                        });
+                        list.extend(longer.map(|(_, other)| format!("!{other}*")));
                     }
                     list
                 }
