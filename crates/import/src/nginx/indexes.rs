@@ -29,7 +29,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub fn of(location: &Location<'_>) -> Self {
+    fn of(location: &Location<'_>) -> Self {
         let acts = |name: &str| name.ends_with("_pass") || name == "passenger_enabled" || ACTIONS.contains(&name);
         Self {
             kind: location.kind,
@@ -105,6 +105,11 @@ fn is_of_files(expression: &str) -> bool {
 }
 
 impl Nginx<'_> {
+    /// Remembers all locations of a server, one of which decides about the file for a directory.
+    pub(super) fn note_places(&mut self, locations: &[Location<'_>]) {
+        self.places = locations.iter().map(Place::of).collect();
+    }
+
     /// The names of the files for directories of a location; none for the default.
     pub(super) fn indexes(&mut self, of: Of<'_>, context: &Context, key: &Key) -> Vec<String> {
         let key = Key { line: key.line, name: "index".to_owned() };

@@ -3,7 +3,6 @@
 use super::alias::{Alias, Of, Rewrite};
 use super::context::Context;
 use super::expressions::{Translated, translated, with_line_feed};
-use super::indexes::Place;
 use super::syntax::Directive;
 use super::{Nginx, key, nesting};
 use crate::conditions::Match;
@@ -149,7 +148,7 @@ impl Nginx<'_> {
                 |location: &Location<'_>| (if refused(location) { Kind::Inside } else { location.kind }, !refused(location));
             rank(one).cmp(&rank(other)).then(length(other).cmp(&length(one)))
         });
-        self.places = locations.iter().map(Place::of).collect();
+        self.note_places(&locations);
         let mut open = false;
         for location in locations {
             let path = match location.kind {
