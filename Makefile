@@ -76,7 +76,7 @@ test-fast: setup-test build ## the same, and what needs no whole application, in
 	@tests/run --set fast
 
 test: BUILT = debug
-test: setup-test build ## build, then run every test and every linter (50 minutes)
+test: setup-test build ## build, then run every test and every linter (half an hour)
 	@setup/debian-root-run.sh 13 ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
 
