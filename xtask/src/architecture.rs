@@ -30,7 +30,7 @@ enum Unsafe {
 
 /// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode, cache,
 /// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
-/// otlp`. `io`, `pool`, `limit`, `auth` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
+/// otlp`. `io`, `pool`, `limit`, `auth`, `websocket` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
 /// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
 /// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
 /// `server` and the Lua host.
@@ -95,6 +95,12 @@ const RULES: &[Rule] = &[
         name: "oribi-auth",
         sees: &[],
         uses: Uses::Only(&["argon2", "base64", "bcrypt", "md-5", "ring", "sha-crypt", "zeroize"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-websocket",
+        sees: &[],
+        uses: Uses::Only(&["base64", "flate2", "ring"]),
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
