@@ -16,8 +16,8 @@ enum Received {
 }
 
 /// Checks input of a client. The first byte of `data` chooses the limits and whether compression was agreed upon. The second
-/// chooses how the input, which is the rest of `data`, is cut into pieces. The messages and the mistake must be the same for all
-/// pieces, and memory must be bounded by the bytes that have arrived and by the limits. Returns the number of messages.
+/// chooses how the input, which is the rest of `data`, is cut into pieces. The messages and the mistake must be the same for
+/// all pieces, and memory must be bounded by the bytes that have arrived and by the limits. Returns the number of messages.
 pub fn check(data: &[u8]) -> usize {
     let [choice, cuts, input @ ..] = data else { return 0 };
     let deflate = choice & 1 == 1;

@@ -28,12 +28,12 @@ enum Unsafe {
     Allowed,
 }
 
-/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode, cache,
-/// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
-/// otlp`. `io`, `pool`, `limit`, `auth`, `websocket` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
-/// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
-/// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
-/// `server` and the Lua host.
+/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode,
+/// cache, control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto,
+/// host <- proxy` and `protobuf <- otlp`. `io`, `pool`, `limit`, `auth`, `websocket` and `protobuf` depend on no crate of this
+/// workspace. The layers of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <-
+/// stats, log, ipc <- engine`, `config <- config-file <- import` and `stats, log, ipc, listen, protobuf, control-api <- admin
+/// <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on `server` and the Lua host.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {

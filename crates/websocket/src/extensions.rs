@@ -1,4 +1,5 @@
-//! The field `Sec-WebSocket-Extensions` (RFC 6455, section 9.1), and offers of permessage-deflate in it (RFC 7692, section 7.1).
+//! The field `Sec-WebSocket-Extensions` (RFC 6455, section 9.1), and offers of permessage-deflate in it (RFC 7692, section
+//! 7.1).
 
 use crate::handshake::is_token;
 use std::borrow::Cow;
@@ -7,8 +8,8 @@ use std::fmt::Write;
 /// The windows that the library has for our side, in bits. It has none of 8.
 const WINDOWS: std::ops::RangeInclusive<u8> = 9..=15;
 
-/// permessage-deflate as a client and this server agree upon it: in both directions, no message refers to an earlier one, so that
-/// a silent connection holds no window.
+/// permessage-deflate as a client and this server agree upon it: in both directions, no message refers to an earlier one, so
+/// that a silent connection holds no window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflate {
     /// The window that the client has asked the server for, in bits.

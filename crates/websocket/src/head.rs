@@ -58,8 +58,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Parses the head at the start of `bytes`, and returns it with its size. None: the head goes on after `bytes`. Each byte is
-    /// checked as soon as it is there, so that pieces fail exactly where the whole does.
+    /// Parses the head at the start of `bytes`, and returns it with its size. None: the head goes on after `bytes`. Each byte
+    /// is checked as soon as it is there, so that pieces fail exactly where the whole does.
     pub(crate) fn parse(bytes: &[u8], expected: Expected) -> Result<Option<(Self, usize)>, Mistake> {
         let Some((&first, rest)) = bytes.split_first() else { return Ok(None) };
         let (last, compressed) = (first & 0x80 != 0, first & 0x40 != 0);

@@ -12,12 +12,12 @@ const FIRST_ROOM: usize = 4096;
 /// Memory of this size is kept for the next message, in bytes; larger one is given back.
 const KEPT_ROOM: usize = 256 * 1024;
 
-/// The most streams in a message. A sender may end one and begin another (RFC 7692, section 7.2.3.4), but has no reason to do so
-/// often, and each costs as much as many bytes.
+/// The most streams in a message. A sender may end one and begin another (RFC 7692, section 7.2.3.4), but has no reason to do
+/// so often, and each costs as much as many bytes.
 const MOST_STREAMS: usize = 256;
 
-/// Inflates messages. All connections of a thread share it, because no message refers to an earlier one. It allocates its window
-/// when the first compressed message arrives.
+/// Inflates messages. All connections of a thread share it, because no message refers to an earlier one. It allocates its
+/// window when the first compressed message arrives.
 #[derive(Default)]
 pub struct Inflater {
     library: Option<Box<Decompress>>,

@@ -1,5 +1,5 @@
-//! WebSocket (RFC 6455) of a server: the fields of the handshake, and frames in both directions. Nothing here does I/O: bytes go
-//! in, and messages come out.
+//! WebSocket (RFC 6455) of a server: the fields of the handshake, and frames in both directions. Nothing here does I/O: bytes
+//! go in, and messages come out.
 //!
 //! ```
 //! use oribi_websocket::{Inflater, Kind, Limits, Message, Reader, client_frame, frame};
@@ -21,8 +21,8 @@
 //! # Ok::<(), oribi_websocket::Fault>(())
 //! ```
 //!
-//! A connection has a [`Reader`], which holds no memory between two messages. All connections of a thread share one [`Inflater`]
-//! and one [`Deflater`], because no message refers to an earlier one ([`Deflate`]).
+//! A connection has a [`Reader`], which holds no memory between two messages. All connections of a thread share one
+//! [`Inflater`] and one [`Deflater`], because no message refers to an earlier one ([`Deflate`]).
 #![forbid(unsafe_code)]
 
 mod client;
