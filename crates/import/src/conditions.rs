@@ -1,5 +1,6 @@
 //! The conditions of a route, and the conjunction of two of them.
 
+use oribi_route::fits_wildcard;
 use std::net::{IpAddr, SocketAddr};
 
 /// Patterns for the values of fields or parameters, by their names.
@@ -133,8 +134,8 @@ fn relation<'p>(one: &'p str, other: &'p str) -> Result<Option<&'p str>, ()> {
     let literal = |text: &str| !text.contains('*');
     match (literal(one), literal(other)) {
         (true, true) => Ok(None),
-        (true, false) => Ok(fits(other, one).then_some(one)),
-        (false, true) => Ok(fits(one, other).then_some(other)),
+        (true, false) => Ok(fits_wildcard(other, one.as_bytes()).then_some(one)),
+        (false, true) => Ok(fits_wildcard(one, other.as_bytes()).then_some(other)),
         (false, false) => match (prefix(one), prefix(other)) {
             (Some(first), Some(second)) if first.starts_with(second) => Ok(Some(one)),
             (Some(first), Some(second)) if second.starts_with(first) => Ok(Some(other)),
@@ -179,19 +180,6 @@ fn parts(pattern: &str) -> Result<(Option<IpAddr>, Option<u16>), ()> {
     }
     let whole: SocketAddr = pattern.parse().map_err(drop)?;
     Ok((Some(whole.ip()), Some(whole.port())))
-}
-
-/// Whether a text fits a pattern with `*`.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
-    let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else { return rest.is_empty() };
-    for piece in pieces {
-        let Some(at) = rest.find(piece) else { return false };
-        rest = &rest[at + piece.len()..];
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]

@@ -49,6 +49,12 @@ impl Glob {
     }
 }
 
+/// Whether a text fits a pattern, in which each `*` stands for any bytes.
+#[must_use]
+pub fn fits_wildcard(pattern: &str, text: &[u8]) -> bool {
+    Glob::of(pattern).map_or_else(|| pattern.as_bytes() == text, |glob| glob.matches(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -86,6 +86,7 @@ mod tree;
 pub use captures::PathExpressions;
 pub use destination::Destination;
 pub use escape::push_path;
+pub use glob::fits_wildcard;
 pub use request::{FieldLines, RequestView, Scheme};
 pub use rule::{
     EXPRESSION_BYTES, MOST_EXPRESSIONS, MOST_PATTERN_BYTES, MOST_PATTERNS, MOST_RULES, NamedPattern, Rule, RuleError,

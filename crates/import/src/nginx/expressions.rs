@@ -1,5 +1,6 @@
 //! Expressions of PCRE as those of routes, which have no look-around.
 
+use super::letters::meaningful;
 use oribi_route::{FieldLines, RequestView, Rule, Scheme, Scratch, Table};
 use std::collections::BTreeSet;
 
@@ -139,21 +140,8 @@ fn without_assertions(expression: &str) -> Option<String> {
 
 /// The place behind the group with which a text begins.
 fn end_of_group(text: &str) -> Option<usize> {
-    let (mut depth, mut is_class) = (0_usize, false);
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => _ = letters.next(),
-            '[' => is_class = true,
-            ']' => is_class = false,
-            _ if is_class => {}
-            '(' => depth += 1,
-            ')' if depth == 1 => return Some(at + 1),
-            ')' => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    None
+    let end = meaningful(text).find(|(_, letter, depth)| *letter == ')' && *depth <= 1)?;
+    (end.2 == 1).then_some(end.0 + 1)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod files;
 mod filters;
 mod guards;
 mod indexes;
+mod letters;
 mod limits;
 mod location;
 mod nesting;

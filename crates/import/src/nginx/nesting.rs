@@ -1,6 +1,7 @@
 //! Expressions of locations that are inside of others: one expression for both.
 
 use super::alias::literal;
+use super::letters::meaningful;
 
 /// The expression for paths that begin with a prefix and fit an expression. `Ok(None)`: there is no such path.
 ///
@@ -118,21 +119,7 @@ fn folded(text: &str, any_case: bool) -> String {
 
 /// Whether an expression has alternatives outside of its groups.
 fn has_alternatives(expression: &str) -> bool {
-    let (mut depth, mut is_class) = (0_usize, false);
-    let mut letters = expression.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' => _ = letters.next(),
-            '[' => is_class = true,
-            ']' => is_class = false,
-            _ if is_class => {}
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            '|' if depth == 0 => return true,
-            _ => {}
-        }
-    }
-    false
+    meaningful(expression).any(|(_, letter, depth)| letter == '|' && depth == 0)
 }
 
 #[cfg(test)]
