@@ -24,8 +24,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trouble::Trouble;
 
-/// The duration of each half of a run. Six runs of two halves take less than a minute in all.
-const HALF: Duration = Duration::from_secs(4);
+/// The duration of each half of a run. Six runs of two halves take half a minute in all.
+const HALF: Duration = Duration::from_secs(2);
 
 /// The size of a file that is larger than the buffers of a socket, and of a file that is smaller.
 const LARGE_FILE: usize = 2 << 20;
