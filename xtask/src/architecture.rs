@@ -28,12 +28,12 @@ enum Unsafe {
     Allowed,
 }
 
-/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode,
-/// cache, control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto,
-/// host <- proxy` and `protobuf <- otlp`. `io`, `pool`, `limit`, `auth`, `websocket` and `protobuf` depend on no crate of this
-/// workspace. The layers of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <-
-/// stats, log, ipc <- engine`, `config <- config-file <- import` and `stats, log, ipc, listen, protobuf, control-api <- admin
-/// <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on `server` and the Lua host.
+/// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode, cache,
+/// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
+/// otlp`. `io`, `pool`, `limit`, `auth`, `websocket` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
+/// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
+/// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
+/// `server` and the Lua host.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -90,6 +90,7 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-cache", sees: &["oribi-message"], uses: Uses::Only(&["httpdate"]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-live", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-limit", sees: &[], uses: Uses::Only(&["siphasher"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-auth",
