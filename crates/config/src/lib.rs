@@ -46,6 +46,7 @@ mod request_id;
 mod resolve;
 mod routes;
 mod sandbox;
+mod sandbox_choice;
 mod setting;
 mod settings;
 mod system_log;
@@ -54,6 +55,7 @@ mod tls;
 mod trace_export;
 mod traces;
 pub mod value;
+mod websocket;
 mod worker_range;
 mod worker_scaling;
 mod worker_values;
@@ -83,16 +85,18 @@ pub use request_id::RequestIdField;
 pub use resolve::Resolved;
 pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, join_label, number_of_name};
 pub use sandbox::sandbox_choice;
+pub use sandbox_choice::SandboxChoice;
 pub use setting::{Scope, Setting};
 pub use settings::{
-    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice, Settings,
-    SocketAddress, Timeouts,
+    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, Limits, ListenAddress, LogTarget, Protocol, Settings, SocketAddress,
+    Timeouts,
 };
 pub use system_log::{LogPlace, MessageForm, SystemLog};
 pub use table::table;
 pub use tls::Tls;
 pub use traces::SampleRatio;
 pub use value::{duration, size};
+pub use websocket::{Origins, WebSockets};
 pub use worker_range::WorkerRange;
 pub use worker_scaling::WorkerScaling;
 

@@ -1,6 +1,6 @@
 //! The setting whether edges run in a sandbox.
 
-use super::settings::SandboxChoice;
+use super::sandbox_choice::SandboxChoice;
 use super::value::boolean;
 use oribi_io::process::sandbox::Offer;
 

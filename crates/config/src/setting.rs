@@ -11,6 +11,8 @@ pub enum Section {
     Workers,
     /// Processes that own the connections and run no app.
     Edges,
+    /// WebSockets and event streams that edges own.
+    WebSockets,
     /// Deadlines for clients, apps and workers.
     Timeouts,
     /// Limits for the requests of clients.
@@ -33,6 +35,7 @@ impl Section {
             Self::Listening => "Listening",
             Self::Workers => "Workers and threads",
             Self::Edges => "Edges",
+            Self::WebSockets => "WebSockets and event streams",
             Self::Timeouts => "Timeouts",
             Self::Limits => "Limits",
             Self::Requests => "Requests",

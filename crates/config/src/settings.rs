@@ -13,9 +13,11 @@ use super::proxies::{Proxies, TrustedPeers};
 use super::proxy_protocol::ProxyProtocol;
 use super::request_id::RequestIdField;
 use super::routes::{Route, route_names};
+use super::sandbox_choice::SandboxChoice;
 use super::system_log::SystemLog;
 use super::tls::Tls;
 use super::traces::SampleRatio;
+use super::websocket::WebSockets;
 use super::worker_range::WorkerRange;
 use super::worker_scaling::WorkerScaling;
 use oribi_tls::{CertificateFiles, Pem};
@@ -54,18 +56,6 @@ pub enum EdgeChoice {
     On,
     /// Each worker has its own connections.
     Off,
-}
-
-/// Whether edges are restricted to the files and system calls that an edge needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxChoice {
-    /// Edges are not restricted.
-    #[default]
-    Off,
-    /// Edges are restricted as far as the kernel supports it.
-    Try,
-    /// Edges are fully restricted, or the server does not start.
-    On,
 }
 
 /// The address of the socket for `oribi ctl`.
@@ -325,6 +315,8 @@ pub struct Settings {
     pub queue_limit: usize,
     /// The time that a request may wait for a worker at an edge.
     pub queue_timeout: Duration,
+    /// The settings of WebSockets that edges own.
+    pub websocket: WebSockets,
     /// The path of the probe that edges answer.
     pub probe: Option<String>,
     /// Whether an edge submits an idempotent request once more if its worker has died.
@@ -519,6 +511,7 @@ impl Default for Settings {
             queue_limit: 4096,
             // Most people have given up by then, and most proxies in front do after 60 s.
             queue_timeout: Duration::from_secs(30),
+            websocket: WebSockets::default(),
             probe: None,
             retry_lost: false,
             request_start: false,

@@ -16,6 +16,7 @@ mod metrics;
 mod requests;
 mod tls;
 mod traces;
+mod websockets;
 mod workers;
 
 use super::address::{parse_host, parse_port, parse_socket};
@@ -265,6 +266,12 @@ static TABLE: &[Setting] = &[
     edges::PROBE,
     edges::RETRY_LOST,
     edges::X_REQUEST_START,
+    // ---- WebSockets
+    websockets::MESSAGE_SIZE,
+    websockets::BUFFER,
+    websockets::PING,
+    websockets::COMPRESSION,
+    websockets::ORIGIN,
     // ---- Timeouts
     Setting::server("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {

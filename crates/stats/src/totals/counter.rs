@@ -129,6 +129,18 @@ pub enum Counter {
     CacheBypasses,
     /// Stored responses that `oribi ctl purge` has removed.
     CachePurged,
+    // WebSockets and event streams of edges.
+    WebsocketsOpened,
+    WebsocketsClosed,
+    /// WebSockets whose clients have not answered a ping.
+    WebsocketsSilent,
+    EventStreamsOpened,
+    EventStreamsClosed,
+    /// Messages of clients, which apps get as events.
+    LiveMessagesReceived,
+    /// Messages to clients.
+    LiveMessagesSent,
+    LimitWebsocketBuffer,
 }
 
 /// The unit of a counter.
@@ -143,7 +155,7 @@ pub enum Unit {
 }
 
 /// The number of counters.
-pub(super) const COUNTERS: usize = Counter::CachePurged as usize + 1;
+pub(super) const COUNTERS: usize = Counter::LimitWebsocketBuffer as usize + 1;
 
 impl Counter {
     /// Returns the unit of the counter.

@@ -275,6 +275,23 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
         .part_of(CACHE_REQUESTS, &[("result", "bypass")]).titled("cache", "bypasses"),
     row(Counter::CachePurged, "cache_purged",
         "Stored responses that `oribi ctl purge` has removed").titled("cache", "purged"),
+    row(Counter::WebsocketsOpened, "websockets_opened", "Connections that have become WebSockets of an edge")
+        .titled("websockets", "opened"),
+    row(Counter::WebsocketsClosed, "websockets_closed", "WebSockets of edges that have ended").titled("websockets", "closed"),
+    row(Counter::WebsocketsSilent, "websockets_silent",
+        "WebSockets whose clients did not answer a ping (`--websocket-ping`)").titled("websockets", "silent"),
+    row(Counter::EventStreamsOpened, "event_streams_opened", "Responses that stay open as event streams")
+        .titled("event streams", "opened"),
+    row(Counter::EventStreamsClosed, "event_streams_closed", "Event streams that have ended")
+        .titled("event streams", "closed"),
+    row(Counter::LiveMessagesReceived, "live_messages_received", "Messages that clients have sent to WebSockets of edges")
+        .titled("messages", "received"),
+    row(Counter::LiveMessagesSent, "live_messages_sent", "Messages that edges have sent to WebSockets and event streams")
+        .titled("messages", "sent"),
+    row(Counter::LimitWebsocketBuffer, "limit_websocket_buffer",
+        "WebSockets and event streams that were cut off because their clients took messages too slowly, or sent them in too many \
+         pieces")
+        .part_of(LIMITS_HIT, &[("limit", "websocket-buffer")]).titled("limits", "websocket-buffer"),
     row(Counter::ResponsesSpooled, "spooled_responses",
         "Responses of which a part waited for a slow client in a temporary file (`--output-spool-size`)")
         .titled("spooled", "responses"),
