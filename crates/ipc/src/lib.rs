@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod handover;
+pub mod posts;
 pub mod slot;
 pub mod spans;
