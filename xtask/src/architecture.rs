@@ -163,6 +163,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "oribi-engine",
         sees: &[
+            "oribi-live",
+            "oribi-websocket",
             "oribi-message",
             "oribi-encode",
             "oribi-filter",
@@ -226,6 +228,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "oribi-edge",
         sees: &[
+            "oribi-live",
+            "oribi-websocket",
             "oribi-message",
             "oribi-filter",
             "oribi-cache",

@@ -145,7 +145,7 @@ impl<B: Backend> Engine<'_, B> {
             State::Answering(Answering { outlook: Outlook { fate, .. }, .. }) | State::Flushing(fate) => *fate == Fate::Reuse,
             State::Carrying(carrier) => !carrier.must_close(),
             State::Greeting | State::Reading(_) | State::Queued(_) => true,
-            State::Lingering => false,
+            State::Lingering | State::WebSocket(_) => false,
         });
         if persists { Ending::Persists } else { Ending::Closes }
     }

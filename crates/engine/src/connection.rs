@@ -7,6 +7,7 @@ use super::framing::End;
 use super::input::Input;
 use super::output::Output;
 use super::remote::Remote;
+use super::websocket::WebSocket;
 use oribi_config::Forwarding;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
@@ -56,6 +57,8 @@ pub(super) enum State {
     Lingering,
     /// Carrying several exchanges, each with its own state: see [`super::stream`].
     Carrying(Box<Carrier>),
+    /// No longer speaking HTTP: see [`super::websocket`].
+    WebSocket(Box<WebSocket>),
 }
 
 /// A request that is being received.
@@ -203,7 +206,7 @@ impl<S> Connection<S> {
                 answering.early.is_none() && answering.answer.draft.is_none() && answering.answer.changes.is_none()
             }
             State::Greeting | State::Flushing(_) | State::Lingering => true,
-            State::Queued(_) | State::Carrying(_) => false,
+            State::Queued(_) | State::Carrying(_) | State::WebSocket(_) => false,
         };
         if owns_nothing {
             std::mem::forget(std::mem::replace(&mut self.state, state));
@@ -252,7 +255,9 @@ impl<S> Connection<S> {
             }
             State::Flushing(_) => assert!(output.is_some(), "there is something to flush"),
             State::Lingering => assert!(output.is_none(), "nothing is sent behind the end"),
-            State::Carrying(_) => assert!(self.input.head.is_none(), "heads of streams stand elsewhere"),
+            State::Carrying(_) | State::WebSocket(_) => {
+                assert!(self.input.head.is_none(), "no head of HTTP/1 stands in the input");
+            }
         }
     }
 }

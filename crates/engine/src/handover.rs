@@ -26,6 +26,7 @@ impl<B: Backend> Engine<'_, B> {
             self.stop_accepting();
         }
         self.hands_over = true;
+        self.leave_sockets();
         if self.listeners.iter().any(|listener| listener.tls.is_some()) {
             // An encrypted connection cannot be handed over, because only this process has its keys. So such a connection ends
             // after its next response.
@@ -74,7 +75,7 @@ impl<B: Backend> Engine<'_, B> {
                     && !connection.input.has_unread()
             }
             State::Greeting => true,
-            State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => false,
+            State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering | State::WebSocket(_) => false,
         };
         let moves = self.backend.can_move(&connection.line.socket);
         waits && moves && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2

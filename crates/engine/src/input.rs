@@ -52,6 +52,11 @@ impl Input {
         &self.bytes[self.start as usize..self.end as usize]
     }
 
+    /// The same, for a protocol that changes them in place.
+    pub(super) fn unread_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start as usize..self.end as usize]
+    }
+
     #[inline]
     pub(super) fn has_unread(&self) -> bool {
         self.start < self.end

@@ -11,7 +11,7 @@
 //!    engine sends it, or queues it after output that already waits (`send`, `output`);
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
-//! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles
+//! A `connection` is in one of eight states, and each state owns the data that has a meaning in it; `carrying` handles
 //! connections that carry several requests at once. The engine uses machines, never a language, and uses sockets only through
 //! the backend.
 #![forbid(unsafe_code)]
@@ -79,6 +79,8 @@ mod unique;
 mod uploads;
 mod variables;
 mod wait;
+mod websocket;
+mod websockets;
 
 pub use accept::ConnectionCounts;
 pub use bounds::Sum;
@@ -86,6 +88,7 @@ pub use content_bounds::CountedFile;
 pub use exchange::Exchange;
 pub use request_timings::Wait;
 pub use respond::Progress;
+pub use websocket::{GOING_AWAY, LEFT, SocketEvent};
 
 use accept::{Acceptance, Accepting};
 use backlog::Backlog;
@@ -112,6 +115,7 @@ use std::time::Duration;
 use stream::Stream;
 use taken::Taken;
 use uploads::Uploads;
+use websockets::Sockets;
 
 /// The time for which an idle connection may still send a request when the server is stopping. A client that was about to send
 /// its next request sends it within this time and gets an answer; closing at once would lose that request.
@@ -157,6 +161,7 @@ pub struct Engine<'a, B: Backend> {
     memory: Memory,
     backlog: Backlog,
     uploads: Uploads<'a>,
+    sockets: Sockets,
     server_fields: ServerFields<'a>,
     filtering: Filtering,
     observing: Observing,
@@ -231,6 +236,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             memory: Memory::default(),
             backlog: Backlog::new(settings),
             uploads: Uploads::new(settings),
+            sockets: Sockets::new(settings),
             server_fields,
             filtering: Filtering::default(),
             observing: Observing::new(settings, access_log),
@@ -441,6 +447,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
         self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
         self.leave_clients();
+        self.leave_sockets();
     }
 
     /// From now on makes each HTTP response the last on its connection, so that clients connect again.

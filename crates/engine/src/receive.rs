@@ -28,6 +28,7 @@ impl<B: Backend> Engine<'_, B> {
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
                 State::Carrying(_) => return self.receive_carried(index),
+                State::WebSocket(_) => return self.receive_socket(index),
                 State::Greeting => return self.receive_greeting(index),
                 _ => return Still::Open,
             };
@@ -82,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
         expects
     }
 
-    /// Receives into the input buffer of a connection that carries several exchanges or waits for its PROXY header. Drops the
+    /// Receives into the input buffer of a connection that carries several exchanges, waits for its PROXY header, or is a WebSocket. Drops the
     /// connection at the end of its input, because no client waits any longer.
     pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
         let connection = &mut self.connections[index];

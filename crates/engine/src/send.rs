@@ -226,7 +226,7 @@ impl<B: Backend> Engine<'_, B> {
 
     fn limit_writing(&mut self, index: u32) {
         let connection = &mut self.connections[index];
-        if !matches!(connection.state, State::Answering(_) | State::Flushing(_) | State::Carrying(_)) {
+        if !matches!(connection.state, State::Answering(_) | State::Flushing(_) | State::Carrying(_) | State::WebSocket(_)) {
             return;
         }
         let Some(output) = &mut connection.line.output else { return };

@@ -343,6 +343,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             State::Queued(received) | State::Reading(Reading { request: Some(received), .. }) => self.recycle(received),
             State::Carrying(carrier) => self.lose_streams(*carrier),
+            State::WebSocket(socket) => self.sockets.ended(&socket, &self.tally),
             State::Greeting | State::Reading(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => {}
         }
         connection.input.release(&mut self.memory.inputs);

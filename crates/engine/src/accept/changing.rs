@@ -133,6 +133,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             let _ = self.leave_client(index);
             return;
         }
+        self.leave_socket(index);
         let now = self.backend.now();
         let bounds = [
             (Deadline::Idle, IDLE_WHILE_STOPPING),

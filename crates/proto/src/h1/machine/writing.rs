@@ -85,6 +85,30 @@ impl Machine {
         Ok(())
     }
 
+    /// Writes the response by which the connection changes to `protocol` (101), with `fields` after those of the change. Then the
+    /// connection no longer speaks HTTP.
+    ///
+    /// # Errors
+    /// No request waits for an answer; the final response has been begun; the client speaks HTTP/1.0; or a field is invalid. Then
+    /// nothing has been written.
+    pub fn write_switch(&mut self, protocol: &str, fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<(), InvalidResponse> {
+        self.check_ready()?;
+        if self.version == Version::Http10 {
+            return Err(InvalidResponse("a client of HTTP/1.0 cannot change its protocol"));
+        }
+        let mark = out.len();
+        write_status_line(101, out);
+        write_pair((b"Connection", b"Upgrade"), out);
+        write_pair((b"Upgrade", protocol.as_bytes()), out);
+        if let Err(invalid) = write_fields(fields, None, out) {
+            out.truncate(mark);
+            return Err(invalid);
+        }
+        out.extend_from_slice(b"\r\n");
+        self.writing = Writing::Ended;
+        Ok(())
+    }
+
     /// Writes the head of the final response and decides how its content is framed.
     ///
     /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides `length`. Without

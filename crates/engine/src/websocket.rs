@@ -1,0 +1,162 @@
+//! One WebSocket: its reader, and the state of its closing handshake.
+
+use super::output::Output;
+use oribi_live::event::EventKind;
+use oribi_websocket::{CLOSE_PAYLOAD, Fault, Inflater, Kind, Limits, Message, Reader, close, frame};
+use std::collections::VecDeque;
+
+/// The code for a client that has left without a word (RFC 6455, section 7.1.5). No frame has it.
+pub const LEFT: u16 = 1006;
+
+/// The code of a server that goes away.
+pub const GOING_AWAY: u16 = 1001;
+
+/// The code for a client that gave none. No frame has it.
+const NO_CODE: u16 = 1005;
+
+/// Pings are not answered while this many bytes of output wait for their client, which may send any number.
+const PONG_OUTPUT: usize = 64 << 10;
+
+/// An event of a WebSocket.
+#[derive(Debug)]
+pub struct SocketEvent {
+    /// The name of the connection: see [`crate::Engine::upgrade`].
+    pub connection: u64,
+    /// Its kind.
+    pub kind: EventKind,
+    /// The message; or the code in two big-endian bytes, and the reason.
+    pub payload: Vec<u8>,
+}
+
+/// The state of a connection that is a WebSocket.
+#[derive(Debug)]
+pub(super) struct WebSocket {
+    connection: u64,
+    reader: Reader,
+    /// The messages that wait for the app.
+    pub(super) unhandled: u16,
+    /// Whether nothing is read because that are too many.
+    pub(super) is_paused: bool,
+    /// Whether no byte has arrived since the last ping.
+    is_silent: bool,
+    /// The code and the reason of the first close, in whichever direction.
+    closing: Option<(u16, Box<str>)>,
+    /// The bytes of a message that has partly arrived.
+    pub(super) held: usize,
+}
+
+/// What a WebSocket needs to read.
+pub(super) struct Reading<'a> {
+    pub(super) limits: &'a Limits,
+    pub(super) inflater: &'a mut Inflater,
+    pub(super) events: &'a mut VecDeque<SocketEvent>,
+    pub(super) waiting: &'a mut usize,
+    /// The most messages that may wait for the app.
+    pub(super) unhandled: u16,
+    pub(super) output: &'a mut Output,
+}
+
+/// The outcome of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// All bytes were read.
+    All,
+    /// The app must handle messages before more are read.
+    Paused,
+    /// The closing handshake is complete.
+    Closed,
+}
+
+impl WebSocket {
+    pub(super) fn new(connection: u64, deflates: bool) -> Self {
+        let reader = Reader::new(deflates);
+        Self { connection, reader, unhandled: 0, is_paused: false, is_silent: false, closing: None, held: 0 }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// Writes a close, which is the first one.
+    pub(super) fn close(&mut self, code: u16, reason: &str, output: &mut Vec<u8>) {
+        let mut payload = [0; CLOSE_PAYLOAD];
+        let size = if code == NO_CODE { 0 } else { close(code, reason, &mut payload) };
+        write(Kind::Close, &payload[..size], output);
+        self.closing = Some((code, reason.into()));
+    }
+
+    /// Returns the bytes of a ping if the client has been heard of since the last one.
+    pub(super) fn ping(&mut self) -> Option<[u8; 2]> {
+        (!std::mem::replace(&mut self.is_silent, true)).then_some([0x89, 0])
+    }
+
+    /// The event of its end.
+    pub(super) fn end(&self) -> SocketEvent {
+        let (code, reason) = self.closing.as_ref().map_or((LEFT, ""), |(code, reason)| (*code, reason));
+        let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
+        SocketEvent { connection: self.connection, kind: EventKind::Close, payload }
+    }
+
+    /// Reads `bytes`; returns how many, and the outcome.
+    pub(super) fn read(&mut self, bytes: &mut [u8], reading: Reading<'_>) -> (usize, Read) {
+        let Reading { limits, inflater, events, waiting, unhandled: most, output } = reading;
+        let Self { connection, reader, unhandled, is_silent, closing, .. } = self;
+        *is_silent = false;
+        let size = bytes.len();
+        let mut closed = None;
+        let mut is_full = false;
+        let mut take = |message: Message<'_>| {
+            let (kind, payload) = match message {
+                Message::Text(text) => (EventKind::Text, text.as_bytes()),
+                Message::Binary(bytes) => (EventKind::Binary, bytes),
+                Message::Ping(payload) => {
+                    if closing.is_none() && output.waiting() < PONG_OUTPUT {
+                        write(Kind::Pong, payload, output.tail());
+                    }
+                    return true;
+                }
+                Message::Pong(_) => return true,
+                Message::Close { code, reason } => {
+                    closed = Some((code, Box::<str>::from(reason)));
+                    return false;
+                }
+            };
+            // Messages behind a close of this side are for nobody.
+            if closing.is_none() {
+                *unhandled += 1;
+                *waiting += payload.len();
+                events.push_back(SocketEvent { connection: *connection, kind, payload: payload.to_vec() });
+                is_full = *unhandled >= most;
+            }
+            !is_full
+        };
+        let read = reader.read(bytes, limits, inflater, &mut take);
+        self.held = self.reader.held();
+        match (read, closed) {
+            (Ok(_), Some((code, reason))) => {
+                if self.closing.is_none() {
+                    self.close(code, &reason, output.tail());
+                }
+                (size, Read::Closed)
+            }
+            (Ok(consumed), None) => {
+                self.is_paused = is_full;
+                (consumed, if is_full { Read::Paused } else { Read::All })
+            }
+            (Err(Fault { code, reason }), _) => {
+                log::debug!("a client of a WebSocket broke a rule: {reason}");
+                if self.closing.is_none() {
+                    self.close(code, reason, output.tail());
+                }
+                (size, Read::Closed)
+            }
+        }
+    }
+}
+
+fn write(kind: Kind, payload: &[u8], output: &mut Vec<u8>) {
+    let mut head = [0; 10];
+    let length = frame(kind, payload.len(), false, &mut head);
+    output.extend_from_slice(&head[..length]);
+    output.extend_from_slice(payload);
+}

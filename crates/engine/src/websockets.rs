@@ -1,0 +1,327 @@
+//! Connections that have changed from HTTP/1.1 to WebSocket (RFC 6455). No app has anything to do with them: the engine reads
+//! whole messages, answers pings, and completes closes; the edge passes the messages to the app, and sends the app's.
+//!
+//! Such a connection has no deadline while it is silent: [`Engine::ping_sockets`] finds those whose clients have gone.
+
+use super::Engine;
+use super::connection::{Connection, Fate, State};
+use super::deadline::Deadline;
+use super::memory::Memory;
+use super::name::{ExchangeIndex, Name};
+use super::receive::RECEIVES_PER_TURN;
+use super::send::Still;
+use super::websocket::{GOING_AWAY, Read, Reading, SocketEvent, WebSocket};
+use oribi_config::Settings;
+use oribi_host::{ExchangeId, ReplyError};
+use oribi_io::{Attempt, Backend, Token};
+use oribi_message::FieldPair;
+use oribi_proto::h1::InvalidResponse;
+use oribi_stats::totals::{Counter, Tally};
+use oribi_websocket::{Inflater, Limits};
+use std::collections::VecDeque;
+
+/// The most messages of a connection that wait for its app. More are not received, so the client waits.
+const UNHANDLED: u16 = 16;
+
+/// The most bytes of memory for the messages of all connections that wait for apps, and as many for those that have partly arrived.
+const WAITING_BYTES: usize = 64 << 20;
+
+/// What the WebSockets of an engine share.
+pub(super) struct Sockets {
+    events: VecDeque<SocketEvent>,
+    inflater: Inflater,
+    limits: Limits,
+    /// The most bytes that may wait for a client.
+    output: usize,
+    /// The bytes of messages that wait for apps.
+    waiting: usize,
+    /// The bytes of messages that have partly arrived.
+    held: usize,
+    /// Connections that are not read before fewer bytes wait, by their tokens.
+    paused: Vec<Token>,
+    open: usize,
+}
+
+impl Sockets {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let limits = Limits { message: settings.websocket.message_bytes, ..Limits::default() };
+        Self {
+            events: VecDeque::new(),
+            inflater: Inflater::new(),
+            limits,
+            output: settings.websocket.buffer_bytes,
+            waiting: 0,
+            held: 0,
+            paused: Vec::new(),
+            open: 0,
+        }
+    }
+
+    /// Notes the end of a WebSocket.
+    pub(super) fn ended(&mut self, socket: &WebSocket, tally: &Tally) {
+        self.open -= 1;
+        self.held -= socket.held;
+        tally.count(Counter::WebsocketsClosed);
+        self.events.push_back(socket.end());
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// Makes the connection of an exchange, whose host has returned, a WebSocket with this name, and with these fields in its
+    /// response. `deflates`: whether the fields agree on compressed messages.
+    ///
+    /// # Errors
+    /// [`ReplyError::Gone`]: the exchange is over, or its response has begun. [`ReplyError::Invalid`]: its connection cannot change, or
+    /// a field is invalid; the exchange goes on.
+    pub fn upgrade(
+        &mut self,
+        exchange: ExchangeId,
+        connection: u64,
+        fields: &[FieldPair<'_>],
+        deflates: bool,
+    ) -> Result<(), ReplyError> {
+        let Name { place: ExchangeIndex::Connection(index), serial } = exchange.into() else {
+            return Err(ReplyError::Invalid("only a connection of HTTP/1.1 becomes a WebSocket"));
+        };
+        let Self { connections, backend, memory: Memory { outputs, .. }, .. } = self;
+        let found = connections.get_mut(index).filter(|found| found.serial == serial).ok_or(ReplyError::Gone)?;
+        let Connection { line, machine, state, .. } = found;
+        let State::Answering(answering) = state else { return Err(ReplyError::Gone) };
+        let answer = &mut answering.answer;
+        if answer.finished || answer.is_lent() || answering.outlook.taken {
+            return Err(ReplyError::Gone);
+        }
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        let written = machine.write_switch("websocket", fields, output.tail());
+        line.trim(outputs);
+        written.map_err(|InvalidResponse(why)| ReplyError::Invalid(why))?;
+        answer.status = 101;
+        answer.finished = true;
+        answer.timings.begin_response(backend.now());
+        answer.timings.end_app(backend.now());
+        let (counted, log_line) = (answer.counted(), answer.late_line());
+        self.answering -= 1;
+        self.tally.responded(101);
+        self.conclude(index, counted, log_line);
+        self.connections[index].enter(State::WebSocket(Box::new(WebSocket::new(connection, deflates))));
+        self.deadlines.clear(index);
+        self.sockets.open += 1;
+        self.tally.count(Counter::WebsocketsOpened);
+        self.open(index).or_gone()?;
+        self.flush(index).or_gone()?;
+        if self.connections[index].input.has_unread() {
+            self.read_socket(index).or_gone()?;
+        }
+        if self.connections[index].line.readable {
+            self.ask_for_turn(index);
+        }
+        Ok(())
+    }
+
+    /// The number of open WebSockets.
+    #[must_use]
+    pub fn open_sockets(&self) -> usize {
+        self.sockets.open
+    }
+
+    /// Returns the next event of a WebSocket. Each message is handled when [`Engine::message_handled`] says so.
+    #[inline]
+    pub fn take_socket_event(&mut self) -> Option<SocketEvent> {
+        self.sockets.events.pop_front()
+    }
+
+    /// Says that the app has handled a message of this size, so that more may be received.
+    pub fn message_handled(&mut self, exchange: ExchangeId, size: usize) {
+        self.sockets.waiting -= size;
+        if self.sockets.waiting < WAITING_BYTES {
+            for token in std::mem::take(&mut self.sockets.paused) {
+                let Some(index) = self.connections.find(token) else { continue };
+                if let State::WebSocket(socket) = &mut self.connections[index].state {
+                    socket.is_paused = false;
+                    self.ask_for_turn(index);
+                }
+            }
+        }
+        let Some(index) = self.socket_of(exchange) else { return };
+        if let State::WebSocket(socket) = &mut self.connections[index].state {
+            socket.unhandled -= 1;
+            if std::mem::take(&mut socket.is_paused) {
+                self.ask_for_turn(index);
+            }
+        }
+    }
+
+    fn socket_of(&self, exchange: ExchangeId) -> Option<u32> {
+        let Name { place: ExchangeIndex::Connection(index), serial } = exchange.into() else { return None };
+        let connection = self.connections.get(index).filter(|connection| connection.serial == serial)?;
+        matches!(connection.state, State::WebSocket(_)).then_some(index)
+    }
+
+    /// Sends frames. A client that has more bytes to take than it may is cut off.
+    ///
+    /// # Errors
+    /// [`ReplyError::Gone`]: the WebSocket has ended, or is ending.
+    pub fn send_frames(&mut self, exchange: ExchangeId, frames: &[&[u8]]) -> Result<(), ReplyError> {
+        let index = self.socket_of(exchange).ok_or(ReplyError::Gone)?;
+        let Self { connections, memory: Memory { outputs, .. }, sockets, .. } = self;
+        let Connection { line, state: State::WebSocket(socket), .. } = &mut connections[index] else {
+            return Err(ReplyError::Gone);
+        };
+        if socket.is_closing() {
+            return Err(ReplyError::Gone);
+        }
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        frames.iter().for_each(|frame| output.push(frame));
+        line.trim(outputs);
+        let waited = line.blocked;
+        if waited && line.waiting() > sockets.output {
+            self.tally.count(Counter::LimitWebsocketBuffer);
+            log::info!("a client of a WebSocket takes its messages too slowly, and is cut off (--websocket-buffer)");
+            self.cut(index);
+            return Err(ReplyError::Gone);
+        }
+        self.flush(index).or_gone()
+    }
+
+    /// Begins to close a WebSocket, after the messages before.
+    pub fn close_socket(&mut self, exchange: ExchangeId, code: u16, reason: &str) {
+        if let Some(index) = self.socket_of(exchange) {
+            self.close_socket_at(index, code, reason);
+        }
+    }
+
+    fn close_socket_at(&mut self, index: u32, code: u16, reason: &str) {
+        let Self { connections, memory: Memory { outputs, .. }, .. } = self;
+        let Connection { line, state: State::WebSocket(socket), .. } = &mut connections[index] else { return };
+        if socket.is_closing() {
+            return;
+        }
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        socket.close(code, reason, output.tail());
+        // The client has as long to answer as one whose connection lingers.
+        self.deadlines.set(index, Deadline::Linger, self.backend.now());
+        let _ = self.flush(index);
+    }
+
+    /// Closes all WebSockets, because the server goes away (1001).
+    pub(super) fn leave_sockets(&mut self) {
+        if self.sockets.open > 0 {
+            let indices: Vec<u32> = self.connections.indices().collect();
+            indices.into_iter().for_each(|index| self.close_socket_at(index, GOING_AWAY, ""));
+        }
+    }
+
+    /// Closes the WebSocket of a connection, if it is one, because the server goes away.
+    pub(super) fn leave_socket(&mut self, index: u32) {
+        self.close_socket_at(index, GOING_AWAY, "");
+    }
+
+    /// Pings the WebSockets that have been silent since the last call, and cuts off those that have not even answered its ping.
+    pub fn ping_sockets(&mut self) {
+        if self.sockets.open == 0 {
+            return;
+        }
+        let indices: Vec<u32> = self.connections.indices().collect();
+        for index in indices {
+            let Self { connections, memory: Memory { outputs, .. }, .. } = self;
+            let Some(Connection { line, state: State::WebSocket(socket), .. }) = connections.get_mut(index) else { continue };
+            match socket.ping() {
+                Some(_) if socket.is_closing() || line.output.is_some() => {}
+                Some(frame) => {
+                    line.output.get_or_insert_with(|| outputs.take()).push(&frame);
+                    let _ = self.flush(index);
+                }
+                // A client that is not read because its app is busy may have answered.
+                None if socket.is_paused => {}
+                None => {
+                    self.tally.count(Counter::WebsocketsSilent);
+                    self.cut(index);
+                }
+            }
+        }
+    }
+
+    /// Receives from a WebSocket.
+    pub(super) fn receive_socket(&mut self, index: u32) -> Still {
+        if self.connections[index].input.has_unread() && self.read_socket(index) == Still::Gone {
+            return Still::Gone;
+        }
+        for _ in 0..RECEIVES_PER_TURN {
+            let connection = &self.connections[index];
+            let State::WebSocket(socket) = &connection.state else { return self.receive(index) };
+            if !connection.line.readable || socket.is_paused || connection.input.has_unread() {
+                return Still::Open;
+            }
+            match self.receive_messages(index, self.limits.http.head_bytes) {
+                Attempt::Done(_) => {
+                    if self.read_socket(index) == Still::Gone {
+                        return Still::Gone;
+                    }
+                }
+                Attempt::Later => return Still::Open,
+                Attempt::End | Attempt::Broken => return Still::Gone,
+            }
+        }
+        if self.connections[index].line.readable {
+            self.ask_for_turn(index);
+        }
+        Still::Open
+    }
+
+    /// Reads the received bytes of a WebSocket.
+    fn read_socket(&mut self, index: u32) -> Still {
+        let Self { connections, sockets, memory: Memory { outputs, inputs, .. }, .. } = self;
+        let token = connections.token(index);
+        let Connection { line, input, state, .. } = &mut connections[index];
+        let State::WebSocket(socket) = state else { return Still::Open };
+        if socket.is_paused {
+            return Still::Open;
+        }
+        if sockets.waiting >= WAITING_BYTES && !socket.is_closing() {
+            socket.is_paused = true;
+            sockets.paused.push(token);
+            return Still::Open;
+        }
+        let before = socket.held;
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        let reading = Reading {
+            limits: &sockets.limits,
+            inflater: &mut sockets.inflater,
+            events: &mut sockets.events,
+            waiting: &mut sockets.waiting,
+            unhandled: UNHANDLED,
+            output,
+        };
+        let (consumed, read) = socket.read(input.unread_mut(), reading);
+        sockets.held = sockets.held + socket.held - before;
+        input.consume(consumed);
+        input.release_if_read(inputs);
+        line.trim(outputs);
+        match read {
+            Read::All if sockets.held > WAITING_BYTES && socket.held > 0 => {
+                self.tally.count(Counter::LimitWebsocketBuffer);
+                log::warn!("messages that have partly arrived take too much memory: a WebSocket is closed (1013)");
+                self.close_socket_at(index, TRY_LATER, "");
+                Still::Open
+            }
+            Read::All | Read::Paused => self.flush(index),
+            Read::Closed => self.end_socket(index),
+        }
+    }
+
+    /// Ends a WebSocket whose closing handshake is complete, when its output has been sent.
+    fn end_socket(&mut self, index: u32) -> Still {
+        self.deadlines.clear(index);
+        let connection = &mut self.connections[index];
+        connection.input.release(&mut self.memory.inputs);
+        let has_output = connection.line.output.is_some();
+        let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));
+        if let State::WebSocket(socket) = before {
+            self.sockets.ended(&socket, &self.tally);
+        }
+        if has_output { self.flush(index) } else { self.go_on(index, Fate::Linger) }
+    }
+}
+
+/// The code for a client that may try again later (IANA's registry of WebSocket close codes).
+const TRY_LATER: u16 = 1013;
