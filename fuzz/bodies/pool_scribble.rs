@@ -219,6 +219,7 @@ impl Play<'_> {
             Event::Head(ticket)
             | Event::Interim(ticket)
             | Event::Message(ticket)
+            | Event::Commands(ticket)
             | Event::Content(ticket)
             | Event::Trailers(ticket) => {
                 assert!(bytes.len() <= SHAPE.area_bytes as usize);

@@ -160,6 +160,14 @@ void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
  * call. A client that has only closed its sending side can still receive. */
 int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 
+/* 1: connections may stay open while no app has anything to do with them (WebSockets, event streams), so that oribi_command() has
+ * an effect. This does not change during the life of a worker. */
+int oribi_has_live_connections(oribi_lane *lane);
+
+/* Gives the commands of an app for the connection of an exchange, or for others, to the process that owns the connections, before the
+ * response ends. The bytes of commands, and the fields of events: docs/live.md. The commands of an exchange may come in any pieces. */
+oribi_result oribi_command(oribi_lane *lane, oribi_exchange exchange, const char *commands, size_t size);
+
 /* Sends an informational response (100 to 199 except 101) before the final one; for an HTTP/1.0 client it does nothing. */
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                           size_t field_count);

@@ -274,6 +274,29 @@ pub unsafe extern "C" fn oribi_inform(
     }
 }
 
+/// Whether connections may stay open without the app, so that [`oribi_command`] has an effect.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_has_live_connections(lane: *const OribiLane) -> c_int {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(0, |outlet| fence(0, || outlet.has_live_connections().into()))
+}
+
+/// Gives commands for the connection of an exchange.
+///
+/// # Safety
+/// `lane` is valid; `commands` points to `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_command(lane: *const OribiLane, exchange: u64, commands: *const c_char, size: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    let commands = unsafe { bytes(commands, size) };
+    // SAFETY: the caller's promise covers the lane.
+    unsafe { with(lane, |outlet| outcome(outlet.command(ExchangeId(exchange), commands))) }
+}
+
 /// Whether apps have deadlines.
 ///
 /// # Safety

@@ -7,6 +7,7 @@ mod deadlines;
 mod failures;
 mod fetch;
 mod fetches;
+mod live;
 mod nap;
 mod queue;
 mod shares;
@@ -16,6 +17,7 @@ mod timers;
 mod workers;
 mod yielding;
 
+use super::live::Live;
 use super::parent_link::ParentLink;
 use asking::Heard;
 use deadlines::Deadlines;
@@ -31,6 +33,7 @@ use oribi_stats::scoreboard::WorkerSlot;
 use oribi_worker::lane::Lane;
 use queue::Queue;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -82,6 +85,10 @@ pub(super) struct AppPool<'l, 'a, B: Backend> {
     moved: Duration,
     /// The cache; `None` if no route stores responses.
     cache: Option<Box<AppCache>>,
+    /// The connections that stay open without a worker, of all apps.
+    live: Rc<RefCell<Live<'a>>>,
+    /// The commands of apps during requests.
+    commands: HashMap<Ticket, live::Commands>,
 }
 
 impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
@@ -94,6 +101,7 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         settings: Rc<Settings>,
         (listeners, slot): (&'a [Listener], &'a WorkerSlot),
         pool: oribi_pool::Edge,
+        live: &Rc<RefCell<Live<'a>>>,
     ) -> io::Result<Self> {
         match (lane.source().watch_news(pool.descriptor()), lane.event_sources()) {
             (Err(error), Some(event_sources)) if error.kind() == io::ErrorKind::Unsupported => {
@@ -128,6 +136,8 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
             awaited_sockets: Vec::new(),
             moved: Duration::ZERO,
             cache: None,
+            live: Rc::clone(live),
+            commands: HashMap::new(),
         })
     }
 

@@ -90,7 +90,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
     fn place(&mut self, shape: Shape, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let pool = oribi_pool::Edge::new(&Memory::adopt_for_edge(shape, descriptors)?)?;
         let settings = Rc::new(self.settings.clone());
-        let mut app = AppPool::new(self.lane, settings, (self.listeners, self.slot), pool)?;
+        let mut app = AppPool::new(self.lane, settings, (self.listeners, self.slot), pool, &self.live)?;
         app.parent_link = self.parent_link;
         app.index = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
         app.use_cache(self.store.as_ref().map(|(_, store)| store), self.apps.len());

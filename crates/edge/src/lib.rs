@@ -15,6 +15,7 @@ mod app;
 mod applying;
 mod handover;
 mod listening;
+mod live;
 pub mod parent_link;
 pub mod plan;
 mod probe;
@@ -31,10 +32,12 @@ use crate::parent_link::{EdgeSetup, ParentLink};
 use app::AppPool;
 use applying::Applying;
 use handover::HandoverPeers;
+use live::Live;
 use oribi_cache::Store;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_io::{Backend, BackendVisitor, KernelBackend, Restricted};
+use oribi_ipc::posts::PostBoxes;
 use oribi_listen::{ListenSocket, Listener};
 use oribi_pool::{DOZE, Rest};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
@@ -83,7 +86,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let (engine, event_sources) = lane_setup.engine_at(backend, settings.workers.most(), listen_sockets)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(event_sources).with_settings(settings)?;
     let apps = setup.apps.iter().map(|app| app.settings).zip(pools);
-    let mut edge = EdgeLoop::new(&lane, &lane_setup, apps)?
+    let mut edge = EdgeLoop::new(&lane, &lane_setup, apps, (setup.number, Some(setup.posts)))?
         .with_routes(setup)
         .with_parent(setup.parent_link)
         .taking_over(setup.handed)?
@@ -119,6 +122,8 @@ struct EdgeLoop<'l, 'a, B: Backend> {
     parent_link: Option<&'a ParentLink>,
     peers: HandoverPeers<'a>,
     applying: Applying<'a>,
+    /// The connections that stay open without a worker.
+    live: Rc<RefCell<Live<'a>>>,
 }
 
 impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
@@ -127,6 +132,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         lane: &'l Lane<'a, Engine<'a, B>>,
         setup: &LaneSetup<'a>,
         apps: impl Iterator<Item = (&'a Settings, oribi_pool::Edge)>,
+        posts: (usize, Option<&'a PostBoxes>),
     ) -> io::Result<Self> {
         {
             let mut engine = lane.source();
@@ -136,8 +142,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             engine.answer_in_batches();
         }
         let common = (setup.listeners, setup.slot);
+        let started = lane.source().wall_clock();
+        let live = Rc::new(RefCell::new(Live::new(setup.settings, setup.slot, posts, started)));
         let apps = apps
-            .map(|(settings, pool)| AppPool::new(lane, Rc::new(settings.clone()), common, pool))
+            .map(|(settings, pool)| AppPool::new(lane, Rc::new(settings.clone()), common, pool, &live))
             .collect::<io::Result<_>>()?;
         Ok(Self {
             lane,
@@ -151,6 +159,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             parent_link: None,
             peers: HandoverPeers::default(),
             applying: Applying::never(),
+            live,
         })
     }
 
@@ -204,6 +213,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             }
         }
         self.withdraw_disconnected();
+        self.serve_live_connections();
         self.apps.iter_mut().for_each(AppPool::resume_waiting_exchanges);
         if self.lane.source().is_woken_or_finished() && !self.handle_command() {
             return Ok(false);
@@ -243,6 +253,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             let Some(lost) = lost else { return };
             let known = self.apps.iter_mut().find_map(|app| app.withdraw_lost(lost.exchange));
             if known.is_none()
+                && !self.live.borrow_mut().lose(lost.exchange)
                 && let Some(router) = &mut self.router
             {
                 router.withdraw(lost.exchange, self.lane);
@@ -274,7 +285,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     /// Returns the time until the next timer expires. `None` if no timer runs.
     fn time_left(&self) -> Option<Duration> {
         let of_router = self.router.as_ref().and_then(|router| router.time_left(self.now()));
-        self.apps.iter().filter_map(AppPool::time_left).chain(of_router).min()
+        let now = self.now();
+        let of_live = self.live.borrow().due(now).map(|due| due.saturating_sub(now));
+        self.apps.iter().filter_map(AppPool::time_left).chain(of_router).chain(of_live).min()
     }
 
     /// Reads the command. Returns `false` if the edge must end.
@@ -285,9 +298,13 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if self.lane.event_sources().is_some_and(oribi_worker::event_sources::EventSources::take) {
             self.apps.iter_mut().for_each(AppPool::handle_ended_workers);
             self.take_over();
+            self.receive_posts();
         }
         if self.slot.command() == WorkerCommand::HandOver {
             self.begin_to_hand_over();
+        }
+        if !matches!(self.slot.command(), WorkerCommand::Serve) {
+            self.live.borrow_mut().leave(&mut self.lane.source());
         }
         goes_on
     }

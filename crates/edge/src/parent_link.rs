@@ -12,6 +12,7 @@ use oribi_config::Settings;
 use oribi_ipc::handover::{
     MOST_DESCRIPTORS, Receiver, Sender, receive_with_descriptors, send_with_descriptor, send_with_descriptors,
 };
+use oribi_ipc::posts::PostBoxes;
 use oribi_listen::{ListenSocket, Shard};
 use oribi_pool::{Memory, Shape};
 use oribi_worker::lane::LaneSetup;
@@ -49,6 +50,8 @@ pub struct EdgeSetup<'a> {
     pub parent_link: &'a ParentLink,
     /// The source of connections that an edge of the previous server hands over, if there is one.
     pub handed: Option<&'a Receiver>,
+    /// The boxes through which edges pass messages to each other.
+    pub posts: &'a PostBoxes,
     /// The sandbox that the edge enters before it serves; `None` to keep all rights of its user.
     pub sandbox: Option<&'a Sandbox>,
 }

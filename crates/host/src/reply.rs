@@ -26,6 +26,11 @@ pub enum ReplyError {
     Woken,
 }
 
+impl ReplyError {
+    /// No connection stays open without the app: see [`Outlet::command`].
+    pub const NOT_LIVE: Self = Self::Invalid("connections stay open without the app only with an edge (--edge)");
+}
+
 impl fmt::Display for ReplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -177,6 +182,23 @@ pub trait Outlet {
     /// the life of a worker.
     fn reports_queue_times(&self) -> bool {
         false
+    }
+
+    /// Whether connections may stay open while no worker has anything to do with them, so that apps may give commands for them. This
+    /// does not change during the life of a worker.
+    fn has_live_connections(&self) -> bool {
+        false
+    }
+
+    /// Gives the commands of an app for the connection of an exchange, or for others, to the process that owns the connections. The
+    /// crate `oribi-live` describes their bytes; the commands of an exchange may come in any pieces.
+    ///
+    /// # Errors
+    /// [`ReplyError::Gone`]: the exchange is over. [`ReplyError::Invalid`]: no process owns connections for this worker, which owns
+    /// them itself ([`Outlet::has_live_connections`]).
+    fn command(&self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
+        let _ = (exchange, commands);
+        Err(ReplyError::NOT_LIVE)
     }
 
     /// Passes a message of the app on to the web server that sent the request, for the web server's error log. Returns `false`

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Trailers = 12,
     /// A part of a head that does not fit into an area. The next frame of this kind, or `Head`, continues it.
     MoreHead = 13,
+    /// A part of the commands of the app for its connection.
+    Commands = 14,
 }
 
 impl Kind {
@@ -70,6 +72,7 @@ impl Kind {
             11 => Self::Deadline,
             12 => Self::Trailers,
             13 => Self::MoreHead,
+            14 => Self::Commands,
             _ => return None,
         })
     }
@@ -369,14 +372,14 @@ mod tests {
         assert_eq!(ring_buffer.header(0, 3), None);
         words[0].store(2 | u64::MAX << 8, Relaxed);
         assert_eq!(ring_buffer.header(0, 16), None);
-        words[0].store(14, Relaxed);
+        words[0].store(15, Relaxed);
         assert_eq!(ring_buffer.header(0, 16), None, "no such kind");
     }
 
     #[test]
     fn kinds_are_read_as_they_were_written() {
         let kinds: Vec<Kind> = (0..=255).filter_map(Kind::from_bits).collect();
-        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=13).collect::<Vec<_>>());
+        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=14).collect::<Vec<_>>());
     }
 
     #[test]

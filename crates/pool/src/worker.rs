@@ -374,6 +374,11 @@ impl Worker {
         self.write_whole(taken, Kind::Message, bytes)
     }
 
+    /// Writes as many bytes of commands for the connection as there is room for, and returns that number.
+    pub fn commands(&mut self, taken: &mut Taken, bytes: &[u8]) -> usize {
+        self.pieces(taken, Kind::Commands, bytes)
+    }
+
     /// Asks the edge for a descriptor that belongs to the request: see [`Worker::take_descriptor`].
     ///
     /// # Errors
@@ -396,6 +401,11 @@ impl Worker {
     /// Writes as much of a piece of content as there is room for, and returns that number of bytes.
     #[inline]
     pub fn content(&mut self, taken: &mut Taken, piece: &[u8]) -> usize {
+        self.pieces(taken, Kind::Content, piece)
+    }
+
+    #[inline]
+    fn pieces(&mut self, taken: &mut Taken, kind: Kind, piece: &[u8]) -> usize {
         let mut taken_bytes = 0;
         while taken_bytes < piece.len() {
             let begin = if taken.begun { 0 } else { 2 };
@@ -404,7 +414,7 @@ impl Worker {
                 break;
             }
             let part = &piece[taken_bytes..piece.len().min(taken_bytes + room)];
-            self.write(taken, Kind::Content, part);
+            self.write(taken, kind, part);
             taken_bytes += part.len();
         }
         taken_bytes

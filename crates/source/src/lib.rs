@@ -176,6 +176,20 @@ pub trait Source {
     /// See [`ReplyError`].
     fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
+    /// Whether connections may stay open without the app: see [`Source::command`].
+    fn has_live_connections(&self) -> bool {
+        false
+    }
+
+    /// Gives commands for the connection of an exchange: see [`oribi_host::Outlet::command`].
+    ///
+    /// # Errors
+    /// See there.
+    fn command(&mut self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
+        let _ = (exchange, commands);
+        Err(ReplyError::NOT_LIVE)
+    }
+
     /// Passes a message on to the log of the web server that sent the request; returns `false` without a web server.
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool;
 

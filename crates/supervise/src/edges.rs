@@ -7,6 +7,7 @@
 mod change;
 mod child;
 mod liveness;
+mod logs;
 pub(super) mod pools;
 mod purging;
 mod readiness;
@@ -22,13 +23,14 @@ use super::closing::{Closing, NextStep};
 use super::describe_end;
 use super::foreground::leave_report;
 use super::pace::Pace;
-use oribi_config::{LogTarget, SandboxChoice, Settings, counted};
+use oribi_config::{Settings, counted};
 use oribi_edge::parent_link::{self, EdgeLink, WorkerRequest};
 use oribi_edge::plan::PlanReader;
 use oribi_edge::routes::{LimitMemory, Routes};
 use oribi_engine::shortage::explain;
 use oribi_io::process::{Fork, Heirs, shared_words};
 use oribi_ipc::handover::{self, Sender};
+use oribi_ipc::posts::PostBoxes;
 use oribi_listen::Vault;
 use oribi_listen::{Listener, is_any_lent};
 use oribi_log as log_file;
@@ -59,6 +61,8 @@ pub(super) struct Edges<'a> {
     routes: Option<Arc<Routes>>,
     /// The memory of the limits of these and all earlier routes.
     limit_memory: LimitMemory,
+    /// The boxes through which edges pass messages to each other.
+    posts: Arc<PostBoxes>,
     /// Reads later plans, in edges.
     plan_reader: Option<&'a dyn PlanReader>,
     /// The last change of the plan.
@@ -95,6 +99,7 @@ pub(super) struct CurrentPlan<'a> {
     pub(super) apps: Vec<AppPools<'a>>,
     routes: Option<Arc<Routes>>,
     limit_memory: LimitMemory,
+    posts: Arc<PostBoxes>,
     plan_reader: Option<&'a dyn PlanReader>,
 }
 
@@ -171,6 +176,8 @@ impl<'a> Edges<'a> {
             pools::make(settings, *lanes, (count, apps.len())).map(|pools| AppPools { name: *name, settings, pools })
         };
         let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
+        let posts = PostBoxes::new(count).map_err(|error| format!("cannot connect edges: {}", explain(&error)))?;
+        let posts = Arc::new(posts);
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)
             .map_err(|error| format!("cannot share memory with edges: {error}"))?;
         log::info!(
@@ -183,6 +190,7 @@ impl<'a> Edges<'a> {
             apps,
             routes: None,
             limit_memory: LimitMemory::new(count),
+            posts,
             plan_reader: None,
             change: PlanChange::default(),
             scoreboard,
@@ -229,8 +237,8 @@ impl<'a> Edges<'a> {
 
     /// In a new worker or edge: returns the apps and their routes, and drops everything else of the edges.
     pub(super) fn into_plan(self) -> CurrentPlan<'a> {
-        let Self { apps, routes, limit_memory, plan_reader, .. } = self;
-        CurrentPlan { apps, routes, limit_memory, plan_reader }
+        let Self { apps, routes, limit_memory, posts, plan_reader, .. } = self;
+        CurrentPlan { apps, routes, limit_memory, posts, plan_reader }
     }
 
     /// Starts the edges that are missing, unless a pause after failures is in progress. In a new edge it returns the parameters
@@ -376,39 +384,6 @@ impl<'a> Edges<'a> {
                 slot.set_command(command);
                 // If the pipe is full, the edge wakes up anyway.
                 let _ = rustix::io::write(&process.waker, &[0]);
-            }
-        }
-    }
-
-    /// Makes the edges reopen their logs.
-    pub(super) fn reopen_logs(&self) {
-        if self.settings.edge_sandbox != SandboxChoice::Off {
-            self.give_logs();
-        }
-        // All slots share this counter.
-        if let Some(slot) = self.slots().first() {
-            slot.log_opening.fetch_add(1, Relaxed);
-        }
-        for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
-            let _ = rustix::io::write(&process.waker, &[0]);
-        }
-    }
-
-    /// Sends the edges their logs, which an edge in a sandbox cannot open. This process has the error log open already.
-    fn give_logs(&self) {
-        let access = log_file::open_access_log(self.settings).unwrap_or_else(|message| {
-            log::error!("{message}");
-            None
-        });
-        for (number, entry) in self.entries.iter().enumerate() {
-            let Some(process) = &entry.process else { continue };
-            let error = match self.settings.error_log {
-                LogTarget::File(_) => process.link.give_error_log(rustix::stdio::stderr()),
-                LogTarget::Standard | LogTarget::System(_) => Ok(()),
-            };
-            let access = access.as_ref().map_or(Ok(()), |access| process.link.give_access_log(access.as_fd()));
-            if let Err(error) = error.and(access) {
-                log::error!("cannot send the reopened log files to {}: {error}", self.name(number));
             }
         }
     }

@@ -47,6 +47,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             Event::Content(ticket) => self.handle_content(ticket, bytes),
             Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
             Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
+            Event::Commands(ticket) => self.handle_commands(ticket, bytes),
             Event::Message(ticket) => self.handle_message(ticket, bytes),
             Event::DescriptorRequest(ticket, request) => self.handle_descriptor_request(ticket, request),
             Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
@@ -75,8 +76,14 @@ impl<B: Backend> AppPool<'_, '_, B> {
             self.table.remove(ticket);
             return;
         }
+        if !self.commands.is_empty() && self.holds(ticket) {
+            return self.hold_whole(ticket, bytes, head);
+        }
         let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
-        let Some(exchange) = exchange else { return self.fetched_whole(ticket, bytes, head) };
+        let Some(exchange) = exchange else {
+            self.commands_ended(ticket, false);
+            return self.fetched_whole(ticket, bytes, head);
+        };
         let (head, content) = bytes.split_at(head);
         let wait = self.wait_of(ticket);
         let lane = &self.lane;
@@ -121,6 +128,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
                     entry.begun = true;
                 }
                 self.unsent_heads.push(ticket);
+                if !self.commands.is_empty() {
+                    self.stream_begun(ticket);
+                }
             }
             Ok(Err(refusal)) => self.handle_refusal(ticket, refusal),
             Err(Malformed) => self.handle_nonsense(ticket),
@@ -278,7 +288,16 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     pub(super) fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {
         let Some(entry) = self.table.remove(ticket) else { return };
-        let Some(exchange) = entry.exchange else { return self.fetched_end(ticket, entry, abandoned) };
+        let Some(exchange) = entry.exchange else {
+            self.commands_ended(ticket, abandoned);
+            return self.fetched_end(ticket, entry, abandoned);
+        };
+        if !self.commands.is_empty() && self.holds(ticket) {
+            if !abandoned && entry.begun {
+                return self.commands_ended(ticket, false);
+            }
+            self.drop_held(ticket);
+        }
         let mut engine = self.lane.source();
         if abandoned || !entry.begun {
             engine.abandon(exchange);

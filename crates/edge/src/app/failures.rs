@@ -13,7 +13,13 @@ impl<B: Backend> AppPool<'_, '_, B> {
     pub(super) fn handle_loss(&mut self, ticket: Ticket) {
         let copy = self.table.take_copy(ticket.slot());
         let Some(entry) = self.table.remove(ticket) else { return };
-        let Some(exchange) = entry.exchange else { return self.handle_loss_of_fetch(ticket, &entry, &copy) };
+        let Some(exchange) = entry.exchange else {
+            self.commands_ended(ticket, true);
+            return self.handle_loss_of_fetch(ticket, &entry, &copy);
+        };
+        if !self.commands.is_empty() {
+            self.drop_held(ticket);
+        }
         let untouched = !entry.begun && !entry.socket_taken;
         // The label must be read first: it moves to another slot with a request that is tried again.
         let label = self.table.label(ticket);
@@ -90,11 +96,15 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
         let Some(exchange) = entry.exchange.take() else {
+            self.commands_ended(ticket, true);
             self.fail_fetch(ticket, status);
             return;
         };
         if entry.asking {
             self.table.unasked.push(exchange);
+        }
+        if !self.commands.is_empty() {
+            self.drop_held(ticket);
         }
         self.report_wait(ticket, exchange);
         if untouched {
@@ -129,8 +139,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// such requests.
     pub(super) fn forget_ended(&mut self) {
         for ticket in self.table.without_clients() {
-            // The pool reports the ends of requests with fetches.
-            if self.pool.holder(ticket).is_none() && !self.has_fetch(ticket) {
+            // The pool reports the ends of requests with fetches, and of events.
+            if self.pool.holder(ticket).is_none() && !self.has_fetch(ticket) && !self.has_event(ticket) {
                 self.table.remove(ticket);
             }
         }

@@ -8,7 +8,7 @@ use oribi_engine::{CountedFile, Exchange, Sum, Wait};
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_ipc::slot::{encode_request, set_completion_time};
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldPair, KnownField, ResponseHead};
 use oribi_pool::{Ticket, Waits, Withdrawal};
 use oribi_stats::totals::Counter;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -35,6 +35,8 @@ const FORSAKEN: Duration = Duration::from_secs(10);
 /// The largest value of Retry-After, in seconds.
 const LONGEST_RETRY: u64 = 60;
 
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
 const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
 const SLOTS_ARE_FULL: &str =
     "unfinished answers take all the room for requests, and a client gets a 503; more workers (--workers) would help";
@@ -56,6 +58,8 @@ pub(super) enum Purpose {
     Question,
     /// Its response may be stored.
     Fetch(Box<Entering>),
+    /// It is an event of the live connection with this name.
+    Event(u64),
 }
 
 impl<B: Backend> AppPool<'_, '_, B> {
@@ -75,7 +79,19 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Puts a request of an exchange into the pool. Returns whether there was room; otherwise the client has been answered.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, exchange: &Exchange, request: &Request<'_>, purpose: Purpose) -> bool {
-        let id = exchange.id();
+        self.enqueue_request((exchange.id(), exchange.complete_at()), request, &[], purpose)
+    }
+
+    /// Puts a request into the pool, with more fields. `id` is its exchange, and `complete_at` the time at which it was complete, in
+    /// nanoseconds. Returns whether there was room; otherwise its client, if it has one that waits, has been answered.
+    #[inline(always)]
+    pub(super) fn enqueue_request(
+        &mut self,
+        (id, complete_at): (ExchangeId, u64),
+        request: &Request<'_>,
+        more: &[FieldPair<'_>],
+        purpose: Purpose,
+    ) -> bool {
         let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
         let available = self.pool.is_available() || self.wake_app();
         let reserved = if is_full || !available { None } else { self.pool.reserve() };
@@ -91,6 +107,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             match purpose {
                 Purpose::Fetch(entering) => self.fetch_failed(entering.fetch, 503),
                 Purpose::Answer | Purpose::Question => self.refuse_for_now(id),
+                Purpose::Event(_) => {}
             }
             return false;
         };
@@ -99,20 +116,22 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let slot = reserved.slot();
         let room = self.pool.room(&mut reserved);
         let files = self.lane.source().content_files();
-        let fitted = match fit(request, field.as_slice(), room, (&self.settings.temporary_directory, files)) {
+        let added = if more.is_empty() { field.as_slice() } else { more };
+        let fitted = match fit(request, added, room, (&self.settings.temporary_directory, files)) {
             Ok(fitted) => fitted,
             Err(status) => {
                 self.pool.cancel(reserved);
                 match purpose {
                     Purpose::Fetch(entering) => self.fetch_failed(entering.fetch, status),
                     Purpose::Answer | Purpose::Question => self.refuse(id, status),
+                    Purpose::Event(_) => {}
                 }
                 return false;
             }
         };
-        set_completion_time(room, exchange.complete_at());
+        set_completion_time(room, complete_at);
         let retry = self.settings.retry_lost && is_idempotent(request.head.method());
-        self.table.keep_copy(slot, if retry { &room[..fitted.size] } else { &[] });
+        self.table.keep_copy(slot, if retry || may_stay_open(request) { &room[..fitted.size] } else { &[] });
         let is_watched = self.deadlines.are_set();
         let ids = self.settings.request_id.as_ref();
         if is_watched || ids.is_some() {
@@ -132,11 +151,18 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
         let asking = matches!(purpose, Purpose::Question);
         let mut entry = Entry { overflow: fitted.overflow, connection, asking, ..Entry::new(ticket, Some(id), now) };
-        if let Purpose::Fetch(entering) = purpose {
-            // The fetch has the exchange.
-            entry.exchange = None;
-            if let Some(cache) = &mut self.cache {
-                cache.entered(ticket, *entering);
+        match purpose {
+            Purpose::Answer | Purpose::Question => {}
+            Purpose::Fetch(entering) => {
+                // The fetch has the exchange.
+                entry.exchange = None;
+                if let Some(cache) = &mut self.cache {
+                    cache.entered(ticket, *entering);
+                }
+            }
+            Purpose::Event(name) => {
+                entry.exchange = None;
+                self.note_event(ticket, name);
             }
         }
         self.table.insert(entry);
@@ -197,6 +223,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 self.fail_fetch(ticket, 503);
                 continue;
             }
+            self.commands_ended(ticket, true);
             if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
                 let waited = now.saturating_sub(submitted);
                 self.slot.account.count(Counter::QueueTimeouts);
@@ -437,6 +464,13 @@ fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {
 fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
     let is_there = request.head.fields().any(|(_, name, _)| name.eq_ignore_ascii_case(b"X-Request-Start"));
     (!is_there).then(|| format!("t={}.{:06}", now.as_secs(), now.subsec_micros()))
+}
+
+/// Whether the connection of a request may stay open without the app, which the bytes of the request are needed for.
+fn may_stay_open(request: &Request<'_>) -> bool {
+    let is_stream = |accept: &[u8]| accept.windows(EVENT_STREAM.len()).any(|part| part.eq_ignore_ascii_case(EVENT_STREAM));
+    request.head.method() == b"GET"
+        && (request.head.field(KnownField::Upgrade).is_some() || request.head.field(KnownField::Accept).is_some_and(is_stream))
 }
 
 /// Whether several requests with this method have the same intended effect as one (RFC 9110, section 9.2.2).

@@ -7,6 +7,7 @@ mod cache;
 mod clients;
 mod filters;
 mod limits;
+mod live;
 mod passing;
 mod passwords;
 mod queue;
@@ -82,7 +83,7 @@ impl Site {
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
-        let mut edge = EdgeLoop::new(lane, &lane_setup, apps).expect("nothing can refuse").with_parent(parent_link);
+        let mut edge = EdgeLoop::new(lane, &lane_setup, apps, (0, None)).expect("nothing can refuse").with_parent(parent_link);
         edge.route_by(routes, 0);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());

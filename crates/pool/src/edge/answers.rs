@@ -27,6 +27,8 @@ pub enum Event {
     File(Ticket, Option<File>, FilePart),
     /// A message for the error log of the client that sent the request.
     Message(Ticket),
+    /// A part of the commands of the app for its connection: the bytes.
+    Commands(Ticket),
     /// The worker asks for this descriptor: see [`Edge::send_descriptor`].
     DescriptorRequest(Ticket, DescriptorRequest),
     /// The app wants another deadline: this time from now, or none.
@@ -390,6 +392,7 @@ impl Edge {
             Kind::Content => Event::Content(ticket),
             Kind::Trailers => Event::Trailers(ticket),
             Kind::Message => Event::Message(ticket),
+            Kind::Commands => Event::Commands(ticket),
             Kind::DescriptorRequest => {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 Event::DescriptorRequest(ticket, DescriptorRequest::from_bits(bits).ok_or(Breach)?)

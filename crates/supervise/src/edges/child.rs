@@ -10,6 +10,7 @@ use oribi_edge::routes::{LimitMemory, Routes};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
+use oribi_ipc::posts::PostBoxes;
 use oribi_listen::{Listener, Shard, take_listen_sockets};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_worker::lane::LaneSetup;
@@ -50,8 +51,8 @@ const OF_PARENT: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::
 /// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
-/// The plan of one edge: its apps, the routes, the memory of limits, and the reader of later plans.
-type PlanOfEdge<'s> = (&'s [EdgeApp<'s>], Option<&'s Arc<Routes>>, &'s LimitMemory, Option<&'s dyn PlanReader>);
+/// The plan of one edge: its apps, the routes, the memory of limits, the reader of later plans, and the boxes of all edges.
+type PlanOfEdge<'s> = (&'s [EdgeApp<'s>], Option<&'s Arc<Routes>>, &'s LimitMemory, Option<&'s dyn PlanReader>, &'s PostBoxes);
 
 impl ForkedEdge {
     /// Runs the edge, and ends the process. `set_title` sets its title.
@@ -65,11 +66,11 @@ impl ForkedEdge {
         set_title: impl FnOnce(&str),
     ) -> ! {
         let name = name(self.number, settings.edges_wanted());
-        let CurrentPlan { apps, routes, limit_memory, plan_reader } = plan;
+        let CurrentPlan { apps, routes, limit_memory, posts, plan_reader } = plan;
         let memory: Vec<_> = apps.into_iter().map(|mut app| (app.settings, app.pools.swap_remove(self.number))).collect();
         let apps: Vec<_> = memory.iter().map(|(settings, memory)| EdgeApp { settings, memory }).collect();
         set_title(&name);
-        let plan = (&apps[..], routes.as_ref(), &limit_memory, plan_reader);
+        let plan = (&apps[..], routes.as_ref(), &limit_memory, plan_reader, &*posts);
         let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, &mut listeners, plan, privileges, parent_signals)));
         let status = match outcome {
             Ok(Ok(())) => 0,
@@ -90,7 +91,7 @@ impl ForkedEdge {
         self,
         settings: &Settings,
         listeners: &mut [Listener],
-        (apps, routes, limit_memory, plan_reader): PlanOfEdge<'_>,
+        (apps, routes, limit_memory, plan_reader, posts): PlanOfEdge<'_>,
         privileges: &Privileges,
         parent_signals: &mut signals::Signals,
     ) -> Result<(), String> {
@@ -127,6 +128,7 @@ impl ForkedEdge {
             takes_over,
             parent_link: &parent_link,
             handed: handed.as_ref(),
+            posts,
             sandbox: sandbox.as_ref(),
         })
         .map_err(|error| oribi_engine::shortage::explain(&error))

@@ -302,6 +302,20 @@ impl Intake<'_> {
         Ok(())
     }
 
+    /// Gives the edge commands for the connection of an exchange.
+    pub(super) fn command(&mut self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
+        let Self { opened, pools, .. } = self;
+        let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
+        open.check(pools)?;
+        let worker = &mut pools[open.pool];
+        let written = if open.backlog.is_empty() { worker.commands(&mut open.taken, commands) } else { 0 };
+        if written < commands.len() {
+            open.backlog.push(ResponsePart::Commands(commands[written..].to_vec(), 0));
+        }
+        worker.flush(&open.taken);
+        Ok(())
+    }
+
     /// Sends a message to the log of the web server that sent the request; `false` without such a log, or without room.
     pub(super) fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { opened, pools, .. } = self;

@@ -16,6 +16,8 @@ pub(super) enum ResponsePart {
     Trailers(Vec<u8>),
     /// Content, and the number of its bytes that have been written.
     Content(Vec<u8>, usize),
+    /// Commands for the connection, and the number of their bytes that have been written.
+    Commands(Vec<u8>, usize),
     File {
         file: Arc<File>,
         offset: u64,
@@ -84,7 +86,9 @@ impl ResponsePart {
     fn size(&self) -> usize {
         match self {
             Self::Interim(bytes) | Self::Trailers(bytes) => bytes.len(),
-            Self::Head(bytes, written) | Self::Content(bytes, written) => bytes.len() - written,
+            Self::Head(bytes, written) | Self::Content(bytes, written) | Self::Commands(bytes, written) => {
+                bytes.len() - written
+            }
             Self::File { .. } => size_of::<Self>(),
         }
     }
@@ -96,6 +100,10 @@ impl ResponsePart {
             Self::Trailers(bytes) => worker.trailers(taken, bytes),
             Self::Content(bytes, written) => {
                 *written += worker.content(taken, &bytes[*written..]);
+                if *written == bytes.len() { Ok(()) } else { Err(NotWritten::Full) }
+            }
+            Self::Commands(bytes, written) => {
+                *written += worker.commands(taken, &bytes[*written..]);
                 if *written == bytes.len() { Ok(()) } else { Err(NotWritten::Full) }
             }
             Self::File { file, offset, size } => worker.file(taken, file.as_fd(), *offset, *size),

@@ -115,6 +115,14 @@ impl Source for Intake<'_> {
         self.inform(exchange, status, fields)
     }
 
+    fn has_live_connections(&self) -> bool {
+        true
+    }
+
+    fn command(&mut self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
+        self.command(exchange, commands)
+    }
+
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         self.report(exchange, message)
     }

@@ -169,6 +169,14 @@ impl<S: Source> Outlet for Lane<'_, S> {
         sent
     }
 
+    fn has_live_connections(&self) -> bool {
+        self.source.borrow().has_live_connections()
+    }
+
+    fn command(&self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
+        self.source.borrow_mut().command(exchange, commands)
+    }
+
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         self.source.borrow_mut().report(exchange, message)
     }

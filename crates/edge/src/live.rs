@@ -1,0 +1,293 @@
+//! Connections that stay open while no worker has anything to do with them: WebSockets, and responses held open as event streams.
+//!
+//! The engine has the connections themselves. [`Live`] knows for each the request that has opened it, the data of its app, and its
+//! channels. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
+//! out the commands of apps. `message` is a message in all the forms in which it may be sent, and `posts` passes messages
+//! to the other edges.
+
+mod commands;
+mod events;
+mod message;
+mod posts;
+
+use oribi_config::Settings;
+use oribi_engine::Engine;
+use oribi_host::ExchangeId;
+use oribi_io::Backend;
+use oribi_ipc::posts::PostBoxes;
+use oribi_live::event::EventKind;
+use oribi_live::{Channels, Kind};
+use oribi_stats::scoreboard::WorkerSlot;
+use oribi_stats::totals::Counter;
+use oribi_websocket::Deflater;
+use posts::Posts;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(super) use commands::Opening;
+
+/// The level of compression: level 6 costs three times as much for small messages.
+const LEVEL: u8 = 1;
+
+/// The most bytes of the data of a connection, which every event carries.
+const LARGEST_DATA: usize = 64 << 10;
+
+/// The most channels of a connection.
+const MOST_CHANNELS: usize = 1024;
+
+/// The code for a server that cannot fulfil a request (RFC 6455, section 7.4.1).
+const FAILED: u16 = 1011;
+
+/// The code for a server that is too busy (IANA's registry of WebSocket close codes).
+const TRY_LATER: u16 = 1013;
+
+/// The live connections of an edge, of all its apps.
+pub(super) struct Live<'a> {
+    slot: &'a WorkerSlot,
+    /// The number of this edge.
+    edge: usize,
+    /// The next name: the number of the edge, and a number that no edge before has used.
+    next: u64,
+    connections: HashMap<u64, Connection>,
+    /// The names of event streams.
+    streams: HashMap<ExchangeId, u64>,
+    channels: Channels,
+    /// Connections with events for their apps, which are not busy.
+    ready: VecDeque<u64>,
+    deflater: Deflater,
+    posts: Posts<'a>,
+    ping: Duration,
+    next_ping: Option<Duration>,
+    /// The most bytes that may wait for the client of an event stream.
+    buffer: usize,
+}
+
+/// A live connection.
+#[derive(Debug)]
+struct Connection {
+    exchange: ExchangeId,
+    /// The index of its app.
+    app: usize,
+    /// The request that has opened it, as in its slot.
+    request: Rc<[u8]>,
+    /// The bytes that come with every event.
+    data: Vec<u8>,
+    form: Form,
+    /// Events for the app, in their order.
+    events: VecDeque<(EventKind, Vec<u8>)>,
+    busy: Busy,
+    /// Whether its client has gone: only its events are left.
+    ended: bool,
+    /// The events of a stream whose response has not begun.
+    early: Option<Vec<u8>>,
+}
+
+/// The form of a connection.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// With the bits of the client's window, if messages are compressed.
+    WebSocket(Option<u8>),
+    EventStream,
+}
+
+/// Whether the app has a request of the connection. It gets the next event afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Busy {
+    No,
+    /// The request that has opened the connection, or the event of its end.
+    Yes,
+    /// A message of this many bytes.
+    WithMessage(usize),
+}
+
+/// An event on its way to the app.
+pub(super) struct Event {
+    pub(super) app: usize,
+    pub(super) exchange: ExchangeId,
+    pub(super) request: Rc<[u8]>,
+    pub(super) kind: EventKind,
+    pub(super) content: Vec<u8>,
+}
+
+impl<'a> Live<'a> {
+    /// Creates the value for the edge with this number. `started` is the time since 1970.
+    pub(super) fn new(
+        settings: &Settings,
+        slot: &'a WorkerSlot,
+        (edge, posts): (usize, Option<&'a PostBoxes>),
+        started: Duration,
+    ) -> Self {
+        let prefix = (edge as u64) << 48;
+        Self {
+            slot,
+            edge,
+            next: prefix | (started.as_secs() & 0xFFFF_FFFF) << 16,
+            connections: HashMap::new(),
+            streams: HashMap::new(),
+            channels: Channels::default(),
+            ready: VecDeque::new(),
+            deflater: Deflater::new(LEVEL),
+            posts: Posts::new(edge, posts),
+            ping: settings.websocket.ping,
+            next_ping: None,
+            buffer: settings.websocket.buffer_bytes,
+        }
+    }
+
+    /// Whether there is nothing to do, and nothing to wait for.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.connections.is_empty() && self.posts.is_idle()
+    }
+
+    /// The time at which it is next due.
+    pub(super) fn due(&self, now: Duration) -> Option<Duration> {
+        let soon = if self.ready.is_empty() { None } else { Some(now) };
+        soon.into_iter().chain(self.posts.due(now)).chain(self.next_ping.filter(|_| !self.connections.is_empty())).min()
+    }
+
+    fn add(&mut self, connection: Connection, now: Duration) -> u64 {
+        let name = self.next;
+        self.next += 1;
+        if let Form::EventStream = connection.form {
+            self.streams.insert(connection.exchange, name);
+            self.slot.account.count(Counter::EventStreamsOpened);
+        }
+        self.connections.insert(name, connection);
+        if self.ping < oribi_config::Timeouts::NEVER {
+            self.next_ping.get_or_insert(now + self.ping);
+        }
+        name
+    }
+
+    /// Notes an event of a connection.
+    fn note(&mut self, name: u64, kind: EventKind, payload: Vec<u8>) {
+        let Some(connection) = self.connections.get_mut(&name) else { return };
+        connection.events.push_back((kind, payload));
+        if connection.busy == Busy::No && connection.events.len() == 1 {
+            self.ready.push_back(name);
+        }
+    }
+
+    /// Notes that the client of a connection has gone. Its app gets an event, unless it has left no data, and so expects none.
+    fn note_end(&mut self, name: u64, payload: Vec<u8>) {
+        self.channels.forget(name);
+        let Some(connection) = self.connections.get_mut(&name) else { return };
+        connection.ended = true;
+        if let Form::EventStream = connection.form {
+            self.streams.remove(&connection.exchange);
+            self.slot.account.count(Counter::EventStreamsClosed);
+        }
+        let is_told = !connection.data.is_empty() || connection.busy != Busy::No;
+        if is_told || !connection.events.is_empty() {
+            self.note(name, EventKind::Close, payload);
+        } else {
+            self.connections.remove(&name);
+        }
+    }
+
+    /// Returns the next event of a connection, whose app is then busy with it.
+    pub(super) fn take_event(&mut self) -> Option<(u64, Event)> {
+        loop {
+            let name = self.ready.pop_front()?;
+            let Some(connection) = self.connections.get_mut(&name).filter(|connection| connection.busy == Busy::No) else {
+                continue;
+            };
+            let Some((kind, payload)) = connection.events.pop_front() else { continue };
+            if kind == EventKind::Close && connection.data.is_empty() {
+                self.connections.remove(&name);
+                continue;
+            }
+            connection.busy = if kind == EventKind::Close { Busy::Yes } else { Busy::WithMessage(payload.len()) };
+            let content = oribi_live::event::content(&connection.data, &payload);
+            let Connection { app, exchange, ref request, .. } = *connection;
+            return Some((name, Event { app, exchange, request: Rc::clone(request), kind, content }));
+        }
+    }
+
+    /// Says that the app is no longer busy with a connection. `failure`: the code with which the connection is closed, because the app
+    /// has failed.
+    pub(super) fn handled<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, failure: Option<u16>) {
+        let Some(connection) = self.connections.get_mut(&name) else { return };
+        if let Busy::WithMessage(size) = std::mem::replace(&mut connection.busy, Busy::No) {
+            engine.message_handled(connection.exchange, size);
+        }
+        if !connection.events.is_empty() {
+            self.ready.push_back(name);
+        } else if connection.ended {
+            self.connections.remove(&name);
+            return;
+        }
+        if let Some(code) = failure {
+            self.close(engine, name, code, "");
+        }
+    }
+
+    /// Closes a connection of this edge.
+    fn close<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, code: u16, reason: &str) {
+        let Some(connection) = self.connections.get(&name).filter(|connection| !connection.ended) else { return };
+        match connection.form {
+            Form::WebSocket(_) => engine.close_socket(connection.exchange, code, reason),
+            Form::EventStream => {
+                let _ = engine.finish(connection.exchange);
+                self.note_end(name, code.to_be_bytes().to_vec());
+            }
+        }
+    }
+
+    /// Ends all event streams, because the server goes away. (The engine closes WebSockets.)
+    pub(super) fn leave<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
+        let names: Vec<u64> = self.streams.values().copied().collect();
+        names.into_iter().for_each(|name| self.close(engine, name, oribi_engine::GOING_AWAY, ""));
+    }
+
+    /// Sends a message to a connection of this edge.
+    fn send<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, kind: Kind, payload: &[u8]) {
+        let mut message = message::Message::new(kind, payload);
+        self.send_message(engine, name, &mut message);
+    }
+
+    fn send_message<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, message: &mut message::Message<'_>) {
+        let Some(connection) = self.connections.get_mut(&name).filter(|connection| !connection.ended) else { return };
+        let exchange = connection.exchange;
+        let sent = match connection.form {
+            Form::WebSocket(window) => match message.frames(window, &mut self.deflater) {
+                Some(frames) => engine.send_frames(exchange, &frames),
+                None => return,
+            },
+            Form::EventStream => match message.event() {
+                Some(event) if connection.early.is_some() => {
+                    connection.early.get_or_insert_default().extend_from_slice(event);
+                    Ok(())
+                }
+                Some(event) => engine.write(exchange, event).map(|waiting| {
+                    if waiting > self.buffer {
+                        self.slot.account.count(Counter::LimitWebsocketBuffer);
+                        log::info!(
+                            "a client of an event stream takes its events too slowly, and is cut off (--websocket-buffer)"
+                        );
+                        engine.abandon(exchange);
+                        self.note_end(name, oribi_engine::LEFT.to_be_bytes().to_vec());
+                    }
+                }),
+                None => return,
+            },
+        };
+        if sent.is_ok() {
+            self.slot.account.count(Counter::LiveMessagesSent);
+        }
+    }
+
+    /// Sends a message to all connections of this edge that have subscribed to a channel.
+    fn publish<B: Backend>(&mut self, engine: &mut Engine<'_, B>, channel: &[u8], kind: Kind, payload: &[u8]) {
+        let names: Vec<u64> = self.channels.subscribers(channel).collect();
+        if names.is_empty() {
+            return;
+        }
+        let mut message = message::Message::new(kind, payload);
+        engine.gather_answers();
+        names.into_iter().for_each(|name| self.send_message(engine, name, &mut message));
+        engine.send_gathered_answers();
+    }
+}

@@ -1,0 +1,217 @@
+//! Carries out the commands of apps.
+
+use super::{Busy, Connection, FAILED, Form, LARGEST_DATA, Live, MOST_CHANNELS};
+use oribi_config::WebSockets;
+use oribi_engine::Engine;
+use oribi_host::{ExchangeId, ReplyError};
+use oribi_io::Backend;
+use oribi_live::{Command, LARGEST_CHANNEL};
+use oribi_message::{FieldPair, KnownField, RequestHead, Version};
+use oribi_websocket::{Deflate, accept_key, offered_deflate};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The part of a request that asks for a WebSocket.
+struct Handshake {
+    accept: [u8; 28],
+    deflate: Option<Deflate>,
+}
+
+/// The request that opens a connection.
+pub(in super::super) struct Opening {
+    pub(in super::super) exchange: ExchangeId,
+    pub(in super::super) app: usize,
+    /// The request, as in its slot.
+    pub(in super::super) request: Rc<[u8]>,
+    pub(in super::super) now: Duration,
+}
+
+impl Opening {
+    fn connection(self, data: &[u8], form: Form) -> (Connection, Duration) {
+        let Self { exchange, app, request, now } = self;
+        let early = matches!(form, Form::EventStream).then(Vec::new);
+        let (data, events) = (data.to_vec(), VecDeque::new());
+        (Connection { exchange, app, request, data, form, events, busy: Busy::Yes, ended: false, early }, now)
+    }
+}
+
+impl Live<'_> {
+    /// Makes the connection of a request a WebSocket, and returns its name. The app is busy with it.
+    ///
+    /// # Errors
+    /// The status for the client, or 0 if it has gone.
+    pub(in super::super) fn accept<B: Backend>(
+        &mut self,
+        engine: &mut Engine<'_, B>,
+        settings: &WebSockets,
+        head: &RequestHead<'_>,
+        opening: Opening,
+        (fields, data): (&[u8], &[u8]),
+    ) -> Result<u64, u16> {
+        let Handshake { accept, deflate } = handshake(settings, head)?;
+        let mut all: Vec<FieldPair<'_>> = vec![(b"Sec-WebSocket-Accept", &accept)];
+        let extensions = deflate.as_ref().map(Deflate::response);
+        if let Some(extensions) = &extensions {
+            all.push((b"Sec-WebSocket-Extensions", extensions.as_bytes()));
+        }
+        all.extend(lines(fields));
+        let (exchange, window) = (opening.exchange, deflate.as_ref().map(Deflate::window_bits));
+        let (connection, now) = opening.connection(&data[..data.len().min(LARGEST_DATA)], Form::WebSocket(window));
+        let name = self.add(connection, now);
+        match engine.upgrade(exchange, name, &all, deflate.is_some()) {
+            Ok(()) => Ok(name),
+            Err(error) => {
+                self.connections.remove(&name);
+                let ReplyError::Invalid(why) = error else { return Err(0) };
+                log::error!("a WebSocket cannot be accepted: {why}");
+                Err(500)
+            }
+        }
+    }
+
+    /// Notes that the response to a request stays open as an event stream, and returns its name. The app is busy with it.
+    pub(in super::super) fn hold(&mut self, opening: Opening, data: &[u8]) -> u64 {
+        let (connection, now) = opening.connection(&data[..data.len().min(LARGEST_DATA)], Form::EventStream);
+        self.add(connection, now)
+    }
+
+    /// Sends the events that have waited for the beginning of their response.
+    pub(in super::super) fn begin<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64) {
+        let Some(connection) = self.connections.get_mut(&name) else { return };
+        if let Some(early) = connection.early.take() {
+            // An empty piece sends the head.
+            let _ = engine.write(connection.exchange, &early);
+        }
+    }
+
+    /// Forgets an event stream whose response has failed.
+    pub(in super::super) fn drop_stream(&mut self, name: u64) {
+        self.note_end(name, FAILED.to_be_bytes().to_vec());
+    }
+
+    /// Carries out a command that opens no connection. `own`: the connection of the request during which the app gives it.
+    pub(in super::super) fn carry_out<B: Backend>(
+        &mut self,
+        engine: &mut Engine<'_, B>,
+        own: Option<u64>,
+        command: &Command<'_>,
+    ) {
+        let named = |connection: u64| if connection == 0 { own } else { Some(connection) };
+        match *command {
+            Command::Send { connection, kind, payload } => match named(connection) {
+                Some(name) if self.is_here(name) => self.send(engine, name, kind, payload),
+                Some(name) => self.pass_on(name, command),
+                None => no_connection("send a message to"),
+            },
+            Command::Close { connection, code, reason } => match named(connection) {
+                Some(name) if self.is_here(name) => {
+                    self.close(engine, name, code, str::from_utf8(reason).unwrap_or_default());
+                }
+                Some(name) => self.pass_on(name, command),
+                None => no_connection("close"),
+            },
+            Command::Publish { kind, channel, payload } => {
+                self.publish(engine, channel, kind, payload);
+                let mut bytes = Vec::new();
+                command.write(&mut bytes);
+                self.posts.send_to_all(&bytes);
+            }
+            Command::Subscribe(channel) => match own {
+                Some(name) if self.connections.get(&name).is_some_and(|connection| !connection.ended) => {
+                    if channel.len() > LARGEST_CHANNEL || self.channels.count_of(name) >= MOST_CHANNELS {
+                        return log::error!(
+                            "a connection cannot subscribe to another channel: it may have {MOST_CHANNELS}, with names of at most \
+                             {LARGEST_CHANNEL} bytes"
+                        );
+                    }
+                    self.channels.subscribe(name, channel);
+                }
+                Some(_) => {}
+                None => no_connection("subscribe"),
+            },
+            Command::Unsubscribe(channel) => own.into_iter().for_each(|name| self.channels.unsubscribe(name, channel)),
+            Command::Data(data) => {
+                let Some(connection) = own.and_then(|name| self.connections.get_mut(&name)) else {
+                    return no_connection("keep data for");
+                };
+                if data.len() > LARGEST_DATA {
+                    return log::error!("the data of a connection may have {LARGEST_DATA} bytes, not {}", data.len());
+                }
+                connection.data = data.to_vec();
+            }
+            Command::Accept { .. } | Command::Hold { .. } => {}
+        }
+    }
+
+    /// Carries out the commands that another edge has passed on.
+    pub(super) fn carry_out_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, mut bytes: &[u8]) {
+        while let Ok(Some((command, rest))) = Command::read(bytes) {
+            match command {
+                Command::Publish { kind, channel, payload } => self.publish(engine, channel, kind, payload),
+                Command::Send { connection, .. } | Command::Close { connection, .. } if self.is_here(connection) => {
+                    self.carry_out(engine, None, &command);
+                }
+                _ => {}
+            }
+            bytes = rest;
+        }
+    }
+
+    fn is_here(&self, name: u64) -> bool {
+        name >> 48 == self.edge as u64
+    }
+
+    fn pass_on(&mut self, name: u64, command: &Command<'_>) {
+        let mut bytes = Vec::new();
+        command.write(&mut bytes);
+        self.posts.send((name >> 48) as usize, &bytes);
+    }
+}
+
+fn no_connection(order: &str) {
+    log::error!("an app wants to {order} its connection, and the request has none that stays open");
+}
+
+/// Checks a handshake (RFC 6455, section 4.2.1).
+///
+/// # Errors
+/// The status for the client.
+fn handshake(settings: &WebSockets, head: &RequestHead<'_>) -> Result<Handshake, u16> {
+    let all = |wanted: &'static [u8]| {
+        head.fields().filter(move |(_, name, _)| name.eq_ignore_ascii_case(wanted)).map(|(.., value)| value)
+    };
+    let only = |wanted: &'static [u8]| {
+        let mut values = all(wanted);
+        values.next().filter(|_| values.next().is_none())
+    };
+    let upgrades = all(b"upgrade")
+        .any(|value| value.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket")));
+    if head.method() != b"GET" || head.version() != Version::Http11 || !upgrades {
+        log::error!("a WebSocket cannot be accepted: its request does not ask for one by HTTP/1.1");
+        return Err(500);
+    }
+    if only(b"sec-websocket-version") != Some(b"13") {
+        return Err(426);
+    }
+    let accept = only(b"sec-websocket-key").and_then(accept_key).ok_or(400u16)?;
+    let origin = head.field(KnownField::Origin);
+    if !settings.origins.allow(origin, head.field(KnownField::Host)) {
+        let origin = String::from_utf8_lossy(origin.unwrap_or_default()).escape_debug().take(200).collect::<String>();
+        log::warn!("a page of {origin} may not open a WebSocket: its client gets a 403 (--websocket-origin)");
+        return Err(403);
+    }
+    let offers = all(b"sec-websocket-extensions").collect::<Vec<_>>().join(&b","[..]);
+    Ok(Handshake { accept, deflate: offered_deflate(&offers).filter(|_| settings.compression) })
+}
+
+/// The fields of an app: lines that end with CR LF. Those of the handshake are the edge's.
+fn lines(fields: &[u8]) -> impl Iterator<Item = FieldPair<'_>> {
+    fields.split(|byte| *byte == b'\n').filter_map(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let own: [&[u8]; 4] = [b"sec-websocket-accept", b"sec-websocket-extensions", b"content-length", b"content-type"];
+        (!own.iter().any(|own| own.eq_ignore_ascii_case(name))).then_some((name, value))
+    })
+}

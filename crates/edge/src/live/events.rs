@@ -1,0 +1,86 @@
+//! Passes the events of live connections to their apps, and looks after connections that are silent.
+
+use super::{Live, TRY_LATER};
+use crate::EdgeLoop;
+use oribi_engine::{Engine, LEFT, SocketEvent};
+use oribi_host::ExchangeId;
+use oribi_io::Backend;
+use oribi_live::event::EventKind;
+use oribi_live::event_stream;
+use oribi_stats::totals::Counter;
+use std::time::Duration;
+
+impl Live<'_> {
+    /// Notes that the client of an event stream has gone. Returns whether the exchange is one.
+    pub(in super::super) fn lose(&mut self, exchange: ExchangeId) -> bool {
+        let Some(name) = self.streams.get(&exchange).copied() else { return false };
+        self.note_end(name, LEFT.to_be_bytes().to_vec());
+        true
+    }
+
+    /// Takes the events of WebSockets from the engine.
+    fn take_socket_events<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
+        while let Some(SocketEvent { connection, kind, payload }) = engine.take_socket_event() {
+            if kind == EventKind::Close {
+                self.note_end(connection, payload);
+            } else {
+                self.slot.account.count(Counter::LiveMessagesReceived);
+                self.note(connection, kind, payload);
+            }
+        }
+    }
+
+    /// Looks for connections whose clients have gone without a word, if it is time to do so.
+    fn ping<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
+        if self.next_ping.is_none_or(|next| now < next) {
+            return;
+        }
+        self.next_ping = (!self.connections.is_empty()).then(|| now + self.ping);
+        engine.ping_sockets();
+        let open = self
+            .streams
+            .iter()
+            .filter(|(_, name)| self.connections.get(name).is_some_and(|connection| connection.early.is_none()));
+        for exchange in open.map(|(exchange, _)| *exchange).collect::<Vec<_>>() {
+            // The engine reports the end of a client.
+            let _ = engine.write(exchange, event_stream::COMMENT);
+        }
+    }
+}
+
+impl<B: Backend> EdgeLoop<'_, '_, B> {
+    /// Passes events to apps, and messages between clients.
+    #[inline]
+    pub(in super::super) fn serve_live_connections(&mut self) {
+        if !self.live.borrow().is_idle() {
+            self.serve_some();
+        }
+    }
+
+    #[inline(never)]
+    fn serve_some(&mut self) {
+        let now = self.now();
+        {
+            let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
+            live.take_socket_events(&mut engine);
+            live.ping(&mut engine, now);
+            live.posts.flush();
+        }
+        loop {
+            let next = self.live.borrow_mut().take_event();
+            let Some((name, event)) = next else { return };
+            let submitted = self.apps[event.app].submit_event(name, &event);
+            if !submitted {
+                self.live.borrow_mut().handled(&mut self.lane.source(), name, Some(TRY_LATER));
+            }
+        }
+    }
+
+    /// Reads the commands that other edges have sent.
+    pub(in super::super) fn receive_posts(&mut self) {
+        let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
+        while let Some(commands) = live.posts.receive() {
+            live.carry_out_all(&mut engine, &commands);
+        }
+    }
+}
