@@ -26,7 +26,7 @@ use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
     accept_model, account, boolean, deadline, deadline_or_auto, duration, duration_or_off, field_value, file_mode, file_names,
     host_name, limit, log_level, log_target, path, patience, protocol, show_accept_model, show_duration, show_file_mode,
-    show_file_names, show_limit, show_log_target, show_protocol, show_span, show_switch, small_count, span, title_part,
+    show_file_names, show_limit, show_log_target, show_protocol, show_span, show_switch, small_count, span,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -232,10 +232,7 @@ static TABLE: &[Setting] = &[
     .opposites(&["disable-proctitle", "no-proctitle"])
     .apply(|draft, text| boolean(text).map(|on| draft.settings.process_titles = on))
     .show(|settings| show_switch(settings.process_titles)),
-    Setting::app("app-name", Section::Workers, "TEXT", "The name of the app in process lists")
-        .default_words("its file, as it was given")
-        .apply(|draft, text| title_part(text).map(|name| draft.settings.app_name = name))
-        .show(|settings| settings.app_name.clone()),
+    workers::APP_NAME,
     Setting::app(
         "graceful-timeout",
         Section::Workers,
@@ -271,6 +268,7 @@ static TABLE: &[Setting] = &[
     websockets::BUFFER,
     websockets::PING,
     websockets::COMPRESSION,
+    websockets::HTTP2,
     websockets::ORIGIN,
     // ---- Timeouts
     Setting::server("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(

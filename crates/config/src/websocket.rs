@@ -14,6 +14,8 @@ pub struct WebSockets {
     pub ping: Duration,
     /// Whether messages are compressed if the client agrees (permessage-deflate).
     pub compression: bool,
+    /// Whether clients of HTTP/2 may open WebSockets on its streams.
+    pub http2: bool,
     /// The sites whose pages may open WebSockets.
     pub origins: Origins,
 }
@@ -37,6 +39,7 @@ impl Default for WebSockets {
             buffer_bytes: 1 << 20,
             ping: Duration::from_secs(30),
             compression: true,
+            http2: false,
             origins: Origins::default(),
         }
     }

@@ -140,6 +140,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
             engine.measure_times();
             engine.accept_ahead(true);
             engine.answer_in_batches();
+            engine.accept_tunnels();
         }
         let common = (setup.listeners, setup.slot);
         let started = lane.source().wall_clock();

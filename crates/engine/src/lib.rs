@@ -75,6 +75,7 @@ mod timestamp;
 mod timing;
 mod trace;
 mod trailers;
+mod tunnel;
 mod unique;
 mod uploads;
 mod variables;

@@ -4,6 +4,7 @@ use super::answer::Answer;
 use super::exchange::Received;
 use super::output::Output;
 use super::remote::Remote;
+use super::tunnel::Tunnel;
 use super::variables::Variables;
 use oribi_message::{Role, Trailers};
 use oribi_proto::fcgi;
@@ -18,6 +19,8 @@ pub(super) struct Stream {
     pub(super) serial: u32,
     pub(super) remote: Remote,
     pub(super) state: StreamState,
+    /// The tunnel, if an extended CONNECT has opened the stream.
+    pub(super) tunnel: Option<Box<Tunnel>>,
 }
 
 /// The data of a protocol for a stream, besides the data in its machine.
@@ -83,7 +86,14 @@ impl Requested {
 impl Stream {
     pub(super) fn new(connection: u32, id: u16, role: Role, remote: Remote, request: Box<Received>) -> Self {
         let state = StreamState::Requested(Requested { request, is_complete: false, announced: None, arrived: 0, withheld: 0 });
-        Self { connection, framing: StreamFraming::FastCgi(fcgi::ResponseWriter::new(id, role)), serial: 0, remote, state }
+        Self {
+            connection,
+            framing: StreamFraming::FastCgi(fcgi::ResponseWriter::new(id, role)),
+            serial: 0,
+            remote,
+            state,
+            tunnel: None,
+        }
     }
 
     /// A stream of HTTP/2 whose request has begun with its head.
@@ -103,6 +113,7 @@ impl Stream {
             serial: 0,
             remote,
             state,
+            tunnel: None,
         }
     }
 

@@ -1,6 +1,5 @@
 //! One WebSocket: its reader, and the state of its closing handshake.
 
-use super::output::Output;
 use oribi_live::event::EventKind;
 use oribi_websocket::{CLOSE_PAYLOAD, Fault, Inflater, Kind, Limits, Message, Reader, close, frame};
 use std::collections::VecDeque;
@@ -13,9 +12,6 @@ pub const GOING_AWAY: u16 = 1001;
 
 /// The code for a client that gave none. No frame has it.
 const NO_CODE: u16 = 1005;
-
-/// Pings are not answered while this many bytes of output wait for their client, which may send any number.
-const PONG_OUTPUT: usize = 64 << 10;
 
 /// An event of a WebSocket.
 #[derive(Debug)]
@@ -53,7 +49,9 @@ pub(super) struct Reading<'a> {
     pub(super) waiting: &'a mut usize,
     /// The most messages that may wait for the app.
     pub(super) unhandled: u16,
-    pub(super) output: &'a mut Output,
+    /// Whether pings are answered: not while much output waits for the client.
+    pub(super) answers: bool,
+    pub(super) output: &'a mut Vec<u8>,
 }
 
 /// The outcome of reading.
@@ -99,7 +97,7 @@ impl WebSocket {
 
     /// Reads `bytes`; returns how many, and the outcome.
     pub(super) fn read(&mut self, bytes: &mut [u8], reading: Reading<'_>) -> (usize, Read) {
-        let Reading { limits, inflater, events, waiting, unhandled: most, output } = reading;
+        let Reading { limits, inflater, events, waiting, unhandled: most, answers, output } = reading;
         let Self { connection, reader, unhandled, is_silent, closing, .. } = self;
         *is_silent = false;
         let size = bytes.len();
@@ -110,8 +108,8 @@ impl WebSocket {
                 Message::Text(text) => (EventKind::Text, text.as_bytes()),
                 Message::Binary(bytes) => (EventKind::Binary, bytes),
                 Message::Ping(payload) => {
-                    if closing.is_none() && output.waiting() < PONG_OUTPUT {
-                        write(Kind::Pong, payload, output.tail());
+                    if closing.is_none() && answers {
+                        write(Kind::Pong, payload, output);
                     }
                     return true;
                 }
@@ -135,7 +133,7 @@ impl WebSocket {
         match (read, closed) {
             (Ok(_), Some((code, reason))) => {
                 if self.closing.is_none() {
-                    self.close(code, &reason, output.tail());
+                    self.close(code, &reason, output);
                 }
                 (size, Read::Closed)
             }
@@ -146,7 +144,7 @@ impl WebSocket {
             (Err(Fault { code, reason }), _) => {
                 log::debug!("a client of a WebSocket broke a rule: {reason}");
                 if self.closing.is_none() {
-                    self.close(code, reason, output.tail());
+                    self.close(code, reason, output);
                 }
                 (size, Read::Closed)
             }

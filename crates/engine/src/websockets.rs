@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::name::{ExchangeIndex, Name};
 use super::receive::RECEIVES_PER_TURN;
 use super::send::Still;
+use super::tunnel::Tunnel;
 use super::websocket::{GOING_AWAY, Read, Reading, SocketEvent, WebSocket};
 use oribi_config::Settings;
 use oribi_host::{ExchangeId, ReplyError};
@@ -21,25 +22,28 @@ use oribi_websocket::{Inflater, Limits};
 use std::collections::VecDeque;
 
 /// The most messages of a connection that wait for its app. More are not received, so the client waits.
-const UNHANDLED: u16 = 16;
+pub(super) const UNHANDLED: u16 = 16;
 
 /// The most bytes of memory for the messages of all connections that wait for apps, and as many for those that have partly arrived.
 const WAITING_BYTES: usize = 64 << 20;
 
+/// Pings are not answered while this many bytes of output wait for their client, which may send any number.
+const PONG_OUTPUT: usize = 64 << 10;
+
 /// What the WebSockets of an engine share.
 pub(super) struct Sockets {
-    events: VecDeque<SocketEvent>,
-    inflater: Inflater,
-    limits: Limits,
+    pub(super) events: VecDeque<SocketEvent>,
+    pub(super) inflater: Inflater,
+    pub(super) limits: Limits,
     /// The most bytes that may wait for a client.
-    output: usize,
+    pub(super) output: usize,
     /// The bytes of messages that wait for apps.
-    waiting: usize,
+    pub(super) waiting: usize,
     /// The bytes of messages that have partly arrived.
-    held: usize,
+    pub(super) held: usize,
     /// Connections that are not read before fewer bytes wait, by their tokens.
     paused: Vec<Token>,
-    open: usize,
+    pub(super) open: usize,
 }
 
 impl Sockets {
@@ -55,6 +59,11 @@ impl Sockets {
             paused: Vec::new(),
             open: 0,
         }
+    }
+
+    /// Whether more messages may wait for apps.
+    pub(super) fn may_wait(&self) -> bool {
+        self.waiting < WAITING_BYTES
     }
 
     /// Notes the end of a WebSocket.
@@ -81,7 +90,7 @@ impl<B: Backend> Engine<'_, B> {
         deflates: bool,
     ) -> Result<(), ReplyError> {
         let Name { place: ExchangeIndex::Connection(index), serial } = exchange.into() else {
-            return Err(ReplyError::Invalid("only a connection of HTTP/1.1 becomes a WebSocket"));
+            return self.upgrade_stream(exchange, connection, fields, deflates);
         };
         let Self { connections, backend, memory: Memory { outputs, .. }, .. } = self;
         let found = connections.get_mut(index).filter(|found| found.serial == serial).ok_or(ReplyError::Gone)?;
@@ -142,6 +151,14 @@ impl<B: Backend> Engine<'_, B> {
                 }
             }
         }
+        if let Some(number) = self.tunnel_of(exchange) {
+            if let Some(Tunnel::Open(socket, _)) = self.streams[number].tunnel.as_deref_mut() {
+                socket.unhandled -= 1;
+                socket.is_paused = false;
+                self.resume_tunnel(number);
+            }
+            return;
+        }
         let Some(index) = self.socket_of(exchange) else { return };
         if let State::WebSocket(socket) = &mut self.connections[index].state {
             socket.unhandled -= 1;
@@ -162,6 +179,10 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// [`ReplyError::Gone`]: the WebSocket has ended, or is ending.
     pub fn send_frames(&mut self, exchange: ExchangeId, frames: &[&[u8]]) -> Result<(), ReplyError> {
+        if let Some(number) = self.tunnel_of(exchange) {
+            let is_open = matches!(self.streams[number].tunnel.as_deref(), Some(Tunnel::Open(..)));
+            return if is_open { self.write_tunnel(exchange, frames) } else { Err(ReplyError::Gone) };
+        }
         let index = self.socket_of(exchange).ok_or(ReplyError::Gone)?;
         let Self { connections, memory: Memory { outputs, .. }, sockets, .. } = self;
         let Connection { line, state: State::WebSocket(socket), .. } = &mut connections[index] else {
@@ -185,7 +206,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Begins to close a WebSocket, after the messages before.
     pub fn close_socket(&mut self, exchange: ExchangeId, code: u16, reason: &str) {
-        if let Some(index) = self.socket_of(exchange) {
+        if let Some(number) = self.tunnel_of(exchange) {
+            self.close_tunnel(number, code, reason);
+        } else if let Some(index) = self.socket_of(exchange) {
             self.close_socket_at(index, code, reason);
         }
     }
@@ -208,6 +231,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.sockets.open > 0 {
             let indices: Vec<u32> = self.connections.indices().collect();
             indices.into_iter().for_each(|index| self.close_socket_at(index, GOING_AWAY, ""));
+            self.tunnels().into_iter().for_each(|number| self.close_tunnel(number, GOING_AWAY, ""));
         }
     }
 
@@ -221,6 +245,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.sockets.open == 0 {
             return;
         }
+        self.tunnels().into_iter().for_each(|number| self.ping_tunnel(number));
         let indices: Vec<u32> = self.connections.indices().collect();
         for index in indices {
             let Self { connections, memory: Memory { outputs, .. }, .. } = self;
@@ -290,7 +315,8 @@ impl<B: Backend> Engine<'_, B> {
             events: &mut sockets.events,
             waiting: &mut sockets.waiting,
             unhandled: UNHANDLED,
-            output,
+            answers: output.waiting() < PONG_OUTPUT,
+            output: output.tail(),
         };
         let (consumed, read) = socket.read(input.unread_mut(), reading);
         sockets.held = sockets.held + socket.held - before;

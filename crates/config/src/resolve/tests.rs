@@ -189,6 +189,7 @@ fn arguments_make_the_same_settings_elsewhere() {
         "websocket-buffer=64K",
         "websocket-ping=20s",
         "websocket-compression=off",
+        "websocket-http2=on",
         "websocket-origin=https://example.org,http://localhost:3000",
         "probe=/healthz",
         "retry-lost=",

@@ -46,6 +46,17 @@ pub(super) const COMPRESSION: Setting = Setting::server(
 .apply(|draft, text| boolean(text).map(|on| draft.settings.websocket.compression = on))
 .show(|settings| show_switch(settings.websocket.compression));
 
+pub(super) const HTTP2: Setting = Setting::server(
+    "websocket-http2",
+    Section::WebSockets,
+    "",
+    "Announce to clients of HTTP/2 that they may open WebSockets on its streams (RFC 8441). Apps that take over the socket of a \
+     WebSocket themselves do not get it then",
+)
+.opposites(&["no-websocket-http2"])
+.apply(|draft, text| boolean(text).map(|on| draft.settings.websocket.http2 = on))
+.show(|settings| show_switch(settings.websocket.http2));
+
 pub(super) const ORIGIN: Setting = Setting::server(
     "websocket-origin",
     Section::WebSockets,

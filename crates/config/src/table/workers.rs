@@ -1,8 +1,8 @@
-//! The rows of the table about the number of workers.
+//! The rows of the table about the number of workers, and their name.
 
 use super::super::event_loop::{LoopChoice, MOST_OPEN};
 use super::super::setting::{Section, Setting};
-use super::super::value::{duration, show_duration, small_count};
+use super::super::value::{duration, show_duration, small_count, title_part};
 use super::super::worker_values::{percent, worker_range};
 use super::PROCESSES;
 
@@ -67,3 +67,8 @@ pub(super) const CONCURRENCY: Setting = Setting::app(
 )
 .apply(|draft, text| small_count(text, 1..=MOST_OPEN).map(|count| draft.settings.event_loop.concurrency = count))
 .show(|settings| settings.event_loop.concurrency.to_string());
+
+pub(super) const APP_NAME: Setting = Setting::app("app-name", Section::Workers, "TEXT", "The name of the app in process lists")
+    .default_words("its file, as it was given")
+    .apply(|draft, text| title_part(text).map(|name| draft.settings.app_name = name))
+    .show(|settings| settings.app_name.clone());

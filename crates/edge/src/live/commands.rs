@@ -187,8 +187,8 @@ fn handshake(settings: &WebSockets, head: &RequestHead<'_>) -> Result<Handshake,
     };
     let upgrades = all(b"upgrade")
         .any(|value| value.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket")));
-    if head.method() != b"GET" || head.version() != Version::Http11 || !upgrades {
-        log::error!("a WebSocket cannot be accepted: its request does not ask for one by HTTP/1.1");
+    if head.method() != b"GET" || head.version() == Version::Http10 || !upgrades {
+        log::error!("a WebSocket cannot be accepted: its request does not ask for one");
         return Err(500);
     }
     if only(b"sec-websocket-version") != Some(b"13") {

@@ -18,27 +18,27 @@ fn bytes(commands: &[Command<'_>]) -> Vec<u8> {
     bytes
 }
 
-fn masked(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
+pub(super) fn masked(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     client_frame(kind, payload, [1, 2, 3, 4], &mut bytes);
     bytes
 }
 
-const fn send<'a>(payload: &'a str) -> Command<'a> {
+pub(super) const fn send<'a>(payload: &'a str) -> Command<'a> {
     Command::Send { connection: 0, kind: Kind::Text, payload: payload.as_bytes() }
 }
 
 impl App {
     /// Gives commands during a request.
     #[track_caller]
-    fn command(&mut self, taken: &mut Taken, commands: &[Command<'_>]) {
+    pub(super) fn command(&mut self, taken: &mut Taken, commands: &[Command<'_>]) {
         let bytes = bytes(commands);
         assert_eq!(self.worker.commands(taken, &bytes), bytes.len(), "there is room");
     }
 
     /// Takes a request, gives commands, and answers with nothing.
     #[track_caller]
-    fn handle(&mut self, commands: &[Command<'_>]) {
+    pub(super) fn handle(&mut self, commands: &[Command<'_>]) {
         let mut taken = self.take();
         self.command(&mut taken, commands);
         self.answer(taken, "");
@@ -46,7 +46,7 @@ impl App {
 
     /// The kind of the event taken last, the name of its connection, its data and its payload.
     #[track_caller]
-    fn event(&self) -> (String, u64, String, String) {
+    pub(super) fn event(&self) -> (String, u64, String, String) {
         let request = self.stored.request(None, None).expect("all of it is in the slot");
         let field = |wanted: &str| {
             let found = request.head.fields().find(|(_, name, _)| *name == wanted.as_bytes());

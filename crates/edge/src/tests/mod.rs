@@ -15,6 +15,7 @@ mod routes;
 mod shares;
 mod streams;
 mod times;
+mod tunnels;
 
 use super::routes::Routes;
 use super::{EdgeLoop, setup};

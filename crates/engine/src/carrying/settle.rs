@@ -159,6 +159,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Forgets a stream whose client has disconnected.
     pub(in super::super) fn lose_stream(&mut self, number: u32) {
+        self.forget_tunnel(number);
         let Some(stream) = self.streams.get_mut(number) else { return };
         let (connection, id, serial) = (stream.connection, stream.framing.id(), stream.serial);
         if let Some((_, _, answer)) = stream.answering() {
@@ -188,6 +189,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Frees the place of a stream.
     pub(in super::super) fn forget_stream(&mut self, number: u32) {
         self.stream_deadlines.clear(number);
+        self.forget_tunnel(number);
         if self.streams.get(number).is_some_and(|stream| matches!(stream.state, StreamState::Answering(_))) {
             return self.streams.empty(number);
         }

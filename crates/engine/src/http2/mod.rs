@@ -11,6 +11,7 @@
 
 mod receive;
 mod send;
+mod tunnel;
 
 use super::Engine;
 use super::carrier::Carrier;

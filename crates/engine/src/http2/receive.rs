@@ -11,8 +11,10 @@ use super::super::name::ExchangeIndex;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
 use super::super::trailers::ReceivedTrailers;
+use super::super::tunnel::Tunnel;
 use super::super::uploads::Destination;
 use super::super::{Engine, ServeState};
+use super::tunnel::as_upgrade;
 use core::ops::Range;
 use oribi_config::Forwarding;
 use oribi_io::Backend;
@@ -50,7 +52,10 @@ impl<B: Backend> Engine<'_, B> {
                         }
                         self.complete_stream(number)
                     }
-                    None => Still::Open,
+                    None => {
+                        self.end_of_tunnel(index, id);
+                        if self.connections.get(index).is_some() { Still::Open } else { Still::Gone }
+                    }
                 },
                 Event::Refused { id, refusal } => {
                     if carrier.number(id).is_none() {
@@ -132,6 +137,14 @@ impl<B: Backend> Engine<'_, B> {
         }
         let remote = request.remote;
         let mut trouble = None;
+        let tunnels = outline.protocol.is_some();
+        if let Some(protocol) = outline.protocol
+            && (complete || !as_upgrade(&mut request, protocol))
+        {
+            self.recycle_carried(request);
+            return self.refuse_request(index, id, Refusal::METHOD_CONNECT);
+        }
+        let complete = complete || tunnels;
         if complete {
             request.complete_at = now.into();
         } else {
@@ -151,6 +164,9 @@ impl<B: Backend> Engine<'_, B> {
         }
         let announced = outline.content_length;
         let number = self.streams.insert_with(|| Stream::of_client(index, id, remote, request, complete, announced));
+        if tunnels {
+            self.streams[number].tunnel = Some(Box::new(Tunnel::Asked(Vec::new())));
+        }
         if let Some(carrier) = self.connections[index].carrier() {
             carrier.add(id, number);
         }
@@ -202,7 +218,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some(number) = self.reading_stream(index, id) else { return self.take_from_tunnel(index, id, range) };
         let StreamState::Requested(requested) = &self.streams[number].state else { return Still::Open };
         let place = self.room_on_connection(index, number, &requested.request.content, range.len());
         if place == Destination::None {

@@ -58,7 +58,8 @@ refusals! {
     pub(super) EMPTY_LINES = 400 "too many empty lines before the request line";
     pub(crate) METHOD = 400 "the method is not a token";
     pub(crate) METHOD_LENGTH = 501 "unknown method";
-    pub(crate) METHOD_CONNECT = 501 "no tunnels here";
+    /// An extended CONNECT for a protocol that the server does not speak.
+    pub METHOD_CONNECT = 501 "no tunnels here";
     pub(crate) TARGET = 400 "invalid byte in the request target";
     pub(super) TARGET_EMPTY = 400 "no request target";
     pub(crate) TARGET_FORM = 400 "this form of request target does not go with the method";
