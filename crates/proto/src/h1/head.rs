@@ -73,7 +73,8 @@ pub(super) fn read(
     loop {
         match part {
             HeadPart::Method => {
-                pos = grammar::token_end(input, pos);
+                // Most methods are recognised as a whole.
+                pos = if pos == 0 && input.starts_with(b"GET ") { 3 } else { grammar::token_end(input, pos) };
                 if pos > METHOD_BYTES {
                     return Err(Refusal::METHOD_LENGTH);
                 }
@@ -217,13 +218,15 @@ fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut Hea
             }
         };
         let Some([_, b' ', rest @ ..]) = input.get(colon..) else { break };
-        let (value, behind) = rest.split_at(search::control(rest, 0));
+        let start = colon + 2;
+        // A search in a rest that is shorter than a block would have to copy that rest.
+        let size = if rest.len() < search::BLOCK { search::control(input, start) - start } else { search::control(rest, 0) };
+        let (value, behind) = rest.split_at(size);
         let ([first, ..], [.., last]) = (value, value) else { break };
         if *first == b' ' || *last == b' ' || behind.first_chunk() != Some(b"\r\n") {
             break;
         }
-        let start = colon + 2;
-        let end = start + value.len();
+        let end = start + size;
         layout.fields.push(FieldLayout { name: Span::new(pos, colon), value: Span::new(start, end), known });
         pos = end + 2;
     }

@@ -32,6 +32,12 @@ pub struct Preset<'a> {
 }
 
 impl<'a> Preset<'a> {
+    /// Whether there may be lines other than Date and Server; most responses have none.
+    #[inline]
+    fn has_other_lines(&self) -> bool {
+        !self.policy.is_empty() || self.id.is_some() || !self.timing.is_empty() || self.prepared.is_some()
+    }
+
     /// The line with the policy; empty if the app has set that field.
     #[inline]
     pub(crate) fn policy_beside(&self, fields: &[FieldPair<'_>]) -> &'a [u8] {
@@ -130,19 +136,14 @@ pub(super) fn write_fields(
     preset: Option<&Preset<'_>>,
     out: &mut Vec<u8>,
 ) -> Result<Said, InvalidResponse> {
-    let preset = preset.copied().unwrap_or_default();
-    let Preset { date, server, prepared, .. } = preset;
-    let first = out.len() - date.len() - server.len();
-    out.extend_from_slice(preset.policy_beside(fields));
-    if let Some(id) = preset.id_beside(fields) {
-        write_pair(id, out);
+    let start = out.len();
+    if let Some(preset) = preset
+        && preset.has_other_lines()
+    {
+        write_other_lines(preset, fields, out);
     }
-    if !preset.timing.is_empty() {
-        write_pair((TIMING, preset.timing), out);
-    }
-    if let Some(prepared) = prepared {
-        out.extend_from_slice(prepared.lines());
-    }
+    // The preset lines for Date and Server end at `start`.
+    let sizes = || preset.map_or((0, 0), |preset| (preset.date.len(), preset.server.len()));
     let mut said = Said::default();
     for &(name, value) in fields {
         let known = names::find(name);
@@ -169,13 +170,16 @@ pub(super) fn write_fields(
             Some(KnownField::Upgrade) => said.upgrade = true,
             Some(KnownField::Date) if !said.date => {
                 said.date = true;
-                out.drain(first..first + date.len());
+                let (date, server) = sizes();
+                let place = start - server - date;
+                out.drain(place..place + date);
             }
             None if !grammar::is_token(name) => return Err(InvalidResponse(NO_TOKEN)),
             None if !said.server && name.eq_ignore_ascii_case(b"server") => {
                 said.server = true;
-                let place = if said.date { first } else { first + date.len() };
-                out.drain(place..place + server.len());
+                let (date, server) = sizes();
+                let place = if said.date { start - server - date } else { start - server };
+                out.drain(place..place + server);
             }
             _ => {}
         }
@@ -185,6 +189,21 @@ pub(super) fn write_fields(
         out.extend_from_slice(b"\r\n");
     }
     Ok(said)
+}
+
+/// Writes the preset lines other than Date and Server.
+#[inline(never)]
+fn write_other_lines(preset: &Preset<'_>, fields: &[FieldPair<'_>], out: &mut Vec<u8>) {
+    out.extend_from_slice(preset.policy_beside(fields));
+    if let Some(id) = preset.id_beside(fields) {
+        write_pair(id, out);
+    }
+    if !preset.timing.is_empty() {
+        write_pair((TIMING, preset.timing), out);
+    }
+    if let Some(prepared) = preset.prepared {
+        out.extend_from_slice(prepared.lines());
+    }
 }
 
 /// Checks a final response that another process will write: its status and its fields.
@@ -233,10 +252,12 @@ pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     const NAME: &[u8; 16] = b"Content-Length: ";
     /// The most decimal digits of a 64-bit number.
     const DIGITS: usize = 20;
-    // Filled from the end, so that one call appends the line.
-    let mut line = [0; NAME.len() + DIGITS + 2];
-    let mut place = line.len() - 2;
-    line[place..].copy_from_slice(b"\r\n");
+    const LINE: usize = NAME.len() + DIGITS + 2;
+    // The line is filled from its end. The zeros behind it make the copy below as long as the longest line: a copy of a size that is
+    // known at compile time takes no call.
+    let mut line = [0; LINE + DIGITS];
+    let mut place = LINE - 2;
+    line[place..LINE].copy_from_slice(b"\r\n");
     let mut rest = length;
     loop {
         place -= 1;
@@ -248,7 +269,9 @@ pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     }
     place -= NAME.len();
     line[place..place + NAME.len()].copy_from_slice(NAME);
-    out.extend_from_slice(&line[place..]);
+    let end = out.len() + LINE - place;
+    out.extend_from_slice(&line[place..place + LINE]);
+    out.truncate(end);
 }
 
 /// Writes the line before the data of a chunk (RFC 9112, section 7.1).

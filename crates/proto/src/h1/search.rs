@@ -2,7 +2,8 @@
 
 use wide::{CmpEq, CmpGt, i8x16, u8x16};
 
-const BLOCK: usize = 16;
+/// The number of bytes that are searched at a time.
+pub(super) const BLOCK: usize = 16;
 pub(super) type Block = [u8; BLOCK];
 
 /// The position of the first byte of a kind from `pos` on, or the end. `kind` returns a bit for each byte, set if the byte is
@@ -92,6 +93,14 @@ pub(super) fn plain_host_end(bytes: &[u8], pos: usize) -> usize {
     })
 }
 
+/// The place of the first `?` from `pos` on and before `end`.
+#[inline]
+pub(super) fn question(bytes: &[u8], pos: usize, end: usize) -> Option<usize> {
+    // Bytes behind a target mostly complete its last block.
+    let place = first(&bytes[..bytes.len().min(end + BLOCK)], pos, |block| bits(u8x16::new(*block).cmp_eq(u8x16::splat(b'?'))));
+    (place < end).then_some(place)
+}
+
 /// One bit for each colon; the lowest bit is for the first byte.
 #[inline]
 pub(super) fn colons(block: &Block) -> u32 {
@@ -101,6 +110,21 @@ pub(super) fn colons(block: &Block) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::vec;
+
+    #[test]
+    fn a_question_mark_counts_only_before_the_end() {
+        for length in [1, 15, 16, 17, 40] {
+            for place in 0..length {
+                let mut bytes = vec![b'x'; length];
+                bytes[place] = b'?';
+                for end in 0..=length {
+                    let found = (place < end).then_some(place);
+                    assert_eq!(super::question(&bytes, 0, end), found, "{length}, {place}, {end}");
+                    assert_eq!(super::question(&bytes, end, end), None);
+                }
+            }
+        }
+    }
 
     /// Compares the search with the plain definition: each byte at each place, in runs of several lengths, among bytes of no
     /// kind.
@@ -131,6 +155,7 @@ mod tests {
         compare(super::plain_host_end, b"az09.-", move |byte| !plain(byte));
         let strict = |bytes: &[u8], pos| super::target_end(bytes, pos, true);
         compare(strict, b"/!~\"$", |byte| !byte.is_ascii_graphic() || byte == b'#');
+        compare(|bytes, pos| super::question(bytes, pos, bytes.len()).unwrap_or(bytes.len()), b"x /\xbf", |byte| byte == b'?');
         let lenient = |bytes: &[u8], pos| super::target_end(bytes, pos, false);
         compare(lenient, b"/!~\x80\xff", |byte| byte.is_ascii() && (!byte.is_ascii_graphic() || byte == b'#'));
     }

@@ -1,7 +1,7 @@
 //! The forms of a request target (RFC 9112, section 3.2) and the syntax of a host (RFC 3986, section 3.2).
 
 use super::{Refusal, grammar, search};
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 use oribi_message::{HeadLayout, Span, TargetForm};
 
 /// Lays out the parts of the target.
@@ -36,7 +36,7 @@ pub(crate) fn lay_out(input: &[u8], layout: &mut HeadLayout) -> Result<(), Refus
         layout.authority = Some(authority);
         first + scheme + length
     };
-    let question = memchr(b'?', &input[path..end]).map(|offset| path + offset);
+    let question = search::question(input, path, end);
     layout.path = Span::new(path, question.unwrap_or(end));
     layout.query = question.map(|question| Span::new(question + 1, end));
     Ok(())

@@ -177,17 +177,10 @@ impl Machine {
                 Writing::UntilClose
             }
         };
-        match (said.upgrade, self.close, modern) {
-            (false, false, true) => out.extend_from_slice(b"\r\n"),
-            // Also for HTTP/1.0 clients, although they expect the close anyway: the status line says HTTP/1.1 to all clients,
-            // so a proxy that speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx
-            // does).
-            (false, true, _) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
-            (false, false, false) => out.extend_from_slice(b"Connection: keep-alive\r\n\r\n"),
-            // Upgrade must be named in Connection (RFC 9110, section 7.8).
-            (true, true, _) => out.extend_from_slice(b"Connection: close, upgrade\r\n\r\n"),
-            (true, false, true) => out.extend_from_slice(b"Connection: upgrade\r\n\r\n"),
-            (true, false, false) => out.extend_from_slice(b"Connection: keep-alive, upgrade\r\n\r\n"),
+        if !said.upgrade && !self.close && modern {
+            out.extend_from_slice(b"\r\n");
+        } else {
+            write_connection(said.upgrade, self.close, modern, out);
         }
         self.expects_continue = false;
         Ok(())
@@ -314,4 +307,22 @@ impl Machine {
         }
         Ok(())
     }
+}
+
+/// Writes the end of a head that says more about the connection than that it stays. Few heads do, and a call for each of these
+/// leaves none for the others.
+#[cold]
+#[inline(never)]
+fn write_connection(upgrade: bool, close: bool, modern: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(match (upgrade, close, modern) {
+        (false, false, true) => b"\r\n",
+        // Also for HTTP/1.0 clients, although they expect the close anyway: the status line says HTTP/1.1 to all clients, so a
+        // proxy that speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx does).
+        (false, true, _) => b"Connection: close\r\n\r\n",
+        (false, false, false) => b"Connection: keep-alive\r\n\r\n",
+        // Upgrade must be named in Connection (RFC 9110, section 7.8).
+        (true, true, _) => b"Connection: close, upgrade\r\n\r\n",
+        (true, false, true) => b"Connection: upgrade\r\n\r\n",
+        (true, false, false) => b"Connection: keep-alive, upgrade\r\n\r\n",
+    });
 }
