@@ -211,6 +211,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.connections[index].line.opened { Still::Open } else { self.open_line(index) }
     }
 
+    #[inline(never)]
     fn open_line(&mut self, index: u32) -> Still {
         let token = self.connections.token(index);
         let connection = &mut self.connections[index];

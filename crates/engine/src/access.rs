@@ -56,7 +56,7 @@ impl<B: Backend> Engine<'_, B> {
     /// number of its connection. It is `None` if the client has disconnected, or if the app has hijacked the socket.
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
         let taken = answered.is_none() && self.was_taken(exchange.id);
-        if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
+        if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(|| exchange.head()) {
             return;
         }
         let received = &exchange.received;
@@ -74,12 +74,17 @@ impl<B: Backend> Engine<'_, B> {
     /// The data of a request for a log line or a span that follows later; `None` if neither will follow.
     #[inline]
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
-        if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
+        if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(|| exchange.head()) {
             return None;
         }
+        Some(self.filled_draft(exchange))
+    }
+
+    #[inline(never)]
+    fn filled_draft(&mut self, exchange: &Exchange) -> Box<Draft> {
         let mut draft = self.memory.spare_drafts.pop().unwrap_or_default();
         draft.fill(exchange);
-        Some(draft)
+        draft
     }
 
     /// Whether a request that has taken this many nanoseconds is slow.
@@ -90,7 +95,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Whether a log line or a span is due for a request that has taken this many nanoseconds.
     #[inline]
-    pub(super) fn tells_of(&self, head: &RequestHead<'_>, took: u64) -> bool {
+    pub(super) fn tells_of<'h>(&self, head: impl FnOnce() -> RequestHead<'h>, took: u64) -> bool {
         self.observing.access_log.is_some() || self.is_slow(took) || self.tells_span(head)
     }
 

@@ -126,7 +126,23 @@ impl Exchange {
         if let Some(port) = received.forwarded.port {
             server.port = port.of(self.head_bytes());
         }
-        let request = || Request {
+        match &received.variables {
+            None => self.plain_request(server),
+            Some(variables) => self.request_with(variables, server),
+        }
+    }
+
+    /// The request with the variables of a web server, or those that describe its connection. Not inlined, so that the code of
+    /// requests without variables contains that of [`Exchange::plain_request`] only once, and needs no call for it.
+    #[inline(never)]
+    fn request_with<'a>(&'a self, variables: &'a Variables, server: Endpoint<'a>) -> Request<'a> {
+        variables.complete(self.plain_request(server))
+    }
+
+    #[inline(always)]
+    fn plain_request<'a>(&'a self, server: Endpoint<'a>) -> Request<'a> {
+        let received = &*self.received;
+        Request {
             head: self.head(),
             content: received.content.view(received.input.bytes()),
             trailers: received.trailers.view(),
@@ -137,10 +153,6 @@ impl Exchange {
             https: received.forwarded.https,
             underscores: false,
             gateway: None,
-        };
-        match &received.variables {
-            None => request(),
-            Some(variables) => variables.complete(request()),
         }
     }
 

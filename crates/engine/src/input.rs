@@ -145,7 +145,10 @@ impl Input {
     /// Drops all bytes, and gives the buffer back.
     #[inline]
     pub(super) fn release(&mut self, pool: &mut Pool) {
-        pool.give(std::mem::take(&mut self.bytes));
+        // The buffer of a request that waits for an app was given back when the app got the request.
+        if !self.bytes.is_empty() {
+            pool.give(std::mem::take(&mut self.bytes));
+        }
         self.start = 0;
         self.end = 0;
         self.head = None;

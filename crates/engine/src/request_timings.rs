@@ -86,8 +86,8 @@ impl RequestTimings {
 
     /// Notes that the final response begins.
     #[inline]
-    pub(super) fn begin_response(&mut self, now: Duration) {
-        self.first = microseconds(Timestamp::from(now).since(self.taken())).max(1);
+    pub(super) fn begin_response(&mut self, now: Timestamp) {
+        self.first = microseconds(now.since(self.taken())).max(1);
     }
 
     /// The time since the request was complete.
@@ -97,8 +97,8 @@ impl RequestTimings {
 
     /// Notes that the app has finished the response.
     #[inline]
-    pub(super) fn end_app(&mut self, now: Duration) {
-        self.ended = now.into();
+    pub(super) fn end_app(&mut self, now: Timestamp) {
+        self.ended = now;
     }
 }
 

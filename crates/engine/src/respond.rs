@@ -238,7 +238,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         };
         tally.responded(head.status);
-        let now = backend.now();
+        let now = backend.now().into();
         answer.timings.begin_response(now);
         answer.timings.end_app(now);
         if let Some(log) = access_log {
@@ -338,7 +338,7 @@ impl<B: Backend> Engine<'_, B> {
             target.response.answer.id = id;
             return Err(self.reject(exchange, why));
         }
-        target.response.answer.timings.begin_response(backend.now());
+        target.response.answer.timings.begin_response(backend.now().into());
         if let Some(log) = access_log {
             target.response.answer.noted = log.note(&head.fields.iter().copied());
         }
@@ -579,7 +579,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Marks a completely written response as finished, and settles it if its host has returned.
     pub(super) fn answer_finished(&mut self, place: ExchangeIndex) {
         self.answering -= 1;
-        let now = self.backend.now();
+        let now = self.backend.now().into();
         match place {
             ExchangeIndex::Connection(index) => {
                 let connection = &mut self.connections[index];

@@ -154,10 +154,10 @@ impl<B: Backend> Engine<'_, B> {
         self.batching.batch = batch;
     }
 
-    /// Sends the waiting output, and continues when all of it has been sent.
+    /// Sends the waiting output, if there is any, and continues when all of it has been sent.
     #[inline]
     pub(super) fn flush(&mut self, index: u32) -> Still {
-        self.flush_as(index, false)
+        if self.connections[index].line.output.is_none() { Still::Open } else { self.flush_as(index, false) }
     }
 
     /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which it

@@ -72,7 +72,7 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn give_back_request(&mut self, index: u32, serial: u32, mut exchange: Exchange) {
-        let measures = self.observing.measures || self.tells_span(&exchange.head());
+        let measures = self.observing.measures || self.tells_span(|| exchange.head());
         let draft = if measures { self.record_returned(index, serial, &exchange) } else { None };
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
         let Some(connection) = connection else {
@@ -81,12 +81,13 @@ impl<B: Backend> Engine<'_, B> {
             exchange.received.input.release(&mut self.memory.inputs);
             return self.recycle(exchange.received);
         };
-        connection.input = std::mem::take(&mut exchange.received.input);
         let State::Answering(answering) = &mut connection.state else {
             unreachable!("a connection stays with its exchange until that is given back")
         };
         answering.answer.give_back(draft);
+        let input = &mut exchange.received.input;
         if answering.answer.finished {
+            connection.input = std::mem::take(input);
             let next = connection.settle(&mut self.memory.inputs, &self.settings.limits);
             self.recycle(exchange.received);
             self.proceed(index, next);
@@ -95,7 +96,10 @@ impl<B: Backend> Engine<'_, B> {
             answering.outlook.departure = Departure::AtOnce;
             // The host has its own copy of the request. So a request that waits for its answer, for instance in the queue of an
             // edge, holds no buffer.
-            connection.input.end_request(&mut self.memory.inputs);
+            input.end_request(&mut self.memory.inputs);
+            if input.has_unread() {
+                connection.input = std::mem::take(input);
+            }
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
                 let _ = self.flush(index);

@@ -55,17 +55,17 @@ impl Drop for Spans {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether a request has a span to export.
+    /// Whether a request has a span to export. `head` is called only if requests have spans.
     #[inline]
-    pub(super) fn tells_span(&self, head: &RequestHead<'_>) -> bool {
-        self.observing.spans.is_some() && Traces::is_sampled(head)
+    pub(super) fn tells_span<'h>(&self, head: impl FnOnce() -> RequestHead<'h>) -> bool {
+        self.observing.spans.is_some() && Traces::is_sampled(&head())
     }
 
     /// Notes that a request is handed out: if it has a span, the end of its app's work is measured exactly.
     #[inline]
     pub(super) fn note_span(&mut self, exchange: &Exchange) {
-        if self.observing.spans.is_some() {
-            self.observing.measures_one |= self.tells_span(&exchange.head());
+        if self.tells_span(|| exchange.head()) {
+            self.observing.measures_one = true;
         }
     }
 
@@ -83,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     pub(super) fn tell_span(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         if let Some((head, _)) = &subject.request
-            && self.tells_span(head)
+            && self.tells_span(|| *head)
         {
             self.add_span(subject, outcome, ending);
         }

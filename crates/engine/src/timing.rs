@@ -86,28 +86,29 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Counts the times of a response that has been written completely after its host had returned, and writes its log line;
     /// counting and writing are postponed if the socket has not taken everything.
-    #[inline]
+    #[inline(always)]
     pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
-        // A request with a span or a log has a line.
-        if !self.observing.measures && line.is_none() {
-            return;
-        }
+        let measures = self.observing.measures;
         let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_mut());
-        match output.filter(|output| output.holds_responses_back()) {
-            Some(output) => output.unsent.push(Unsent { counted, line }),
-            None => {
-                let took = self.count_times(&counted);
-                match line {
-                    // Only now is it known that the request was not slow; most requests are not.
-                    Some(line) if !self.tells_of(&line.draft.head(), took) => self.keep_draft(line.draft),
-                    Some(_) => {
-                        let ending = self.ending_of(index);
-                        self.record_late(line, ending);
-                    }
-                    None => {}
-                }
-            }
+        match (output.filter(|output| output.holds_responses_back()), line) {
+            // A request with a span or a log has a line.
+            (_, None) if !measures => {}
+            // Most responses are sent at once, and have no line.
+            (None, None) => _ = self.count_times(&counted),
+            (None, Some(line)) => self.conclude_line(index, &counted, line),
+            (Some(output), line) => output.unsent.push(Unsent { counted, line }),
         }
+    }
+
+    #[inline(never)]
+    fn conclude_line(&mut self, index: u32, counted: &Counted, line: LateLine) {
+        let took = self.count_times(counted);
+        // Only now is it known that the request was not slow; most requests are not.
+        if !self.tells_of(|| line.draft.head(), took) {
+            return self.keep_draft(line.draft);
+        }
+        let ending = self.ending_of(index);
+        self.record_late(Some(line), ending);
     }
 
     /// Like [`Engine::conclude`], for a response on a stream.
@@ -121,7 +122,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Like [`Engine::conclude`], for a response whose host returns now.
     #[inline]
     pub(super) fn conclude_returned(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
-        if !self.observing.measures && !self.tells_span(&exchange.head()) {
+        if !self.observing.measures && !self.tells_span(|| exchange.head()) {
             return;
         }
         let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_ref());
@@ -129,7 +130,7 @@ impl<B: Backend> Engine<'_, B> {
             return self.conclude_later(index, exchange, counted);
         }
         let took = self.count_times(&counted);
-        if self.tells_of(&exchange.head(), took)
+        if self.tells_of(|| exchange.head(), took)
             && let Some(outcome) = self.outcome_of(exchange)
         {
             self.record(exchange, Some((outcome, index)));

@@ -106,8 +106,8 @@ impl<B: Backend> Engine<'_, B> {
         written.map_err(|InvalidResponse(why)| ReplyError::Invalid(why))?;
         answer.status = 101;
         answer.finished = true;
-        answer.timings.begin_response(backend.now());
-        answer.timings.end_app(backend.now());
+        answer.timings.begin_response(backend.now().into());
+        answer.timings.end_app(backend.now().into());
         let (counted, log_line) = (answer.counted(), answer.late_line());
         self.answering -= 1;
         self.tally.responded(101);

@@ -41,7 +41,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Notes that the response of a stream is finished. Ends the exchange, unless content still waits to be framed.
     pub(in super::super) fn stream_finished(&mut self, number: u32) {
-        let now = self.backend.now();
+        let now = self.backend.now().into();
         let stream = &mut self.streams[number];
         let (connection, id) = (stream.connection, stream.framing.id());
         let Some((_, _, answer)) = stream.answering() else { return };
