@@ -174,7 +174,7 @@ impl RingBuffer<'_> {
     }
 
     /// The frame at `position`, if it has at most `most` words.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn header(self, position: u64, most: usize) -> Option<Header> {
         Header::from_bits(self.at(position).load(Relaxed), most)
     }

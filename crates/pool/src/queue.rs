@@ -43,6 +43,7 @@ impl Queue<'_> {
     }
 
     /// Takes the oldest waiting request for `worker`. Before it does, it notes the entry in `holding`.
+    #[inline]
     pub(crate) fn take(&self, worker: u32, holding: &AtomicU64) -> Option<Entry> {
         let tail = self.requests.load(Layout::TAIL, SeqCst);
         let head = self.claims[Layout::HEAD].load(Acquire);

@@ -482,6 +482,7 @@ impl Worker {
         self.let_go(&taken);
     }
 
+    #[inline]
     fn let_go(&mut self, taken: &Taken) {
         self.areas[taken.area as usize].busy = false;
         self.busy -= 1;
@@ -555,6 +556,7 @@ impl Worker {
     }
 
     /// The number of words that may be written into an area.
+    #[inline]
     fn room(&self, number: u32) -> usize {
         self.room_in(&self.areas[number as usize])
     }

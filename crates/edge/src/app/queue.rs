@@ -131,21 +131,27 @@ impl<B: Backend> AppPool<'_, '_, B> {
         };
         set_completion_time(room, complete_at);
         let retry = self.settings.retry_lost && is_idempotent(request.head.method());
-        self.table.keep_copy(slot, if retry || may_stay_open(request) { &room[..fitted.size] } else { &[] });
+        let keeps = retry || may_stay_open(request);
+        self.table.keep_copy(slot, keeps.then(|| &room[..fitted.size]));
         let is_watched = self.deadlines.are_set();
+        let waits = matches!(&purpose, Purpose::Fetch(entering) if entering.waits);
         let ids = self.settings.request_id.as_ref();
         if is_watched || ids.is_some() {
             self.table.keep_label(slot, &request.head, ids.and_then(|ids| ids.of(&request.head)));
         }
-        let connection = self.lane.source().carrier_of(id);
-        let waits = matches!(&purpose, Purpose::Fetch(entering) if entering.waits);
+        let (connection, now) = {
+            let mut engine = self.lane.source();
+            if !waits {
+                engine.note_queued();
+            }
+            (engine.carrier_of(id), engine.now())
+        };
         let aside = waits || self.make_room(connection);
-        let submit = if aside { oribi_pool::Edge::submit_aside } else { oribi_pool::Edge::submit };
-        let ticket = submit(&mut self.pool, reserved, fitted.size);
+        let pool = &mut self.pool;
+        let ticket = if aside { pool.submit_aside(reserved, fitted.size) } else { pool.submit(reserved, fitted.size) };
         if !waits {
             self.record_submission(connection, ticket, aside);
         }
-        let now = self.now();
         if self.table.used() == 0 {
             self.moved = now;
         }
@@ -169,7 +175,6 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.timers.submitted(now, is_watched);
         if !waits {
             self.deadlines.submitted(ticket);
-            self.lane.source().note_queued();
         }
         true
     }

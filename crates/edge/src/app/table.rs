@@ -216,17 +216,25 @@ impl Table {
     fn reach(&mut self, slot: u32) -> &mut SlotBuffers {
         let index = slot as usize;
         if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, SlotBuffers::default);
+            self.add_slots(index + 1);
         }
         &mut self.slots[index]
     }
 
-    /// Stores the bytes of the request in a slot, for another try. `bytes` is empty if the request must not be tried again. Must be
-    /// the first call for a request in a slot.
-    pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
+    #[cold]
+    fn add_slots(&mut self, count: usize) {
+        self.slots.resize_with(count, SlotBuffers::default);
+    }
+
+    /// Stores the bytes of the request in a slot, for another try; `None` if the request must not be tried again. Must be the first
+    /// call for a request in a slot.
+    #[inline]
+    pub(super) fn keep_copy(&mut self, slot: u32, bytes: Option<&[u8]>) {
         let copy = &mut self.reach(slot).copy;
         copy.clear();
-        copy.extend_from_slice(bytes);
+        if let Some(bytes) = bytes {
+            copy.extend_from_slice(bytes);
+        }
     }
 
     /// Moves the label from one slot to another.

@@ -221,6 +221,7 @@ impl Edge {
     }
 
     /// Reserves a slot for a request; `None` if all are in use.
+    #[inline]
     pub fn reserve(&mut self) -> Option<Reserved> {
         let slot = self.free.pop()?;
         self.serial = self.serial.next();
@@ -230,6 +231,7 @@ impl Edge {
     }
 
     /// The buffer for the bytes of the request; its size is [`Shape::request_bytes`].
+    #[inline]
     #[allow(unsafe_code)]
     pub fn room(&mut self, reserved: &mut Reserved) -> &mut [u8] {
         let range = self.layout.request(reserved.0.slot);
@@ -247,11 +249,14 @@ impl Edge {
 
     /// Puts the request, of which `length` bytes were written, into the queue. [`Edge::wake_workers`] then wakes workers that
     /// sleep.
+    #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn submit(&mut self, reserved: Reserved, length: usize) -> Ticket {
         let entry = reserved.0;
         self.describe(entry, length);
-        self.enqueue(entry);
+        self.records[entry.slot as usize].state = State::Submitted;
+        self.make_room();
+        self.append(entry);
         Ticket(entry)
     }
 
@@ -266,15 +271,29 @@ impl Edge {
         notes[Layout::progress_note(entry.slot)].store(progress_note::NOTHING, Relaxed);
     }
 
-    #[inline(always)]
+    /// Puts a request into the queue that was in the pool before.
     fn enqueue(&mut self, entry: Entry) {
         self.records[entry.slot as usize] = Record::new(entry.serial, State::Submitted);
-        self.forget_taken();
-        let oldest = self.waiting.front().map_or(self.tail, |waiting| waiting.position);
-        if self.tail - oldest >= self.layout.queue as u64 {
-            self.close_ranks();
-        }
+        self.make_room();
         self.append(entry);
+    }
+
+    /// Makes room in the queue for one more entry.
+    #[inline(always)]
+    fn make_room(&mut self) {
+        // Each turn of the edge forgets taken requests anyway, so a new request need not look for them.
+        if self.is_full() {
+            self.forget_taken();
+            if self.is_full() {
+                self.close_ranks();
+            }
+        }
+    }
+
+    /// Whether the next entry would overwrite that of a request that may still wait.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.waiting.front().is_some_and(|oldest| self.tail - oldest.position >= self.layout.queue as u64)
     }
 
     /// Appends an entry to the queue.

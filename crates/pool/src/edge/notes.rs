@@ -39,7 +39,7 @@ impl Edge {
 
     /// Notes the wait of a request whose answer has begun. The worker reports when it took the request; a time before the
     /// arrival counts as the arrival, and a time after now as now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_wait(&mut self, slot: u32, worker: u32) {
         let taken = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
