@@ -114,8 +114,8 @@ impl Intake<'_> {
         }
     }
 
-    /// Removes an exchange that is about to get a whole response.
-    #[inline]
+    /// Removes an exchange that is about to get a whole response. (Inlined, because otherwise it would be copied field by field.)
+    #[inline(always)]
     fn begin_whole(&mut self, exchange: ExchangeId) -> Result<Open, ReplyError> {
         let open = self.opened.remove(exchange).ok_or(ReplyError::Gone)?;
         let still = open.check(&self.pools);

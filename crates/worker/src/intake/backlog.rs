@@ -25,7 +25,8 @@ pub(super) enum ResponsePart {
     },
 }
 
-/// Parts of a response in their order. The list is allocated only when a part must wait, because most responses never need it.
+/// Parts of a response in their order. The list is allocated only when a part must wait, because most responses never need it, and
+/// is never empty.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Option<Box<Waiting>>);
 
@@ -38,7 +39,7 @@ struct Waiting {
 impl Backlog {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|waiting| waiting.parts.is_empty())
+        self.0.is_none()
     }
 
     /// Returns the number of bytes of memory that wait.
@@ -74,6 +75,9 @@ impl Backlog {
                 Err(NotWritten::Full) => break,
                 Err(NotWritten::Never(error)) => return Err(error),
             }
+        }
+        if waiting.parts.is_empty() {
+            self.0 = None;
         }
         if flowed {
             worker.flush(taken);

@@ -3,7 +3,6 @@
 use super::backlog::Backlog;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_pool::{Taken, Worker};
-use std::time::Duration;
 
 /// The progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +23,8 @@ pub(super) struct Open {
     pub(super) taken: Taken,
     pub(super) step: Step,
     pub(super) backlog: Backlog,
-    /// The time that the request has waited, if the edge has stated when it was complete.
-    pub(super) waited: Option<Duration>,
+    /// The time that the request has waited, in nanoseconds, if the edge has stated when it was complete.
+    pub(super) waited: Option<u64>,
     /// Whether a host has its request.
     pub(super) lent: bool,
     /// Whether its client is known to have disconnected.
@@ -62,7 +61,7 @@ impl Opened {
         &mut self,
         pool: usize,
         taken: Taken,
-        waited: Option<Duration>,
+        waited: Option<u64>,
         gateway: bool,
         shared: bool,
         bodiless: bool,

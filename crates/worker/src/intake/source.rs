@@ -49,7 +49,7 @@ impl Source for Intake<'_> {
     }
 
     fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
-        self.opened.get(exchange)?.waited
+        self.opened.get(exchange)?.waited.map(Duration::from_nanos)
     }
 
     fn waiting_requests(&self) -> usize {

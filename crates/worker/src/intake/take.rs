@@ -8,7 +8,6 @@ use oribi_ipc::slot::{Content, encode_head};
 use oribi_message::{FieldPair, ResponseHead, Version};
 use oribi_pool::{DescriptorRequest, Taken, Worker};
 use std::io;
-use std::time::Duration;
 
 /// The number of unused boxes kept.
 const SPARE: usize = 64;
@@ -62,7 +61,7 @@ impl Intake<'_> {
         }
         let (gateway, head) = (received.stored.has_gateway(), received.stored.head());
         let shared = gateway || head.version() == Version::Http2;
-        let waited = received.stored.complete_at().map(|complete| Duration::from_nanos(self.now.0.saturating_sub(complete)));
+        let waited = received.stored.complete_at().map(|complete| self.now.0.saturating_sub(complete));
         let bodiless = head.method() == b"HEAD";
         let id = self.opened.add(pool, taken, waited, gateway, shared, bodiless);
         if let Some(running) = &self.running {
