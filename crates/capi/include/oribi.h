@@ -161,7 +161,7 @@ void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
 int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 
 /* 1: connections may stay open while no app has anything to do with them (WebSockets, event streams), so that oribi_command() has
- * an effect. This does not change during the life of a worker. */
+ * an effect. This does not change during the life of a worker. The pointers in an oribi_request stay valid. */
 int oribi_has_live_connections(oribi_lane *lane);
 
 /* Gives the commands of an app for the connection of an exchange, or for others, to the process that owns the connections, before the

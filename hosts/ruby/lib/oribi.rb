@@ -22,6 +22,7 @@ require "oribi/configuration"
 require "oribi/config_file"
 require "oribi/options"
 require "oribi/default_handler"
+require "oribi/live"
 
 # An application server for Rack apps whose network side is written in Rust.
 #

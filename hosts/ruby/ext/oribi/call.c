@@ -4,6 +4,10 @@
 static VALUE run(VALUE argument) {
     Call *call = (Call *)argument;
     environment_fill(call);
+    if (RB_UNLIKELY(call->live != LIVE_NONE)) {
+        live_answer(call);
+        return Qnil;
+    }
     call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
     call_lane(call);
     if (RB_UNLIKELY(ticket_is_taken(call->ticket))) {

@@ -22,7 +22,7 @@ static VALUE text_empty, text_http, text_https, text_http10, text_http11, text_s
 static const char *const method_names[] = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"};
 enum { METHOD_GET, METHOD_POST, METHOD_HEAD, METHODS = sizeof method_names / sizeof method_names[0] };
 static VALUE methods[METHODS];
-static uint32_t key_upgrade = ORIBI_KEY_OTHER;
+static uint32_t key_upgrade = ORIBI_KEY_OTHER, key_accept = ORIBI_KEY_OTHER;
 
 /* Whether templates can be filled entry by entry in this Ruby. */
 static bool tables_are_known;
@@ -43,6 +43,8 @@ void environment_define(void) {
         server_keys[key] = interned(name.data, (long)name.size);
         if (name.size == 12 && memcmp(name.data, "HTTP_UPGRADE", 12) == 0)
             key_upgrade = key;
+        if (name.size == 11 && memcmp(name.data, "HTTP_ACCEPT", 11) == 0)
+            key_accept = key;
     }
     key_version = interned(LITERAL("rack.version"));
     key_url_scheme = interned(LITERAL("rack.url_scheme"));
@@ -198,6 +200,16 @@ static bool is_misleading(const oribi_variable *variable) {
     return variable->key >= server_key_count && is(&variable->name, key_http_version);
 }
 
+/* Whether a variable marks an event of a connection. No client can send such a field, because of the slash. */
+static bool marks_event(const oribi_variable *variable) {
+    return variable->name.size == 16 && memcmp(variable->name.data, "HTTP_ORIBI/EVENT", 16) == 0;
+}
+
+/* Whether the value of Accept begins as that of a client that wants a stream of events. */
+static bool wants_events(const oribi_bytes *accept) {
+    return accept->size >= 17 && memcmp(accept->data, "text/event-stream", 17) == 0;
+}
+
 /* ---- Any environment ---------------------------------------------------------------------------------------------------- */
 
 static void set_own(VALUE environment, const VALUE *own) {
@@ -233,6 +245,10 @@ static VALUE fill_by_key(Call *call, Values *values) {
         VALUE value = i < ORIBI_FIXED_VARIABLES ? values->of_variables[i] : text(&variable->value);
         if (variable->key == key_upgrade && rack_is(3, 0))
             values->own[OWN_PROTOCOL] = upgrade_names(&variable->value);
+        if (marks_event(variable))
+            call->live = LIVE_EVENT;
+        else if (call->live == LIVE_NONE && (variable->key == key_upgrade || (variable->key == key_accept && wants_events(&variable->value))))
+            call->live = LIVE_ASKED;
         if (!is_misleading(variable))
             rb_hash_aset(environment, name_of(variable), value);
     }
@@ -284,8 +300,14 @@ static bool shape_make(Context *context, Shape *shape, const Call *call, const V
     shape->count = 0;
     RB_OBJ_WRITE(context->self, &shape->template, template);
     RB_OBJ_WRITE(context->self, &shape->names, names);
-    for (size_t i = ORIBI_FIXED_VARIABLES; i < request->variable_count; i++)
+    shape->is_event = false;
+    shape->accept_at = 0;
+    for (size_t i = ORIBI_FIXED_VARIABLES; i < request->variable_count; i++) {
         shape->keys[i] = request->variables[i].key;
+        shape->is_event |= marks_event(&request->variables[i]);
+        if (request->variables[i].key == key_accept)
+            shape->accept_at = i;
+    }
     shape->has_input = values->own[OWN_INPUT] != Qundef;
     shape->count = request->variable_count;
     return true;
@@ -404,12 +426,23 @@ void environment_fill(Call *call) {
     if (RB_LIKELY(request->variable_count <= ENVIRONMENT_VARIABLES)) {
         for (size_t i = ORIBI_FIXED_VARIABLES; i < request->variable_count; i++) {
             values.of_variables[i] = text(&request->variables[i].value);
-            if (RB_UNLIKELY(request->variables[i].key == key_upgrade) && rack_is(3, 0))
-                values.own[OWN_PROTOCOL] = upgrade_names(&request->variables[i].value);
+            if (RB_UNLIKELY(request->variables[i].key == key_upgrade)) {
+                call->live = LIVE_ASKED;
+                if (rack_is(3, 0))
+                    values.own[OWN_PROTOCOL] = upgrade_names(&request->variables[i].value);
+            }
         }
     }
     shape = shape_of(call, &values);
     call->environment = RB_LIKELY(shape != NULL) ? fill_by_shape(shape, &values) : fill_by_key(call, &values);
+    if (RB_LIKELY(shape != NULL)) {
+        if (RB_UNLIKELY(shape->is_event))
+            call->live = LIVE_EVENT;
+        else if (RB_UNLIKELY(wants_events(&request->variables[shape->accept_at].value)))
+            call->live = LIVE_ASKED;
+    }
+    if (RB_UNLIKELY(call->live != LIVE_NONE))
+        offer_make(call);
     if (RB_UNLIKELY(request->gateway))
         adapt_to_gateway(call);
     else if (RB_UNLIKELY(is_http2(&request->variables[ORIBI_SERVER_PROTOCOL].value)))

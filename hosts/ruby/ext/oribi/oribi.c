@@ -143,6 +143,8 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     input_define();
     errors_define();
     hijack_define();
+    offer_define();
+    live_define();
     stream_define();
     environment_define();
     app_metrics_define();

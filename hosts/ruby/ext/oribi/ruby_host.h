@@ -1,8 +1,8 @@
 /* ruby_host.h - declarations shared by the C files of the Ruby host.
  *
  * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c,
- * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
- * stream.c) reads the return value and passes it to the server. rescue.c (with failure.c) handles everything that goes wrong on
+ * errors.c, hijack.c and offer.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
+ * stream.c) reads the return value and passes it to the server; live.c does so for connections that an edge keeps open. rescue.c (with failure.c) handles everything that goes wrong on
  * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
  * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c,
  * stray.c and signals.c) handles the life of the processes. shared.c has the data that all of them use.
@@ -142,6 +142,8 @@ bool threads_take_interrupts(void);
 typedef struct {
     size_t count; /* the number of variables; 0 if there is no shape here */
     bool has_input;
+    bool is_event;    /* an event of a connection that an edge keeps open */
+    size_t accept_at; /* the index of HTTP_ACCEPT; else 0, at which is no field */
     VALUE template; /* a Hash with the variables in front, followed by the request's other entries */
     VALUE names;    /* an Array of the variables' names */
     uint32_t keys[ENVIRONMENT_VARIABLES];
@@ -218,6 +220,15 @@ typedef enum {
     CALL_KEPT     /* a stream that outlives the call answers the request */
 } CallState;
 
+/* The part that a connection has in a request which an edge may keep open: see live.c. */
+typedef enum {
+    LIVE_NONE,
+    LIVE_ASKED,     /* the request may ask for it: only while its environment is laid out */
+    LIVE_WEBSOCKET, /* the app may accept a WebSocket */
+    LIVE_STREAM,    /* the app may begin a stream of events */
+    LIVE_EVENT      /* the request is an event */
+} Live;
+
 /* One request on its way through the app, on the stack of the thread that answers it. */
 typedef struct Call {
     Context *context;
@@ -227,6 +238,7 @@ typedef struct Call {
     CallState state;
     bool close_due;    /* the body must be closed */
     bool bodiless;     /* the method of the request is HEAD */
+    Live live;
     VALUE environment;
     VALUE input;       /* an Oribi::Input over this request's content, or Qfalse */
     VALUE data;        /* an Oribi::Input over the data for a filter, or Qfalse */
@@ -294,6 +306,18 @@ bool ticket_is_taken(VALUE ticket);
 void ticket_reset(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. If that fails, the connection is reset. */
 void hijack_respond(Call *call, VALUE callable);
+
+/* ---- offer.c --------------------------------------------------------------------------------------------------------- */
+
+void offer_define(void);
+/* Offers an app to keep the connection of a request open that may ask for it, and finds out whether it is an event. */
+void offer_make(Call *call);
+
+/* ---- live.c ----------------------------------------------------------------------------------------------------------- */
+
+void live_define(void);
+/* Calls the app, or the handler of an event, and answers. */
+void live_answer(Call *call);
 
 /* ---- describe.c ----------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,161 @@
+/* live.c - rack.upgrade: connections that stay open while no worker has anything to do with them. An edge owns them, and sends
+ * their events as requests; the app answers with commands. lib/oribi/live.rb makes the commands and calls the app's handlers. */
+#include "ruby_host.h"
+
+/* The code for an app that has failed (RFC 6455, section 7.4.1), as the command that closes the connection of the request. */
+static const char close_as_failed[] = "\3\0\0\0\12\0\0\0\0\0\0\0\0\3\363";
+
+static VALUE live_module, key_upgrade;
+
+/* ---- Commands ------------------------------------------------------------------------------------------------------------ */
+
+static VALUE error_class(void) {
+    return rb_path2class("Oribi::Error");
+}
+
+/* Oribi::Live.command(bytes): returns false if the response has ended. */
+static VALUE command(VALUE self, VALUE bytes) {
+    const Context *context = context_own();
+    const Call *call = context ? context->call : NULL;
+    oribi_result result;
+    StringValue(bytes);
+    if (!call || context->forks != fork_count || !threads_have_lane())
+        rb_raise(error_class(), "messages can be sent only during a request or an event, by the thread that handles it");
+    if (!oribi_has_live_connections(call->lane))
+        rb_raise(error_class(), "messages can be sent only with an edge (--edge on)");
+    result = oribi_command(call->lane, call->exchange, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
+    RB_GC_GUARD(bytes);
+    if (result == ORIBI_INVALID || result == ORIBI_FAILED)
+        rb_raise(error_class(), "%s", oribi_last_error());
+    return result == ORIBI_OK ? Qtrue : Qfalse;
+}
+
+void live_define(void) {
+    live_module = rb_define_module_under(oribi_module, "Live");
+    rb_define_singleton_method(live_module, "command", command, 1);
+    key_upgrade = rb_enc_interned_str(LITERAL("rack.upgrade"), rb_utf8_encoding());
+    rb_gc_register_mark_object(key_upgrade);
+}
+
+/* ---- Handlers ------------------------------------------------------------------------------------------------------------ */
+
+/* Runs the app's handler. If it fails, logs that and closes the connection. */
+static void guard(Call *call, VALUE (*function)(VALUE), VALUE argument) {
+    VALUE error;
+    int state;
+    rb_protect(function, argument, &state);
+    if (state && is_stray())
+        stray_end_as_program(state);
+    call_lane(call);
+    if (RB_LIKELY(state == 0))
+        return;
+    error = failure_take_error();
+    /* For an event that has taken too long, the backtrace is in the log already. */
+    if (!is_request_timeout(error) && failure_log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
+        call->context->retiring = true;
+    call->error = error;
+    oribi_command(call->lane, call->exchange, close_as_failed, sizeof close_as_failed - 1);
+}
+
+static VALUE handle_event(VALUE environment) {
+    rb_require("oribi/live");
+    return rb_funcall(live_module, rb_intern("event"), 1, environment);
+}
+
+static VALUE handle_opening(VALUE client) {
+    return rb_funcall(client, rb_intern("opened"), 0);
+}
+
+/* The edge needs no response. */
+static void respond_with_nothing(Call *call) {
+    oribi_respond(call_lane(call), call->exchange, 200, NULL, 0, NULL, 0);
+    call->state = CALL_OVER;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------------------------------------- */
+
+/* Whether the app wants the connection to stay open: its status is below 300, whatever it is. */
+static bool is_wanted(const Call *call) {
+    VALUE response = rb_check_array_type(call->response), number;
+    if (NIL_P(rb_hash_lookup(call->environment, key_upgrade)) || NIL_P(response) || RARRAY_LEN(response) != 3)
+        return false;
+    number = rb_check_funcall(RARRAY_AREF(response, 0), names.to_i, 0, NULL);
+    return RB_FIXNUM_P(number) && FIX2LONG(number) < 300;
+}
+
+static bool is_of_connection(const oribi_field *field) {
+    static const char *const own[] = {"connection", "upgrade", "keep-alive", "transfer-encoding", "content-length", "content-type",
+                                      "sec-websocket-accept", "sec-websocket-extensions"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (field_is(field, own[i]))
+            return true;
+    return false;
+}
+
+/* Removes the fields that are the server's. */
+static void remove_own_fields(Head *head) {
+    for (size_t i = head->field_count; i-- > 0;)
+        if (is_of_connection(&head->fields[i]))
+            head_remove(head, i);
+}
+
+static VALUE lines_of(const Head *head) {
+    VALUE lines = rb_str_new(NULL, 0);
+    for (size_t i = 0; i < head->field_count; i++) {
+        const oribi_field *field = &head->fields[i];
+        rb_str_cat(lines, field->name.data, (long)field->name.size);
+        rb_str_cat(lines, ": ", 2);
+        rb_str_cat(lines, field->value.data, (long)field->value.size);
+        rb_str_cat(lines, "\r\n", 2);
+    }
+    return lines;
+}
+
+static void respond_as_stream(Call *call) {
+    Head *head = &call->head;
+    oribi_field fields[2] = {{{"Content-Type", 12}, {"text/event-stream", 17}}, {{"Cache-Control", 13}, {"no-cache", 8}}};
+    const size_t added = head_has(head, "cache-control") ? 1 : 2;
+    VALUE memory = rb_str_new(NULL, (long)((head->field_count + added) * sizeof(oribi_field)));
+    oribi_field *all = (oribi_field *)RSTRING_PTR(memory);
+    memcpy(all, fields, added * sizeof(oribi_field));
+    memcpy(all + added, head->fields, head->field_count * sizeof(oribi_field));
+    if (result_accepted(call, oribi_respond(call_lane(call), call->exchange, 200, all, head->field_count + added, NULL, 0)))
+        call->state = CALL_OVER;
+    RB_GC_GUARD(memory);
+}
+
+static void open_connection(Call *call) {
+    VALUE arguments[4], client;
+    rb_require("oribi/live");
+    response_ignore(call);
+    head_copy(&call->head, call->headers);
+    remove_own_fields(&call->head);
+    arguments[0] = call->live == LIVE_WEBSOCKET ? Qtrue : Qfalse;
+    arguments[1] = call->environment;
+    arguments[2] = rb_hash_lookup(call->environment, key_upgrade);
+    arguments[3] = lines_of(&call->head);
+    client = rb_funcallv(live_module, rb_intern("open"), 4, arguments);
+    guard(call, handle_opening, client);
+    if (call->live == LIVE_WEBSOCKET)
+        respond_with_nothing(call);
+    else
+        respond_as_stream(call);
+}
+
+void live_answer(Call *call) {
+    if (call->live == LIVE_EVENT) {
+        guard(call, handle_event, call->environment);
+        respond_with_nothing(call);
+        return;
+    }
+    call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
+    call_lane(call);
+    if (ticket_is_taken(call->ticket)) {
+        call->state = CALL_TAKEN;
+        response_ignore(call);
+    } else if (is_wanted(call)) {
+        open_connection(call);
+    } else {
+        response_send(call);
+    }
+}

@@ -1,0 +1,186 @@
+# frozen_string_literal: true
+
+require "oribi/live/command"
+
+module Oribi
+  module Live
+    # A connection that an edge keeps open, as handlers see it (rack.upgrade). It lives as long as an event: the next event has
+    # another one.
+    class Client
+      # The environment of the request that has opened the connection; nil in the event of another connection.
+      attr_reader :env
+
+      # :websocket or :sse; nil in the event of another connection.
+      attr_reader :protocol
+
+      attr_reader :handler
+
+      # The client of the event that the calling fiber handles.
+      def self.current
+        Thread.current[:oribi_live_client]
+      end
+
+      # A client that a handler keeps is the same connection in the next event.
+      def self._load(bytes)
+        name = bytes.unpack1("Q>")
+        name.zero? || name == current&.name ? current : new(name)
+      end
+
+      # `name` is 0 while the connection is being opened, because the edge names it later.
+      def initialize(name, protocol: nil, env: nil, handler: nil)
+        @name = name
+        @protocol = protocol
+        @env = env
+        @handler = handler
+        @open = true
+      end
+
+      # Sends a String: as text if it is UTF-8, else as bytes. On a stream of events it is the data of an event; with
+      # `as: :event` it has lines of an event ("event: news\ndata: ..."). Returns whether the connection was open.
+      def write(data, as: nil)
+        data = data.to_s
+        return false unless open?
+
+        send_command(Command.send(reachable_name, as || kind_of(data), data))
+      end
+
+      # Closes the connection, after all that was written.
+      def close
+        return unless open?
+
+        send_command(Command.close(reachable_name, 1000))
+        @open = false
+        nil
+      end
+
+      def open?
+        @open
+      end
+
+      # Nothing waits here: the edge has it.
+      def pending
+        @open ? 0 : -1
+      end
+
+      # Whether `subscribe` exists.
+      def pubsub?
+        true
+      end
+
+      # Makes the client get all messages to a channel. They do not pass through the app.
+      def subscribe(channel, **options, &block)
+        raise ArgumentError, "messages of a channel go to the client directly, not to a block" if block || options[:handler]
+        raise ArgumentError, "a channel has one name: patterns are not supported" if options[:match]
+
+        command_of_own(:subscribe, channel) && channel
+      end
+
+      def unsubscribe(channel)
+        command_of_own(:unsubscribe, channel)
+      end
+
+      def publish(channel, message, engine = nil, as: nil)
+        raise ArgumentError, "there is one engine, which reaches all connections" unless engine.nil?
+
+        Oribi.publish(channel, message, as:)
+      end
+
+      # Replaces the handler: the old one gets on_close, the new one on_open.
+      def handler=(handler)
+        return if handler.equal?(@handler)
+
+        call(:on_close) if @handler
+        @handler = handler
+        handler ? call(:on_open) : close
+      end
+
+      def inspect
+        "#<#{self.class} #{@protocol || format('%016x', @name)}>"
+      end
+
+      def _dump(_level)
+        [@name].pack("Q>")
+      end
+
+      # ---- For the server --------------------------------------------------------------------------------------------------
+
+      # 0: not known.
+      attr_reader :name
+
+      # Runs a block in which this is the current client; afterwards it is one of another event.
+      def during
+        before = Client.current
+        Thread.current[:oribi_live_client] = self
+        yield
+      ensure
+        Thread.current[:oribi_live_client] = before
+      end
+
+      # The connection is being opened.
+      def opened
+        during { handle { call(:on_open) } }
+      end
+
+      # Handles an event.
+      def event(kind, data, payload)
+        during do
+          @handler = Handlers.load(data)
+          @kept = data
+          case kind
+          when "text" then handle { call(:on_message, payload.force_encoding(Encoding::UTF_8)) }
+          when "binary" then handle { call(:on_message, payload) }
+          when "close" then closed
+          end
+        end
+      end
+
+      # The handler as bytes, as the edge keeps it.
+      attr_accessor :kept
+
+      private
+
+      # The data of the connection changes only if the handler has changed.
+      def handle
+        yield
+        return unless open?
+
+        data = Handlers.dump(@handler, @protocol)
+        send_command(Command.data(data)) unless data == @kept
+      end
+
+      def closed
+        @open = false
+        call(:on_close)
+      end
+
+      def call(callback, *arguments)
+        @handler.public_send(callback, self, *arguments) if @handler.respond_to?(callback)
+      end
+
+      def kind_of(data)
+        @protocol == :sse ? :text : Command.kind_of(data)
+      end
+
+      def own?
+        equal?(Client.current)
+      end
+
+      def reachable_name
+        return 0 if own?
+        raise Error, "a client that is kept from on_open is reached only in the events of its own connection" if @name.zero?
+
+        @name
+      end
+
+      def command_of_own(order, channel)
+        raise Error, "a client subscribes only in the events of its own connection" unless own?
+
+        open? && send_command(Command.public_send(order, Command.channel_of(channel)))
+      end
+
+      def send_command(bytes)
+        Live.command(bytes)
+      end
+    end
+  end
+end

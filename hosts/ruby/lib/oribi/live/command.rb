@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+module Oribi
+  module Live
+    # The commands of an app to the edge that owns the connections, as bytes: docs/live.md describes them.
+    module Command
+      KINDS = { text: 1, binary: 2, event: 3 }.freeze
+
+      # The most bytes of a message with all that is sent with it.
+      LARGEST = 16 << 20
+
+      module_function
+
+      # `lines`: more fields of the response, each as "Name: value\r\n".
+      def accept(lines, data) = whole(1, [lines.bytesize].pack("N"), lines, data)
+
+      # `connection` 0 is that of the request.
+      def send(connection, kind, payload) = whole(2, [connection, number_of(kind)].pack("Q>C"), payload)
+
+      def close(connection, code) = whole(3, [connection, code].pack("Q>n"))
+
+      def subscribe(channel) = whole(4, channel)
+
+      def unsubscribe(channel) = whole(5, channel)
+
+      def publish(kind, channel, payload) = whole(6, [number_of(kind), channel.bytesize].pack("Cn"), channel, payload)
+
+      def data(data) = whole(7, data)
+
+      def hold(data) = whole(8, data)
+
+      def whole(tag, *parts)
+        size = parts.sum(&:bytesize)
+        raise ArgumentError, "a message has at most #{LARGEST} bytes, not #{size}" if size > LARGEST
+
+        parts.each_with_object([tag, size].pack("CN")) { |part, bytes| bytes << part.b }
+      end
+
+      def number_of(kind)
+        KINDS.fetch(kind) { raise ArgumentError, "a message is :text, :binary or :event, not #{kind.inspect}" }
+      end
+
+      # The kind of a message: text if it is valid UTF-8 and meant as such.
+      def kind_of(message)
+        text = [Encoding::UTF_8, Encoding::US_ASCII].include?(message.encoding) && message.valid_encoding?
+        text ? :text : :binary
+      end
+
+      # The name of a channel.
+      def channel_of(name)
+        raise TypeError, "a channel is a String or a Symbol, not #{name.inspect}" unless name.respond_to?(:to_sym)
+
+        name = name.to_s
+        raise ArgumentError, "the name of a channel has at most 1024 bytes" if name.bytesize > 1024
+
+        name
+      end
+    end
+  end
+end

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+# Texts of a request are bytes.
+module Text
+  def self.of(bytes) = bytes.dup.force_encoding("UTF-8")
+end
+
+# A handler whose instance variables are carried from message to message.
+class Guest
+  def initialize(name)
+    @name = name
+    @messages = 0
+  end
+
+  def on_open(client)
+    client.subscribe("room")
+    client.write("welcome #{@name}") if client.protocol == :sse
+  end
+
+  def on_message(client, message)
+    @messages += 1
+    return client.write(message.reverse) if message.encoding == Encoding::BINARY
+
+    order, text = message.split(" ", 2)
+    answer(client, order, text)
+  end
+
+  def on_close(client)
+    client.publish("room", "#{@name} left") unless @name == "quiet"
+  end
+
+  private
+
+  def answer(client, order, text)
+    case order
+    when "echo" then client.write(text)
+    when "count" then client.write("#{@messages} in #{Process.pid}")
+    when "say" then client.publish("room", text)
+    when "leave" then client.unsubscribe("room")
+    when "path" then client.write(Text.of(client.env["PATH_INFO"]))
+    when "bye" then client.close
+    when "fail" then raise "the handler has failed"
+    end
+  end
+end
+
+class Fragile
+  def initialize
+    @block = proc {}
+  end
+end
+
+module Plain
+  def self.on_message(client, message)
+    client.write("plain #{message}")
+  end
+end
+
+def complaint
+  yield
+rescue Oribi::Error => e
+  e.message
+end
+
+def welcome(env, handler)
+  env["rack.upgrade"] = handler
+  fields = env["HTTP_SEC_WEBSOCKET_PROTOCOL"].to_s.include?("chat") ? { "sec-websocket-protocol" => "chat" } : {}
+  [200, fields, []]
+end
+
+run(lambda do |env|
+  case env["PATH_INFO"]
+  when "/offer" then [200, { "content-type" => "text/plain" }, [env["rack.upgrade?"].inspect]]
+  when %r{\A/(?:ws|events)/(.*)} then welcome(env, Guest.new(Text.of(Regexp.last_match(1))))
+  when "/plain" then welcome(env, Plain)
+  when "/fragile" then welcome(env, Fragile.new)
+  when "/refused"
+    env["rack.upgrade"] = Plain
+    [403, { "content-type" => "text/plain" }, ["no"]]
+  when "/publish"
+    Oribi.publish("room", Text.of(env["rack.input"].read))
+    [204, {}, []]
+  when "/thread"
+    [200, { "content-type" => "text/plain" }, [Thread.new { complaint { Oribi.publish("room", "x") } }.value]]
+  else [404, { "content-type" => "text/plain" }, ["none"]]
+  end
+end)

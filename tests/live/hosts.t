@@ -1,0 +1,142 @@
+#!/usr/bin/perl
+# Property: an app of each language has WebSockets and streams of events that no worker holds: its handlers get messages, in
+# whichever worker, with the data that they have left, and messages to a channel reach all who have subscribed.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use IO::Handle ();
+use Test::Curl;
+use Test::More;
+use Test::Oribi;
+use Test::WebSockets;
+
+my $wants_events = 'Accept: text/event-stream';
+
+# A stream of events that curl receives.
+package Stream {
+    use Carp qw(croak);
+
+    sub new ($class, $url) {
+        my $pid = CORE::open my $out, '-|', 'curl', '--silent', '--no-buffer', '--max-time', 120, '--header', $wants_events, $url
+            or croak "curl: $!";
+        return bless { pid => $pid, out => $out }, $class;
+    }
+
+    # The next event; undef at the end.
+    sub next ($self) { ## no critic (ProhibitBuiltinHomonyms)
+        local $/ = "\n\n";
+        while (defined(my $event = readline $self->{out})) {
+            return $event =~ s/\n\n\z//r if $event !~ /\A:/;
+        }
+        return;
+    }
+
+    sub end ($self) { return kill 'TERM', $self->{pid} }
+}
+
+# Other messages may come before, such as those of the room.
+sub message_like ($sockets, $name, $pattern) {
+    my $line = q();
+    $line = $sockets->next($name) until $line =~ $pattern || $line =~ /\Aclosed/;
+    return $line;
+}
+
+for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi)) {
+    my $file = "$FindBin::Bin/apps/$app";
+    subtest "$app: two workers" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 2, '--edge', 'on');
+        my $url     = $oribi->url;
+        my $sockets = Test::WebSockets->new;
+        is(body_of("$url/offer"), 'nil', 'an ordinary request gets no offer');
+        is(body_of('--header', $wants_events, "$url/offer"), ':sse', 'a stream of events is offered');
+
+        is($sockets->open('ann', "$url/ws/ann", 'chat', 'other'), 'open chat', 'the app chooses the subprotocol');
+        is($sockets->open('bob', "$url/ws/bob"), 'open -', 'or none');
+        is($sockets->ask('ann', 'echo grüße'),     'text grüße',   'text is echoed');
+        is($sockets->ask('ann', 'path'),           'text /ws/ann', 'an event has the request of the handshake');
+        $sockets->bytes('bob', "\x00\x01\xff");
+        is($sockets->next('bob'), 'bytes ff0100', 'bytes are bytes');
+
+        my %workers;
+        for my $number (3 .. 200) {
+            my ($count, $pid) = $sockets->ask('ann', 'count') =~ /\Atext (\d+) in (\d+)\z/;
+            is($count, $number, 'the data of a connection goes from message to message') if $count != $number || $number == 200;
+            $workers{$pid}++;
+            $sockets->text('bob', 'count') if $number % 3 == 0;
+        }
+        cmp_ok(scalar keys %workers, '>=', 1, 'in whichever worker');
+
+        is($sockets->open('cem', "$url/ws/cem"), 'open -', 'a third one');
+        my $stream = Stream->new("$url/events/eve");
+        is($stream->next, 'data: welcome eve', 'a stream of events begins with a message');
+        $sockets->text('ann', 'say hello all');
+        is(message_like($sockets, $_, qr/hello all/), 'text hello all', "$_ gets a message to the room") for qw(ann bob cem);
+        is($stream->next, 'data: hello all', 'and so does the stream');
+        is(curl('--data-binary', "over\nPOST", "$url/publish")->{status}, 204, 'an ordinary request publishes');
+        is($stream->next, "data: over\ndata: POST", 'to the stream');
+        is($sockets->next('cem'), 'text over\nPOST', 'and to WebSockets');
+
+        $sockets->text('cem', 'leave');
+        is($sockets->ask('cem', 'echo gone'), 'text gone', 'one leaves the room');
+        $sockets->text('ann', 'say without cem');
+        is($stream->next, 'data: without cem', 'the others still get messages');
+        is($sockets->ask('cem', 'echo alone'), 'text alone', 'and it gets none');
+
+        $sockets->close('bob', 1000);
+        is($stream->next, 'data: bob left', 'the end of a client reaches the app');
+        $stream->end;
+        is(message_like($sockets, 'ann', qr/eve left/), 'text eve left', 'also the end of a stream');
+        $sockets->text('cem', 'bye');
+        is($sockets->next('cem'), 'closed 1000 ', 'the app closes a WebSocket');
+
+        $sockets->text('ann', 'fail');
+        is(message_like($sockets, 'ann', qr/closed/), 'closed 1011 ', 'an app that fails loses the connection');
+        ok($oribi->wait_until(sub { $oribi->log_text =~ /GET \/ws\/ann: .*the handler has failed/ }), 'and its message is in the log');
+
+        is($sockets->open('late', "$url/refused"), 'refused 403', 'an app refuses a WebSocket');
+        is($oribi->stop, 0, 'the server ends');
+        unlike($oribi->log_text, qr/panicked|is no command|wants to/, 'and nothing else was wrong');
+    };
+    subtest "$app: a reload in between" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 2, '--edge', 'on');
+        my $sockets = Test::WebSockets->new;
+        is($sockets->open('ann', $oribi->url . '/ws/ann'), 'open -', 'a WebSocket is open');
+        my ($before) = $sockets->ask('ann', 'count') =~ /\Atext 1 in (\d+)\z/;
+        ok($before, 'a worker has answered');
+        $oribi->signal('HUP');
+        ok($oribi->wait_until(sub { !kill 0, $before }), 'that worker has ended');
+        like($sockets->ask('ann', 'count'), qr/\Atext 2 in (?!$before\z)/, 'a new one goes on');
+        $sockets->text('ann', 'bye');
+        is($sockets->next('ann'), 'closed 1000 ', 'and closes it');
+        is($oribi->stop, 0, 'the server ends');
+    };
+    subtest "$app: a client cannot send events" => sub {
+        my $oribi = Test::Oribi->start($file, '--workers', 1, '--edge', 'on');
+        for my $field ('oribi/event: text', 'Oribi/Event: close', 'oribi/connection: 0') {
+            is(curl('--header', $field, $oribi->url . '/offer')->{status}, 400, "$field is refused");
+        }
+        is($oribi->stop, 0, 'the server ends');
+    };
+    subtest "$app: without an edge" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 1, '--edge', 'off');
+        my $sockets = Test::WebSockets->new;
+        is(body_of('--header', $wants_events, $oribi->url . '/offer'), 'nil', 'no stream is offered');
+        is(curl('--data-binary', 'x', $oribi->url . '/publish')->{status}, 500, 'nothing is published');
+        like($oribi->log_text, qr/only with an edge/, 'and the log says why');
+        is($oribi->stop, 0, 'the server ends');
+    };
+}
+
+subtest 'live.ru: handlers' => sub {
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.ru", '--workers', 1, '--edge', 'on');
+    my $sockets = Test::WebSockets->new;
+    is($sockets->open('a', $oribi->url . '/plain'), 'open -', 'a module handles events');
+    is($sockets->ask('a', 'hello'), 'text plain hello', 'without a state');
+    is($sockets->open('b', $oribi->url . '/fragile'), 'refused 500', 'a handler that cannot be kept is an error');
+    like($oribi->log_text, qr/an instance of Fragile\) cannot be kept: \@block: no _dump_data/, 'which the log explains');
+    like(body_of($oribi->url . '/thread'), qr/only during a request or an event/, 'and so is a message from elsewhere');
+    is($oribi->stop, 0, 'the server ends');
+};
+
+done_testing;
