@@ -320,7 +320,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
         if self.has_fetch(ticket) {
             self.stop_capture(ticket);
         }
-        let Some(exchange) = self.destination(ticket) else { return };
+        let exchange = self.destination(ticket);
+        if exchange.is_none() && !self.has_event(ticket) {
+            return;
+        }
         let outcome = match request {
             DescriptorRequest::Content | DescriptorRequest::Data => {
                 let overflow = self.table.get(ticket).and_then(|entry| entry.overflow.as_deref());
@@ -329,7 +332,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 });
                 file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.send_descriptor(ticket, file.as_fd()))
             }
-            DescriptorRequest::Socket => self.pass_socket(ticket, exchange),
+            DescriptorRequest::Socket => match exchange {
+                Some(exchange) => self.pass_socket(ticket, exchange),
+                None => Err(io::Error::other("the connection of an event stays with its edge")),
+            },
         };
         if let Err(error) = outcome {
             log::error!("cannot send a worker the descriptor that its app needs: {error}");

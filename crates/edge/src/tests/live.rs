@@ -2,6 +2,7 @@
 
 use super::*;
 use oribi_live::{Command, Kind, event};
+use oribi_pool::DescriptorRequest;
 use oribi_stats::scoreboard::WorkerCommand;
 use oribi_stats::totals::Counter;
 use oribi_websocket::{Kind as FrameKind, client_frame};
@@ -110,6 +111,23 @@ fn a_message_goes_to_any_worker() {
     site.run();
     other.handle(&[send("hi")]);
     assert_eq!(site.received(&client), "\u{fffd}\u{2}hi");
+}
+
+#[test]
+fn a_message_that_is_larger_than_a_slot_comes_in_a_file() {
+    let (mut site, mut app, client) = opened("mine", &[]);
+    let message = vec![b'x'; 300_000];
+    client.send(&masked(FrameKind::Binary, &message));
+    site.run();
+    let mut taken = app.take();
+    app.worker.request_descriptor(&mut taken, DescriptorRequest::Content).expect("it has room");
+    site.run();
+    let file = app.worker.take_descriptor(&taken).expect("the line works").expect("the file has come");
+    let content = read(file, message.len() + 8);
+    assert!(event::split(&content) == Some((b"mine", &message)));
+    app.command(&mut taken, &[Command::Send { connection: 0, kind: Kind::Binary, payload: b"read" }]);
+    app.answer(taken, "");
+    assert_eq!(client_bytes(&mut site, &client), b"\x82\x04read");
 }
 
 #[test]
