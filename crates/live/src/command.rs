@@ -12,8 +12,9 @@
 //! | 7 | set the data | data |
 //! | 8 | hold an event stream | data |
 
-/// The most bytes of the body of a command.
-pub const LARGEST_COMMAND: usize = 16 << 20;
+/// The most bytes of the body of a command: a message of 16 MiB, the largest that a client may be allowed to send, and the parts
+/// before it.
+pub const LARGEST_COMMAND: usize = (16 << 20) + (2 << 10);
 
 /// The bytes before a body.
 const PREFIX: usize = 5;

@@ -6,8 +6,8 @@ module Oribi
     module Command
       KINDS = { text: 1, binary: 2, event: 3 }.freeze
 
-      # The most bytes of a message with all that is sent with it.
-      LARGEST = 16 << 20
+      # The most bytes of a message of 16 MiB with all that is sent with it.
+      LARGEST = (16 << 20) + (2 << 10)
 
       module_function
 
@@ -31,7 +31,7 @@ module Oribi
 
       def whole(tag, *parts)
         size = parts.sum(&:bytesize)
-        raise ArgumentError, "a message has at most #{LARGEST} bytes, not #{size}" if size > LARGEST
+        raise ArgumentError, "a message has at most 16 MiB, not #{size} bytes" if size > LARGEST
 
         parts.each_with_object([tag, size].pack("CN")) { |part, bytes| bytes << part.b }
       end
