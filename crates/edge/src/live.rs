@@ -57,8 +57,10 @@ pub(super) struct Live<'a> {
     ready: VecDeque<u64>,
     deflater: Deflater,
     posts: Posts<'a>,
+    /// The longest silence of a WebSocket without a ping, and of an event stream: there are two looks at them in that time.
     ping: Duration,
-    next_ping: Option<Duration>,
+    looks: u32,
+    next_look: Option<Duration>,
     /// The most bytes that may wait for the client of an event stream.
     buffer: usize,
 }
@@ -130,7 +132,8 @@ impl<'a> Live<'a> {
             deflater: Deflater::new(LEVEL),
             posts: Posts::new(edge, posts),
             ping: settings.websocket.ping,
-            next_ping: None,
+            looks: 0,
+            next_look: None,
             buffer: settings.websocket.buffer_bytes,
         }
     }
@@ -144,7 +147,7 @@ impl<'a> Live<'a> {
     /// The time at which it is next due.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         let soon = if self.ready.is_empty() { None } else { Some(now) };
-        soon.into_iter().chain(self.posts.due(now)).chain(self.next_ping.filter(|_| !self.connections.is_empty())).min()
+        soon.into_iter().chain(self.posts.due(now)).chain(self.next_look.filter(|_| !self.connections.is_empty())).min()
     }
 
     fn add(&mut self, connection: Connection, now: Duration) -> u64 {
@@ -156,7 +159,7 @@ impl<'a> Live<'a> {
         }
         self.connections.insert(name, connection);
         if self.ping < oribi_config::Timeouts::NEVER {
-            self.next_ping.get_or_insert(now + self.ping);
+            self.next_look.get_or_insert(now + self.ping / 2);
         }
         name
     }

@@ -13,6 +13,20 @@ pub const GOING_AWAY: u16 = 1001;
 /// The code for a client that gave none. No frame has it.
 const NO_CODE: u16 = 1005;
 
+/// The looks without a byte in between after which a client is pinged, and after which it is cut off.
+const PINGED_AT: u8 = 2;
+const CUT_AT: u8 = 4;
+
+/// What follows from the silence of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    Nothing,
+    /// These bytes are sent: a ping.
+    Ping([u8; 2]),
+    /// The client has gone.
+    Cut,
+}
+
 /// An event of a WebSocket.
 #[derive(Debug)]
 pub struct SocketEvent {
@@ -33,8 +47,8 @@ pub(super) struct WebSocket {
     pub(super) unhandled: u16,
     /// Whether nothing is read because that are too many.
     pub(super) is_paused: bool,
-    /// Whether no byte has arrived since the last ping.
-    is_silent: bool,
+    /// The looks at the connection since its last byte has arrived.
+    looks: u8,
     /// The code and the reason of the first close, in whichever direction.
     closing: Option<(u16, Box<str>)>,
     /// The bytes of a message that has partly arrived.
@@ -68,7 +82,7 @@ pub(super) enum Read {
 impl WebSocket {
     pub(super) fn new(connection: u64, deflates: bool) -> Self {
         let reader = Reader::new(deflates);
-        Self { connection, reader, unhandled: 0, is_paused: false, is_silent: false, closing: None, held: 0 }
+        Self { connection, reader, unhandled: 0, is_paused: false, looks: 0, closing: None, held: 0 }
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -83,9 +97,16 @@ impl WebSocket {
         self.closing = Some((code, reason.into()));
     }
 
-    /// Returns the bytes of a ping if the client has been heard of since the last one.
-    pub(super) fn ping(&mut self) -> Option<[u8; 2]> {
-        (!std::mem::replace(&mut self.is_silent, true)).then_some([0x89, 0])
+    /// Looks at the connection, which happens at regular intervals.
+    pub(super) fn look(&mut self) -> Silence {
+        self.looks = self.looks.saturating_add(1);
+        match self.looks {
+            // A client that is not read because its app is busy may have sent something.
+            _ if self.is_paused => Silence::Nothing,
+            PINGED_AT if self.closing.is_none() => Silence::Ping([0x89, 0]),
+            CUT_AT.. => Silence::Cut,
+            _ => Silence::Nothing,
+        }
     }
 
     /// The event of its end.
@@ -98,8 +119,8 @@ impl WebSocket {
     /// Reads `bytes`; returns how many, and the outcome.
     pub(super) fn read(&mut self, bytes: &mut [u8], reading: Reading<'_>) -> (usize, Read) {
         let Reading { limits, inflater, events, waiting, unhandled: most, answers, output } = reading;
-        let Self { connection, reader, unhandled, is_silent, closing, .. } = self;
-        *is_silent = false;
+        let Self { connection, reader, unhandled, looks, closing, .. } = self;
+        *looks = 0;
         let size = bytes.len();
         let mut closed = None;
         let mut is_full = false;

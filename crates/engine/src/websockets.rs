@@ -1,7 +1,7 @@
 //! Connections that have changed from HTTP/1.1 to WebSocket (RFC 6455). No app has anything to do with them: the engine reads
 //! whole messages, answers pings, and completes closes; the edge passes the messages to the app, and sends the app's.
 //!
-//! Such a connection has no deadline while it is silent: [`Engine::ping_sockets`] finds those whose clients have gone.
+//! Such a connection has no deadline while it is silent: [`Engine::look_at_sockets`] finds those whose clients have gone.
 
 use super::Engine;
 use super::connection::{Connection, Fate, State};
@@ -11,7 +11,7 @@ use super::name::{ExchangeIndex, Name};
 use super::receive::RECEIVES_PER_TURN;
 use super::send::Still;
 use super::tunnel::Tunnel;
-use super::websocket::{GOING_AWAY, Read, Reading, SocketEvent, WebSocket};
+use super::websocket::{GOING_AWAY, Read, Reading, Silence, SocketEvent, WebSocket};
 use oribi_config::Settings;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::{Attempt, Backend, Token};
@@ -240,25 +240,27 @@ impl<B: Backend> Engine<'_, B> {
         self.close_socket_at(index, GOING_AWAY, "");
     }
 
-    /// Pings the WebSockets that have been silent since the last call, and cuts off those that have not even answered its ping.
-    pub fn ping_sockets(&mut self) {
+    /// Looks at all WebSockets. Those that have been silent for two looks are pinged, and cut off if they are silent for two more.
+    pub fn look_at_sockets(&mut self) {
         if self.sockets.open == 0 {
             return;
         }
-        self.tunnels().into_iter().for_each(|number| self.ping_tunnel(number));
+        self.tunnels().into_iter().for_each(|number| self.look_at_tunnel(number));
         let indices: Vec<u32> = self.connections.indices().collect();
         for index in indices {
             let Self { connections, memory: Memory { outputs, .. }, .. } = self;
             let Some(Connection { line, state: State::WebSocket(socket), .. }) = connections.get_mut(index) else { continue };
-            match socket.ping() {
-                Some(_) if socket.is_closing() || line.output.is_some() => {}
-                Some(frame) => {
+            if line.output.is_some() {
+                // A client that takes its messages need not send any; otherwise the deadline for writing ends it.
+                continue;
+            }
+            match socket.look() {
+                Silence::Nothing => {}
+                Silence::Ping(frame) => {
                     line.output.get_or_insert_with(|| outputs.take()).push(&frame);
                     let _ = self.flush(index);
                 }
-                // A client that is not read because its app is busy may have answered.
-                None if socket.is_paused => {}
-                None => {
+                Silence::Cut => {
                     self.tally.count(Counter::WebsocketsSilent);
                     self.cut(index);
                 }

@@ -31,12 +31,16 @@ impl Live<'_> {
     }
 
     /// Looks for connections whose clients have gone without a word, if it is time to do so.
-    fn ping<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
-        if self.next_ping.is_none_or(|next| now < next) {
+    fn look<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
+        if self.next_look.is_none_or(|next| now < next) {
             return;
         }
-        self.next_ping = (!self.connections.is_empty()).then(|| now + self.ping);
-        engine.ping_sockets();
+        self.next_look = (!self.connections.is_empty()).then(|| now + self.ping / 2);
+        engine.look_at_sockets();
+        self.looks += 1;
+        if self.looks % 2 == 1 {
+            return;
+        }
         let open = self
             .streams
             .iter()
@@ -63,7 +67,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         {
             let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
             live.take_socket_events(&mut engine);
-            live.ping(&mut engine, now);
+            live.look(&mut engine, now);
             live.posts.flush();
         }
         loop {

@@ -8,7 +8,7 @@ use super::super::name::{ExchangeIndex, Name};
 use super::super::respond::Progress;
 use super::super::send::Still;
 use super::super::tunnel::Tunnel;
-use super::super::websocket::{LEFT, Read, Reading, WebSocket};
+use super::super::websocket::{LEFT, Read, Reading, Silence, WebSocket};
 use core::ops::Range;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
@@ -250,16 +250,17 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Pings a tunnel, or cuts it off if its client has not answered the last ping.
-    pub(in super::super) fn ping_tunnel(&mut self, number: u32) {
+    /// Looks at a tunnel: see [`Engine::look_at_sockets`].
+    pub(in super::super) fn look_at_tunnel(&mut self, number: u32) {
         let exchange = self.exchange_of_tunnel(number);
-        let waits = self.streams[number].waits();
-        let Some(Tunnel::Open(socket, unread)) = self.streams[number].tunnel.as_deref_mut() else { return };
-        match socket.ping() {
-            Some(_) if waits || socket.is_closing() => {}
-            Some(frame) => _ = self.write_tunnel(exchange, &[&frame]),
-            None if socket.is_paused || !unread.is_empty() => {}
-            None => {
+        if self.streams[number].waits() {
+            return;
+        }
+        let Some(Tunnel::Open(socket, _)) = self.streams[number].tunnel.as_deref_mut() else { return };
+        match socket.look() {
+            Silence::Nothing => {}
+            Silence::Ping(frame) => _ = self.write_tunnel(exchange, &[&frame]),
+            Silence::Cut => {
                 self.tally.count(Counter::WebsocketsSilent);
                 self.cut_tunnel(exchange);
             }
