@@ -36,6 +36,9 @@ const LARGEST_DATA: usize = 64 << 10;
 /// The most channels of a connection.
 const MOST_CHANNELS: usize = 1024;
 
+/// The time after which events that wait for room in the queue of their app are looked at again.
+const LOOKS_AT_QUEUE: Duration = Duration::from_millis(50);
+
 /// The code for a server that cannot fulfil a request (RFC 6455, section 7.4.1).
 const FAILED: u16 = 1011;
 
@@ -53,8 +56,8 @@ pub(super) struct Live<'a> {
     /// The names of event streams.
     streams: HashMap<ExchangeId, u64>,
     channels: Channels,
-    /// Connections with events for their apps, which are not busy.
-    ready: VecDeque<u64>,
+    /// For each app, the connections with events for it, which are not busy.
+    ready: Vec<VecDeque<u64>>,
     deflater: Deflater,
     posts: Posts<'a>,
     /// The longest silence of a WebSocket without a ping, and of an event stream: there are two looks at them in that time.
@@ -105,7 +108,6 @@ enum Busy {
 
 /// An event on its way to the app.
 pub(super) struct Event {
-    pub(super) app: usize,
     pub(super) exchange: ExchangeId,
     pub(super) request: Rc<[u8]>,
     pub(super) kind: EventKind,
@@ -128,7 +130,7 @@ impl<'a> Live<'a> {
             connections: HashMap::new(),
             streams: HashMap::new(),
             channels: Channels::default(),
-            ready: VecDeque::new(),
+            ready: Vec::new(),
             deflater: Deflater::new(LEVEL),
             posts: Posts::new(edge, posts),
             ping: settings.websocket.ping,
@@ -146,8 +148,9 @@ impl<'a> Live<'a> {
 
     /// The time at which it is next due.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
-        let soon = if self.ready.is_empty() { None } else { Some(now) };
-        soon.into_iter().chain(self.posts.due(now)).chain(self.next_look.filter(|_| !self.connections.is_empty())).min()
+        // Events wait for answers to earlier requests, which wake the edge.
+        let later = self.ready.iter().any(|ready| !ready.is_empty()).then(|| now + LOOKS_AT_QUEUE);
+        later.into_iter().chain(self.posts.due(now)).chain(self.next_look.filter(|_| !self.connections.is_empty())).min()
     }
 
     fn add(&mut self, connection: Connection, now: Duration) -> u64 {
@@ -169,8 +172,16 @@ impl<'a> Live<'a> {
         let Some(connection) = self.connections.get_mut(&name) else { return };
         connection.events.push_back((kind, payload));
         if connection.busy == Busy::No && connection.events.len() == 1 {
-            self.ready.push_back(name);
+            let app = connection.app;
+            self.make_ready(app, name);
         }
+    }
+
+    fn make_ready(&mut self, app: usize, name: u64) {
+        if self.ready.len() <= app {
+            self.ready.resize_with(app + 1, VecDeque::new);
+        }
+        self.ready[app].push_back(name);
     }
 
     /// Notes that the client of a connection has gone. Its app gets an event, unless it has left no data, and so expects none.
@@ -190,10 +201,10 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Returns the next event of a connection, whose app is then busy with it.
-    pub(super) fn take_event(&mut self) -> Option<(u64, Event)> {
+    /// Returns the next event for an app, which is then busy with its connection.
+    pub(super) fn take_event(&mut self, app: usize) -> Option<(u64, Event)> {
         loop {
-            let name = self.ready.pop_front()?;
+            let name = self.ready.get_mut(app)?.pop_front()?;
             let Some(connection) = self.connections.get_mut(&name).filter(|connection| connection.busy == Busy::No) else {
                 continue;
             };
@@ -204,8 +215,8 @@ impl<'a> Live<'a> {
             }
             connection.busy = if kind == EventKind::Close { Busy::Yes } else { Busy::WithMessage(payload.len()) };
             let content = oribi_live::event::content(&connection.data, &payload);
-            let Connection { app, exchange, ref request, .. } = *connection;
-            return Some((name, Event { app, exchange, request: Rc::clone(request), kind, content }));
+            let Connection { exchange, ref request, .. } = *connection;
+            return Some((name, Event { exchange, request: Rc::clone(request), kind, content }));
         }
     }
 
@@ -217,7 +228,8 @@ impl<'a> Live<'a> {
             engine.message_handled(connection.exchange, size);
         }
         if !connection.events.is_empty() {
-            self.ready.push_back(name);
+            let app = connection.app;
+            self.make_ready(app, name);
         } else if connection.ended {
             self.connections.remove(&name);
             return;

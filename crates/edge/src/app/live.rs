@@ -26,6 +26,12 @@ pub(super) struct Commands {
 }
 
 impl<B: Backend> AppPool<'_, '_, B> {
+    /// Whether another event may enter the queue. Half of it is for other requests, so that clients of live connections cannot have
+    /// those of others refused; meanwhile events wait with their connections.
+    pub(in super::super) fn has_room_for_event(&self) -> bool {
+        self.table.used() < (self.settings.queue_limit / 2).max(1)
+    }
+
     /// Puts an event of a connection into the queue. Returns whether there was room.
     pub(in super::super) fn submit_event(&mut self, name: u64, event: &Event) -> bool {
         let mut stored = Stored::default();

@@ -70,12 +70,13 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             live.look(&mut engine, now);
             live.posts.flush();
         }
-        loop {
-            let next = self.live.borrow_mut().take_event();
-            let Some((name, event)) = next else { return };
-            let submitted = self.apps[event.app].submit_event(name, &event);
-            if !submitted {
-                self.live.borrow_mut().handled(&mut self.lane.source(), name, Some(TRY_LATER));
+        for (index, app) in self.apps.iter_mut().enumerate() {
+            while app.has_room_for_event() {
+                let next = self.live.borrow_mut().take_event(index);
+                let Some((name, event)) = next else { break };
+                if !app.submit_event(name, &event) {
+                    self.live.borrow_mut().handled(&mut self.lane.source(), name, Some(TRY_LATER));
+                }
             }
         }
     }

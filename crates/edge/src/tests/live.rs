@@ -131,6 +131,29 @@ fn a_message_that_is_larger_than_a_slot_comes_in_a_file() {
 }
 
 #[test]
+fn events_that_find_no_room_wait_and_leave_room_for_others() {
+    let mut site = Site::new(&Settings { queue_limit: 4, ..Settings::default() });
+    let mut app = site.worker();
+    let clients: Vec<Client> = (0..6).map(|_| open(&mut site, &mut app, "", &[])).collect();
+    clients.iter().for_each(|client| client.send(&masked(FrameKind::Text, b"x")));
+    site.run();
+    assert_eq!(app.worker.queued(), 2, "half of the queue");
+    let other = site.asking(GET);
+    for _ in 0..2 {
+        app.handle(&[send("y")]);
+    }
+    app.echo();
+    assert_response(&site.received(&other), "200", "GET / ");
+    for _ in 0..4 {
+        site.run();
+        app.handle(&[send("y")]);
+    }
+    for client in &clients {
+        assert_eq!(site.received(client), "\u{fffd}\u{1}y");
+    }
+}
+
+#[test]
 fn either_side_may_close() {
     for data in ["", "mine"] {
         let (mut site, mut app, client) = opened(data, &[]);
