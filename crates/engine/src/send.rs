@@ -215,6 +215,10 @@ impl<B: Backend> Engine<'_, B> {
                 self.go_on_carrying(index);
                 Still::Open
             }
+            State::WebSocket(_) => {
+                self.await_close(index);
+                Still::Open
+            }
             State::Reading(Reading { request: Some(_), .. }) => {
                 // The deadline for the content of this request starts now: until now the client was busy with the response.
                 self.deadlines.set(index, Deadline::Content, self.backend.now());

@@ -116,12 +116,12 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         self.sockets.open += 1;
         self.tally.count(Counter::WebsocketsOpened);
-        self.open(index).or_gone()?;
-        self.flush(index).or_gone()?;
-        if self.connections[index].input.has_unread() {
-            self.read_socket(index).or_gone()?;
-        }
-        if self.connections[index].line.readable {
+        // If the client has gone already, an event says so, as later.
+        if self.open(index) == Still::Open
+            && self.flush(index) == Still::Open
+            && (!self.connections[index].input.has_unread() || self.read_socket(index) == Still::Open)
+            && self.connections[index].line.readable
+        {
             self.ask_for_turn(index);
         }
         Ok(())
@@ -221,9 +221,16 @@ impl<B: Backend> Engine<'_, B> {
         }
         let output = line.output.get_or_insert_with(|| outputs.take());
         socket.close(code, reason, output.tail());
-        // The client has as long to answer as one whose connection lingers.
-        self.deadlines.set(index, Deadline::Linger, self.backend.now());
         let _ = self.flush(index);
+    }
+
+    /// Limits the time for the answer to a close that has been sent: a client has as long as one whose connection lingers.
+    pub(super) fn await_close(&mut self, index: u32) {
+        if let State::WebSocket(socket) = &self.connections[index].state
+            && socket.is_closing()
+        {
+            self.deadlines.set(index, Deadline::Linger, self.backend.now());
+        }
     }
 
     /// Closes all WebSockets, because the server goes away (1001).
@@ -250,8 +257,8 @@ impl<B: Backend> Engine<'_, B> {
         for index in indices {
             let Self { connections, memory: Memory { outputs, .. }, .. } = self;
             let Some(Connection { line, state: State::WebSocket(socket), .. }) = connections.get_mut(index) else { continue };
-            if line.output.is_some() {
-                // A client that takes its messages need not send any; otherwise the deadline for writing ends it.
+            // Deadlines run for a client that must answer a close, or takes its messages slowly.
+            if socket.is_closing() || line.output.is_some() {
                 continue;
             }
             match socket.look() {
@@ -330,7 +337,7 @@ impl<B: Backend> Engine<'_, B> {
                 self.tally.count(Counter::LimitWebsocketBuffer);
                 log::warn!("messages that have partly arrived take too much memory: a WebSocket is closed (1013)");
                 self.close_socket_at(index, TRY_LATER, "");
-                Still::Open
+                if self.connections.find(token).is_some() { Still::Open } else { Still::Gone }
             }
             Read::All | Read::Paused => self.flush(index),
             Read::Closed => self.end_socket(index),
