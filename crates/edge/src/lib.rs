@@ -90,6 +90,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
         .with_routes(setup)
         .with_parent(setup.parent_link)
         .taking_over(setup.handed)?
+        .reading_posts(setup.posts.arrival(setup.number))?
         .napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_parent();

@@ -64,6 +64,8 @@ pub(super) struct Live<'a> {
     ping: Duration,
     looks: u32,
     next_look: Option<Duration>,
+    /// Whether the server goes away, so that no connection stays open.
+    leaves: bool,
     /// The most bytes that may wait for the client of an event stream.
     buffer: usize,
 }
@@ -136,6 +138,7 @@ impl<'a> Live<'a> {
             ping: settings.websocket.ping,
             looks: 0,
             next_look: None,
+            leaves: false,
             buffer: settings.websocket.buffer_bytes,
         }
     }
@@ -160,10 +163,10 @@ impl<'a> Live<'a> {
             self.streams.insert(connection.exchange, name);
             self.slot.account.count(Counter::EventStreamsOpened);
         }
-        self.connections.insert(name, connection);
-        if self.ping < oribi_config::Timeouts::NEVER {
-            self.next_look.get_or_insert(now + self.ping / 2);
+        if self.connections.is_empty() {
+            self.next_look = (self.ping < oribi_config::Timeouts::NEVER).then(|| now + self.ping / 2);
         }
+        self.connections.insert(name, connection);
         name
     }
 
@@ -187,7 +190,7 @@ impl<'a> Live<'a> {
     /// Notes that the client of a connection has gone. Its app gets an event, unless it has left no data, and so expects none.
     fn note_end(&mut self, name: u64, payload: Vec<u8>) {
         self.channels.forget(name);
-        let Some(connection) = self.connections.get_mut(&name) else { return };
+        let Some(connection) = self.connections.get_mut(&name).filter(|connection| !connection.ended) else { return };
         connection.ended = true;
         if let Form::EventStream = connection.form {
             self.streams.remove(&connection.exchange);
@@ -245,7 +248,10 @@ impl<'a> Live<'a> {
         match connection.form {
             Form::WebSocket(_) => engine.close_socket(connection.exchange, code, reason),
             Form::EventStream => {
-                let _ = engine.finish(connection.exchange);
+                // While the app writes its part of the response, that ends it.
+                if connection.busy == Busy::No {
+                    let _ = engine.finish(connection.exchange);
+                }
                 self.note_end(name, code.to_be_bytes().to_vec());
             }
         }
@@ -253,6 +259,7 @@ impl<'a> Live<'a> {
 
     /// Ends all event streams, because the server goes away. (The engine closes WebSockets.)
     pub(super) fn leave<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
+        self.leaves = true;
         let names: Vec<u64> = self.streams.values().copied().collect();
         names.into_iter().for_each(|name| self.close(engine, name, oribi_engine::GOING_AWAY, ""));
     }

@@ -74,16 +74,17 @@ impl<B: Backend> AppPool<'_, '_, B> {
     fn handle_whole(&mut self, ticket: Ticket, bytes: &[u8], head: usize) {
         if self.hears && self.is_question(ticket) && !self.hear(ticket, &bytes[..head]) {
             self.table.remove(ticket);
+            self.commands.remove(&ticket);
             return;
         }
-        if !self.commands.is_empty() && self.holds(ticket) {
-            return self.hold_whole(ticket, bytes, head);
+        if !self.commands.is_empty() {
+            if self.holds(ticket) {
+                return self.hold_whole(ticket, bytes, head);
+            }
+            self.commands_ended(ticket, false);
         }
         let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
-        let Some(exchange) = exchange else {
-            self.commands_ended(ticket, false);
-            return self.fetched_whole(ticket, bytes, head);
-        };
+        let Some(exchange) = exchange else { return self.fetched_whole(ticket, bytes, head) };
         let (head, content) = bytes.split_at(head);
         let wait = self.wait_of(ticket);
         let lane = &self.lane;
@@ -114,7 +115,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
         self.report_wait(ticket, exchange);
         let lane = &self.lane;
+        let mut status = 0;
         let begun = self.heads.read(bytes, |Head { head, content }| {
+            status = head.status;
             let size = match content {
                 Content::Whole { size } => Some(size),
                 Content::Started => None,
@@ -129,7 +132,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 }
                 self.unsent_heads.push(ticket);
                 if !self.commands.is_empty() {
-                    self.stream_begun(ticket);
+                    self.stream_begun(ticket, status);
                 }
             }
             Ok(Err(refusal)) => self.handle_refusal(ticket, refusal),
@@ -288,16 +291,17 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     pub(super) fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {
         let Some(entry) = self.table.remove(ticket) else { return };
-        let Some(exchange) = entry.exchange else {
-            self.commands_ended(ticket, abandoned);
-            return self.fetched_end(ticket, entry, abandoned);
-        };
-        if !self.commands.is_empty() && self.holds(ticket) {
-            if !abandoned && entry.begun {
-                return self.commands_ended(ticket, false);
+        if !self.commands.is_empty() {
+            if !self.holds(ticket) {
+                self.commands_ended(ticket, abandoned);
+            } else if entry.exchange.is_some() && entry.begun && !abandoned {
+                return self.keep_open(ticket);
+            } else {
+                // An app that has sent trailers, or all of the announced content, has ended the response itself.
+                self.drop_held(ticket);
             }
-            self.drop_held(ticket);
         }
+        let Some(exchange) = entry.exchange else { return self.fetched_end(ticket, entry, abandoned) };
         let mut engine = self.lane.source();
         if abandoned || !entry.begun {
             engine.abandon(exchange);
@@ -320,8 +324,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
         if self.has_fetch(ticket) {
             self.stop_capture(ticket);
         }
-        let exchange = self.destination(ticket);
-        if exchange.is_none() && !self.has_event(ticket) {
+        let destination = self.destination(ticket);
+        if destination.is_none() && !self.has_event(ticket) {
             return;
         }
         let outcome = match request {
@@ -332,9 +336,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 });
                 file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.send_descriptor(ticket, file.as_fd()))
             }
-            DescriptorRequest::Socket => match exchange {
+            DescriptorRequest::Socket => match destination.filter(|_| !self.has_event(ticket)) {
                 Some(exchange) => self.pass_socket(ticket, exchange),
-                None => Err(io::Error::other("the connection of an event stays with its edge")),
+                None => Err(io::Error::other("the connection stays open without the app")),
             },
         };
         if let Err(error) = outcome {

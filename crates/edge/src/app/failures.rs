@@ -23,7 +23,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let untouched = !entry.begun && !entry.socket_taken;
         // The label must be read first: it moves to another slot with a request that is tried again.
         let label = self.table.label(ticket);
-        if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy).is_some() {
+        let again = self.settings.retry_lost && untouched && !entry.retried && !copy.is_empty();
+        if again && self.retry(&entry, &copy).is_some() {
             if self.settings.request_id.is_some() {
                 log::warn!("{label} was lost with its worker, and is given to another one");
             }
@@ -46,7 +47,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
     #[cold]
     fn handle_loss_of_fetch(&mut self, ticket: Ticket, entry: &Entry, copy: &[u8]) {
         let Some(untouched) = self.fetch(ticket).map(|fetch| fetch.capture.is_none()) else { return };
-        if untouched
+        if self.settings.retry_lost
+            && untouched
             && !entry.retried
             && !copy.is_empty()
             && let Some(again) = self.retry(entry, copy)
@@ -125,6 +127,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Removes a request without a client from the queue. If a worker has the request already, informs its app.
     pub(super) fn discard(&mut self, ticket: Ticket) {
+        if !self.commands.is_empty() {
+            self.drop_held(ticket);
+        }
         let withdrawn = self.pool.withdraw(ticket);
         if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
             // The entry stays, because the deadlines of the app still apply: it may be stuck.

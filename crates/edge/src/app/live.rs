@@ -1,7 +1,7 @@
 //! The requests of this app's workers that have to do with live connections: see [`crate::live`].
 
 use super::AppPool;
-use super::queue::Purpose;
+use super::queue::{Purpose, may_stay_open};
 use crate::live::{Event, Opening};
 use oribi_host::{Content as RequestContent, Request};
 use oribi_io::Backend;
@@ -57,6 +57,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.commands.get(&ticket).is_some_and(|commands| commands.connection.is_some())
     }
 
+    #[cfg(test)]
+    pub(in super::super) fn has_no_commands(&self) -> bool {
+        self.commands.is_empty()
+    }
+
     /// Carries out commands, of which this is a part.
     #[cold]
     pub(super) fn handle_commands(&mut self, ticket: Ticket, bytes: &[u8]) {
@@ -102,19 +107,31 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Returns the opening of a connection by a request whose client waits for its response. `None` if there is none.
     fn opening(&mut self, ticket: Ticket) -> Option<Opening> {
-        let entry = self.table.get(ticket).filter(|entry| !entry.begun && !entry.asking && !entry.socket_taken)?;
-        let exchange = entry.exchange?;
-        let request = self.table.take_copy(ticket.slot());
-        if request.is_empty() || self.has_event(ticket) {
+        self.table.get(ticket).filter(|entry| !entry.begun && !entry.asking && !entry.socket_taken)?;
+        if self.has_event(ticket) {
             return None;
         }
+        let request = self.table.take_copy(ticket.slot());
+        let mut stored = Stored::default();
+        let is_whole = !request.is_empty() && stored.read(&request).is_ok();
+        if !is_whole || !stored.request(None, None).is_some_and(|request| may_stay_open(&request)) {
+            self.table.keep_copy(ticket.slot(), Some(&request));
+            return None;
+        }
+        if self.has_fetch(ticket) {
+            self.stop_capture(ticket);
+        }
+        let exchange = self.table.exchange(ticket)?;
         self.report_wait(ticket, exchange);
         Some(Opening { exchange, app: self.index as usize, request: request.into(), now: self.now() })
     }
 
     fn accept(&mut self, ticket: Ticket, fields: &[u8], data: &[u8]) {
         let Some(opening) = self.opening(ticket) else {
-            return log::error!("{}a WebSocket cannot be accepted: its request is answered already, or is no GET", self.label);
+            return log::error!(
+                "{}a WebSocket cannot be accepted: its request is answered already, or does not ask for one",
+                self.label
+            );
         };
         let mut stored = Stored::default();
         if stored.read(&opening.request).is_err() {
@@ -137,7 +154,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     fn hold(&mut self, ticket: Ticket, data: &[u8]) {
         let Some(opening) = self.opening(ticket) else {
-            return log::error!("{}a response cannot stay open: it has begun already, or its request is no GET", self.label);
+            return log::error!(
+                "{}a response cannot stay open: it has begun already, or its request does not ask for a stream of events",
+                self.label
+            );
         };
         let name = self.live.borrow_mut().hold(opening, data);
         self.commands.insert(ticket, Commands { connection: Some(name), holds: true, ..Commands::default() });
@@ -156,7 +176,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let (head, content) = bytes.split_at(head);
         let Some(exchange) = entry.exchange else { return self.drop_held(ticket) };
         let lane = &self.lane;
+        let mut status = 0;
         let begun = self.heads.read(head, |Head { head, content: kind }| {
+            status = head.status;
             let is_length = |name: &[u8]| KnownField::lookup(name) == Some(KnownField::ContentLength);
             let fields: Vec<FieldPair<'_>> = head.fields.iter().copied().filter(|(name, _)| !is_length(name)).collect();
             let is_whole = matches!(kind, Content::Whole { size } if size == content.len() as u64);
@@ -166,19 +188,34 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 && engine.write(exchange, content).is_ok()
         });
         if begun.is_ok_and(|begun| begun) {
-            self.stream_begun(ticket);
-            self.commands_ended(ticket, false);
+            self.stream_begun(ticket, status);
+            if !self.holds(ticket) {
+                _ = self.lane.source().finish(exchange);
+            }
+            self.keep_open(ticket);
         } else {
             self.lane.source().abandon(exchange);
             self.drop_held(ticket);
         }
     }
 
-    /// Notes that the head of a response that stays open has been sent.
+    /// Notes that the head of a response that stays open has been sent. One without content cannot stay open.
     #[cold]
-    pub(super) fn stream_begun(&mut self, ticket: Ticket) {
-        if let Some(Commands { connection: Some(name), holds: true, .. }) = self.commands.get(&ticket) {
+    pub(super) fn stream_begun(&mut self, ticket: Ticket, status: u16) {
+        if matches!(status, 204 | 205 | 304) && self.holds(ticket) {
+            self.drop_held(ticket);
+        } else if let Some(Commands { connection: Some(name), holds: true, .. }) = self.commands.get(&ticket) {
             self.live.borrow_mut().begin(&mut self.lane.source(), *name);
+        }
+    }
+
+    /// Notes that the app has written all of its part of a response that stays open.
+    #[cold]
+    pub(super) fn keep_open(&mut self, ticket: Ticket) {
+        if let Some(Commands { connection: Some(name), .. }) = self.commands.remove(&ticket) {
+            let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
+            live.keep_open(&mut engine, name);
+            live.handled(&mut engine, name, None);
         }
     }
 

@@ -131,7 +131,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
         };
         set_completion_time(room, complete_at);
         let retry = self.settings.retry_lost && is_idempotent(request.head.method());
-        let keeps = retry || may_stay_open(request);
+        let is_event = matches!(purpose, Purpose::Event(_));
+        let keeps = !is_event && (retry || may_stay_open(request));
         self.table.keep_copy(slot, keeps.then(|| &room[..fitted.size]));
         let is_watched = self.deadlines.are_set();
         let waits = matches!(&purpose, Purpose::Fetch(entering) if entering.waits);
@@ -472,7 +473,7 @@ fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
 }
 
 /// Whether the connection of a request may stay open without the app, which the bytes of the request are needed for.
-fn may_stay_open(request: &Request<'_>) -> bool {
+pub(super) fn may_stay_open(request: &Request<'_>) -> bool {
     let is_stream = |accept: &[u8]| accept.windows(EVENT_STREAM.len()).any(|part| part.eq_ignore_ascii_case(EVENT_STREAM));
     request.head.method() == b"GET"
         && (request.head.field(KnownField::Upgrade).is_some() || request.head.field(KnownField::Accept).is_some_and(is_stream))

@@ -60,7 +60,12 @@ impl Live<'_> {
         let (connection, now) = opening.connection(&data[..data.len().min(LARGEST_DATA)], Form::WebSocket(window));
         let name = self.add(connection, now);
         match engine.upgrade(exchange, name, &all, deflate.is_some()) {
-            Ok(()) => Ok(name),
+            Ok(()) => {
+                if self.leaves {
+                    self.close(engine, name, oribi_engine::GOING_AWAY, "");
+                }
+                Ok(name)
+            }
             Err(error) => {
                 self.connections.remove(&name);
                 let ReplyError::Invalid(why) = error else { return Err(0) };
@@ -83,6 +88,19 @@ impl Live<'_> {
             // An empty piece sends the head.
             let _ = engine.write(connection.exchange, &early);
         }
+    }
+
+    /// Keeps a response open that its app has written, unless it has been closed meanwhile.
+    pub(in super::super) fn keep_open<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64) {
+        let Some(connection) = self.connections.get(&name) else { return };
+        let exchange = connection.exchange;
+        if !connection.ended && self.leaves {
+            self.note_end(name, oribi_engine::GOING_AWAY.to_be_bytes().to_vec());
+        } else if !connection.ended {
+            return;
+        }
+        // It fails if the client has gone.
+        let _ = engine.finish(exchange);
     }
 
     /// Forgets an event stream whose response has failed.

@@ -8,6 +8,8 @@ use oribi_io::Backend;
 use oribi_live::event::EventKind;
 use oribi_live::event_stream;
 use oribi_stats::totals::Counter;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 impl Live<'_> {
@@ -79,6 +81,14 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
                 }
             }
         }
+    }
+
+    /// Wakes up when other edges have sent commands. `arrival` is the descriptor of their box, if there are others.
+    pub(in super::super) fn reading_posts(self, arrival: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+        if let (Some(arrival), Some(event_sources)) = (arrival, self.lane.event_sources()) {
+            event_sources.watch(arrival)?;
+        }
+        Ok(self)
     }
 
     /// Reads the commands that other edges have sent.

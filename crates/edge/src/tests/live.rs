@@ -1,5 +1,7 @@
 //! Tests connections that stay open while no worker has anything to do with them.
 
+mod ends;
+
 use super::*;
 use oribi_live::{Command, Kind, event};
 use oribi_pool::DescriptorRequest;
@@ -35,6 +37,7 @@ impl App {
     pub(super) fn command(&mut self, taken: &mut Taken, commands: &[Command<'_>]) {
         let bytes = bytes(commands);
         assert_eq!(self.worker.commands(taken, &bytes), bytes.len(), "there is room");
+        self.worker.flush(taken);
     }
 
     /// Takes a request, gives commands, and answers with nothing.
@@ -43,6 +46,14 @@ impl App {
         let mut taken = self.take();
         self.command(&mut taken, commands);
         self.answer(taken, "");
+    }
+
+    /// Takes a request, gives commands, and answers with the head of an event stream.
+    #[track_caller]
+    fn handle_stream(&mut self, commands: &[Command<'_>]) {
+        let mut taken = self.take();
+        self.command(&mut taken, commands);
+        self.answer_with(taken, 200, &[EVENT_STREAM], "");
     }
 
     /// The kind of the event taken last, the name of its connection, its data and its payload.
