@@ -88,6 +88,8 @@ struct Connection {
     ended: bool,
     /// The events of a stream whose response has not begun.
     early: Option<Vec<u8>>,
+    /// The code with which such a stream ends as soon as its response has begun.
+    ends_with: Option<u16>,
 }
 
 /// The form of a connection.
@@ -244,9 +246,10 @@ impl<'a> Live<'a> {
 
     /// Closes a connection of this edge.
     fn close<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, code: u16, reason: &str) {
-        let Some(connection) = self.connections.get(&name).filter(|connection| !connection.ended) else { return };
+        let Some(connection) = self.connections.get_mut(&name).filter(|connection| !connection.ended) else { return };
         match connection.form {
             Form::WebSocket(_) => engine.close_socket(connection.exchange, code, reason),
+            Form::EventStream if connection.early.is_some() => connection.ends_with = Some(code),
             Form::EventStream => {
                 // While the app writes its part of the response, that ends it.
                 if connection.busy == Busy::No {

@@ -23,6 +23,8 @@ pub(super) struct Commands {
     connection: Option<u64>,
     /// Whether the response to the request stays open.
     holds: bool,
+    /// Whether the client may have no WebSocket. The app, which does not know that, gives commands for it.
+    refused: bool,
 }
 
 impl<B: Backend> AppPool<'_, '_, B> {
@@ -89,7 +91,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
         let left = rest.to_vec();
         match self.commands.get_mut(&ticket) {
-            Some(commands) if commands.connection.is_some() || !left.is_empty() => commands.pending = left,
+            Some(commands) if commands.connection.is_some() || commands.refused || !left.is_empty() => commands.pending = left,
             _ => _ = self.commands.remove(&ticket),
         }
     }
@@ -99,7 +101,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
             Command::Accept { fields, data } => self.accept(ticket, fields, data),
             Command::Hold { data } => self.hold(ticket, data),
             _ => {
-                let own = self.commands.get(&ticket).and_then(|commands| commands.connection);
+                let commands = self.commands.get(&ticket);
+                if commands.is_some_and(|commands| commands.refused) && is_about_own(command) {
+                    return;
+                }
+                let own = commands.and_then(|commands| commands.connection);
                 self.live.borrow_mut().carry_out(&mut self.lane.source(), own, command);
             }
         }
@@ -146,10 +152,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
             entry.exchange = None;
         }
         match accepted {
-            Ok(name) => self.note_event(ticket, name),
+            Ok(name) => return self.note_event(ticket, name),
             Err(0) => {}
             Err(status) => self.refuse(exchange, status),
         }
+        self.commands.insert(ticket, Commands { refused: true, ..Commands::default() });
     }
 
     fn hold(&mut self, ticket: Ticket, data: &[u8]) {
@@ -237,4 +244,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
             self.live.borrow_mut().handled(&mut self.lane.source(), name, failure);
         }
     }
+}
+
+/// Whether a command is about the connection of the request during which it is given.
+fn is_about_own(command: &Command<'_>) -> bool {
+    !matches!(command, Command::Publish { .. } | Command::Send { connection: 1.., .. } | Command::Close { connection: 1.., .. })
 }

@@ -32,7 +32,9 @@ impl Opening {
         let Self { exchange, app, request, now } = self;
         let early = matches!(form, Form::EventStream).then(Vec::new);
         let (data, events) = (data.to_vec(), VecDeque::new());
-        (Connection { exchange, app, request, data, form, events, busy: Busy::Yes, ended: false, early }, now)
+        let connection =
+            Connection { exchange, app, request, data, form, events, busy: Busy::Yes, ended: false, early, ends_with: None };
+        (connection, now)
     }
 }
 
@@ -87,6 +89,9 @@ impl Live<'_> {
         if let Some(early) = connection.early.take() {
             // An empty piece sends the head.
             let _ = engine.write(connection.exchange, &early);
+            if let Some(code) = connection.ends_with {
+                self.close(engine, name, code, "");
+            }
         }
     }
 
@@ -229,7 +234,14 @@ fn lines(fields: &[u8]) -> impl Iterator<Item = FieldPair<'_>> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let colon = line.iter().position(|byte| *byte == b':')?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        let own: [&[u8]; 4] = [b"sec-websocket-accept", b"sec-websocket-extensions", b"content-length", b"content-type"];
+        let own: [&[u8]; 6] = [
+            b"sec-websocket-accept",
+            b"sec-websocket-extensions",
+            b"upgrade",
+            b"transfer-encoding",
+            b"content-length",
+            b"content-type",
+        ];
         (!own.iter().any(|own| own.eq_ignore_ascii_case(name))).then_some((name, value))
     })
 }

@@ -367,6 +367,33 @@ fn a_response_that_is_held_stays_open_as_a_stream_of_events() {
 }
 
 #[test]
+fn a_stream_that_its_app_closes_at_once_ends_after_its_messages() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(STREAM);
+    let mut taken = app.take();
+    let close = Command::Close { connection: 0, code: 1000, reason: b"" };
+    app.command(&mut taken, &[Command::Hold { data: b"" }, send("bye"), close]);
+    app.answer_with(taken, 200, &[EVENT_STREAM], "");
+    let received = site.received(&client);
+    assert!(received.ends_with("data: bye\n\n\r\n0\r\n\r\n"), "{received}");
+    assert!(site.edge.live.borrow().is_idle());
+}
+
+#[test]
+fn fields_of_the_handshake_are_not_the_apps() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(HANDSHAKE);
+    let fields = b"upgrade: h2c\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nContent-Length: 7\r\nSet-Cookie: a=b\r\n";
+    app.handle(&[Command::Accept { fields, data: b"" }]);
+    let received = site.received(&client).to_ascii_lowercase();
+    assert!(received.starts_with("http/1.1 101 ") && received.contains("set-cookie: a=b\r\n"), "{received}");
+    assert_eq!((received.matches("upgrade: ").count(), received.matches("connection: ").count()), (1, 1), "{received}");
+    assert!(!received.contains("transfer-encoding") && !received.contains("content-length"), "{received}");
+}
+
+#[test]
 fn a_streamed_response_may_also_be_held() {
     let mut site = Site::standard();
     let mut app = site.worker();
