@@ -2,6 +2,7 @@
 """Holds WebSockets, and does as the lines of its standard input say:
 
     open NAME URL [SUBPROTOCOL]     opens one; writes `NAME open SUBPROTOCOL` or `NAME refused STATUS`
+    foreign NAME URL                the same from a page of another site
     text NAME MESSAGE               sends a message of text
     bytes NAME HEX                  sends a message of bytes
     close NAME CODE                 closes it
@@ -39,10 +40,11 @@ async def main():
     sockets, listeners = {}, []
     while line := (await reader.readline()).decode().rstrip("\n"):
         order, name, *rest = line.split(" ", 2)
-        if order == "open":
+        if order in ("open", "foreign"):
             url, *subprotocols = rest[0].split(" ")
+            origin = "https://evil.example" if order == "foreign" else None
             try:
-                socket = await websockets.connect(url, subprotocols=subprotocols or None)
+                socket = await websockets.connect(url, origin=origin, subprotocols=subprotocols or None)
             except InvalidStatusCode as error:
                 say(name, "refused", error.status_code)
                 continue

@@ -95,6 +95,7 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         ok($oribi->wait_until(sub { $oribi->log_text =~ /GET \/ws\/ann: .*the handler has failed/ }), 'and its message is in the log');
 
         is($sockets->open('late', "$url/refused"), 'refused 403', 'an app refuses a WebSocket');
+        is($sockets->foreign('evil', "$url/ws/evil"), 'refused 403', 'pages of other sites have none');
         is($oribi->stop, 0, 'the server ends');
         unlike($oribi->log_text, qr/panicked|is no command|wants to/, 'and nothing else was wrong');
     };

@@ -25,6 +25,12 @@ sub open ($self, $name, $url, @subprotocols) { ## no critic (ProhibitBuiltinHomo
     return $self->next($name);
 }
 
+# The same from a page of another site.
+sub foreign ($self, $name, $url) {
+    $self->_order('foreign', $name, $url =~ s/\Ahttp/ws/r);
+    return $self->next($name);
+}
+
 sub text  ($self, $name, $text)  { return $self->_order('text',  $name, $text) }
 sub bytes ($self, $name, $bytes) { return $self->_order('bytes', $name, unpack 'H*', $bytes) }
 sub close ($self, $name, $code)  { return $self->_order('close', $name, $code) } ## no critic (ProhibitBuiltinHomonyms)
