@@ -92,7 +92,7 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
 
         $sockets->text('ann', 'fail');
         is(message_like($sockets, 'ann', qr/closed/), 'closed 1011 ', 'an app that fails loses the connection');
-        ok($oribi->wait_until(sub { $oribi->log_text =~ /GET \/ws\/ann: .*the handler has failed/ }), 'and its message is in the log');
+        ok($oribi->wait_until(sub { $oribi->log_text =~ /\[error\].*the handler has failed/ }), 'and its message is in the log');
 
         is($sockets->open('late', "$url/refused"), 'refused 403', 'an app refuses a WebSocket');
         is($sockets->foreign('evil', "$url/ws/evil"), 'refused 403', 'pages of other sites have none');
@@ -137,6 +137,16 @@ subtest 'live.ru: handlers' => sub {
     is($sockets->open('b', $oribi->url . '/fragile'), 'refused 500', 'a handler that cannot be kept is an error');
     like($oribi->log_text, qr/an instance of Fragile\) cannot be kept: \@block: no _dump_data/, 'which the log explains');
     like(body_of($oribi->url . '/thread'), qr/only during a request or an event/, 'and so is a message from elsewhere');
+    is($oribi->stop, 0, 'the server ends');
+};
+
+subtest 'live.lua: handlers' => sub {
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.lua", '--workers', 1, '--edge', 'on');
+    my $sockets = Test::WebSockets->new;
+    is($sockets->open('a', $oribi->url . '/plain'), 'open -', 'handlers have a name');
+    is($sockets->ask('a', 'hello'), 'text plain hello', 'and a state of their own');
+    is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a name without handlers is an error');
+    like($oribi->log_text, qr/oribi[.]live has no handlers `missing`/, 'which the log explains');
     is($oribi->stop, 0, 'the server ends');
 };
 

@@ -4,6 +4,7 @@ use crate::LuaSettings;
 use crate::script_path::Found;
 use crate::vm::Slot;
 use oribi_host::{Content, ExchangeId, Outlet, Reply, ReplyError, Request};
+use oribi_live::Command;
 use oribi_message::{FieldPair, ResponseHead, Role};
 use std::cell::Cell;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(crate) struct Exchange<'a> {
     outlet: &'a dyn Outlet,
     id: ExchangeId,
     progress: Cell<Progress>,
+    /// Whether the connection stays open, or the exchange is an event of one that does.
+    live: Cell<bool>,
 }
 
 impl<'a> Exchange<'a> {
@@ -45,7 +48,18 @@ impl<'a> Exchange<'a> {
     ) -> Self {
         let (outlet, id) = reply.detach();
         let (taken, data_taken) = (Cell::new(0), Cell::new(0));
-        Self { request, found, settings, taken, data_taken, slot, outlet, id, progress: Cell::new(Progress::Nothing) }
+        Self {
+            request,
+            found,
+            settings,
+            taken,
+            data_taken,
+            slot,
+            outlet,
+            id,
+            progress: Cell::new(Progress::Nothing),
+            live: Cell::new(false),
+        }
     }
 
     /// Returns the data that the script shall filter for a web server; `None` in any other role than that of a filter.
@@ -95,6 +109,36 @@ impl<'a> Exchange<'a> {
             && let Err(error) = self.outlet.finish(self.id)
         {
             self.note(error);
+        }
+    }
+
+    /// Whether connections may stay open without a worker.
+    pub(crate) fn has_live_connections(&self) -> bool {
+        self.outlet.has_live_connections()
+    }
+
+    /// Notes that the connection stays open, or that the exchange is an event of one that does.
+    pub(crate) fn note_live(&self) {
+        self.live.set(true);
+    }
+
+    /// Gives a command to the edge that owns the connections.
+    ///
+    /// # Errors
+    /// See [`Outlet::command`].
+    pub(crate) fn command(&self, command: &[u8]) -> Result<(), ReplyError> {
+        self.outlet.command(self.id, command)
+    }
+
+    /// Closes a connection that stays open, because the script has failed.
+    pub(crate) fn close_as_failed(&self) {
+        /// RFC 6455, section 7.4.1.
+        const FAILED: u16 = 1011;
+        if self.live.get() {
+            let mut bytes = Vec::new();
+            Command::Close { connection: 0, code: FAILED, reason: b"" }.write(&mut bytes);
+            // It fails only if nobody waits for it.
+            let _ = self.command(&bytes);
         }
     }
 

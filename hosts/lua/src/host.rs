@@ -77,6 +77,7 @@ impl Host for LuaHost {
         let (condition, result) = state.answer(&exchange);
         if let Err(failure) = result {
             log_failure(&found.script, &failure);
+            exchange.close_as_failed();
             // After the answer has begun, a page would look like a part of it: then the connection is cut.
             if exchange.progress() == Progress::Nothing {
                 send_failure(request, &failure, shared.settings.show_errors, |head, page| exchange.respond(head, &[page]));

@@ -9,6 +9,7 @@ pub mod cookie;
 pub mod form;
 mod html;
 mod json;
+mod live;
 mod luafcgid;
 pub mod multipart;
 mod oribi;

@@ -9,6 +9,7 @@ pub(crate) use fence::{Ending, explain, protect};
 use crate::answer::{AnswerRoom, LuafcgidAnswer};
 use crate::error_page::Fault;
 use crate::exchange::Exchange;
+use mlua::Lua;
 use mlua::ffi::{self, lua_State};
 use oribi_host::environment::Environment;
 use std::any::Any;
@@ -130,6 +131,17 @@ impl StateContext {
         exchange
             .map(|exchange| [exchange.request.head.method(), b" ", exchange.request.head.path()].concat())
             .unwrap_or_default()
+    }
+
+    /// Calls `work`, which must call no Lua function, with the exchange that a state answers, and with the number of its request.
+    ///
+    /// # Errors
+    /// The state has no memory left.
+    pub(crate) fn with_exchange<R>(lua: &Lua, work: impl FnOnce(Option<&Exchange<'_>>, u64) -> R) -> mlua::Result<R> {
+        let mut found = None;
+        // SAFETY: the stack is left as it was, and reading the registry raises no error.
+        unsafe { lua.exec_raw::<()>((), |l| found = Self::of_state(l))? };
+        Ok(work(found.and_then(Self::exchange), found.map_or(0, |context| context.serial.get())))
     }
 
     /// Pushes a host function whose first upvalue is the address of this context. The `more` values on top of the stack become

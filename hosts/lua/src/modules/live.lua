@@ -1,0 +1,130 @@
+-- Connections that stay open while no worker has anything to do with them. `core` has the host's functions.
+local module, core = ...
+
+-- Those of `oribi.live`.
+local handlers
+
+local Connection = {}
+Connection.__index = Connection
+
+-- The name of a connection for the edge; nil for that of the request or event that is handled now.
+local function name_of(connection)
+    if connection.exchange == core.exchange() then return nil end
+    if connection.id then return connection.id end
+    error("a connection that is kept from `open` is reached only in its own events", 3)
+end
+
+local function check_own(connection)
+    if connection.exchange ~= core.exchange() then error("this can be done only in an event of the connection itself", 3) end
+end
+
+function Connection:send(text) core.send(name_of(self), "text", text) end
+
+function Connection:send_binary(bytes) core.send(name_of(self), "binary", bytes) end
+
+function Connection:send_event(lines) core.send(name_of(self), "event", lines) end
+
+function Connection:close(code, reason) core.close(name_of(self), code or 1000, reason or "") end
+
+function Connection:subscribe(channel)
+    check_own(self)
+    core.subscribe(channel)
+end
+
+function Connection:unsubscribe(channel)
+    check_own(self)
+    core.unsubscribe(channel)
+end
+
+function Connection:publish(channel, text, kind) core.publish(channel, text, kind) end
+
+-- The handler of an event, from those that the connection was opened with.
+local function handler_of(group, event)
+    local events = handlers
+    if group ~= "" then events = handlers[group] end
+    if type(events) ~= "table" then error(("oribi.live has no handlers `%s`"):format(group), 0) end
+    return events[event]
+end
+
+-- The edge keeps the name of the handlers in front of the data.
+local function kept(group, data)
+    if type(data) ~= "string" then error("the data of a connection is a string", 0) end
+    return string.char(#group) .. group .. data
+end
+
+local function handle(connection, group, event, ...)
+    local data, handler = connection.data, handler_of(group, event)
+    if not handler then return end
+    handler(connection, ...)
+    if connection.data ~= data and event ~= "close" then core.data(kept(group, connection.data)) end
+end
+
+local function lines_of(options)
+    local lines = {}
+    local function add(name, value)
+        local line = ("%s: %s"):format(name, value)
+        if line:find("%c") then error("a field has a control character: " .. name, 0) end
+        lines[#lines + 1] = line .. "\r\n"
+    end
+    for name, value in pairs(options.headers or {}) do add(name, value) end
+    if options.protocol then add("Sec-WebSocket-Protocol", options.protocol) end
+    return table.concat(lines)
+end
+
+local function open(request, kind, options)
+    if not handlers then error("the script has no handlers of events: it must return oribi.live(handler, handlers)", 3) end
+    if core.offer() ~= kind then error(("the request asks for no %s that can be kept open"):format(kind), 3) end
+    local group, data = options.handler or "", options.data or ""
+    handler_of(group, "open")
+    local bytes = kept(group, data)
+    if kind == "WebSocket" then core.accept(lines_of(options), bytes) else core.hold(bytes) end
+    local connection = setmetatable({ data = data, exchange = core.exchange() }, Connection)
+    handle(connection, group, "open", request)
+end
+
+module.websocket = {
+    offered = function() return core.offer() == "WebSocket" end,
+    accept = function(request, options)
+        open(request, "WebSocket", options or {})
+        return 200
+    end,
+}
+
+module.event_stream = {
+    offered = function() return core.offer() == "event stream" end,
+    hold = function(request, options)
+        options = options or {}
+        open(request, "event stream", options)
+        local fields = {}
+        for name, value in pairs(options.headers or {}) do fields[name] = value end
+        fields["Content-Type"], fields["Cache-Control"] = "text/event-stream", "no-cache"
+        return 200, fields, ""
+    end,
+}
+
+function module.publish(channel, text, kind) core.publish(channel, text, kind) end
+
+-- A connection by its id, for messages to it in other events and requests.
+function module.connection(id) return setmetatable({ id = id, data = "" }, Connection) end
+
+-- A handler of requests that also handles the events of connections.
+function module.live(handler, events)
+    if type(handler) ~= "function" or type(events) ~= "table" then
+        error("oribi.live takes the handler of requests and a table of handlers of events", 2)
+    end
+    handlers = events
+    return function(request)
+        local kind, id = core.event()
+        if not kind then return handler(request) end
+        local all, payload = core.split(request:read("a"))
+        local size = all:byte(1)
+        local group, data = all:sub(2, 1 + size), all:sub(2 + size)
+        local connection = setmetatable({ id = id, data = data, exchange = core.exchange() }, Connection)
+        if kind == "close" then
+            handle(connection, group, "close", payload:byte(1) * 256 + payload:byte(2), payload:sub(3))
+        else
+            handle(connection, group, "message", payload, kind == "binary")
+        end
+        return 200
+    end
+end
