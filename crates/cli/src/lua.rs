@@ -14,7 +14,7 @@ use oribi_lua::hooks::Hooks;
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::seed_configuration::{DEFAULT_FILE, SeedConfiguration};
 use oribi_lua::{LuaRuntime, LuaSettings, Style, table};
-use oribi_server::config::{Config, Served, Settings};
+use oribi_server::config::{Config, LoopChoice, Origin, Resolved, Served, Settings};
 use oribi_server::process;
 use oribi_server::process::Directory;
 use plan::LuaPlan;
@@ -115,6 +115,7 @@ impl Service {
         resolved.settings.life.shows_load_errors = resolved.settings.life.watch && self.settings.environment == "development";
         let in_file = |name: &str| self.seed.as_ref().is_some_and(|seed| seed.given.iter().any(|given| given == name));
         let said = |name: &str| in_file(name) || options.lua.given.iter().any(|(given, _)| *given == name);
+        self.settings.waits = lets_scripts_wait(&resolved);
         notes.extend(self.settings.settle(resolved.settings.threads, said));
         let Mode::Check(form) = mode else { return self.serve(mode, &mut resolved.settings, &notes) };
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
@@ -183,6 +184,14 @@ impl Service {
 pub fn check_option(name: &str, text: &str) -> Result<(), String> {
     let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
     table().iter().find(|setting| setting.name == name).map_or(Ok(()), |setting| setting.set(&mut settings, text))
+}
+
+/// Whether handlers wait without holding their worker. Requests then share the globals of their script even while one of them
+/// waits, so this is so only if the number of those requests was set.
+fn lets_scripts_wait(resolved: &Resolved) -> bool {
+    let was_set = |name| resolved.explain().any(|(setting, it)| setting.name == name && *it.origin != Origin::Default);
+    let settings = &resolved.settings.event_loop;
+    was_set("concurrency") && settings.concurrency > 1 && settings.choice == LoopChoice::Auto
 }
 
 /// Puts the values of the command line into the settings.

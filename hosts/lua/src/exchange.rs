@@ -142,6 +142,16 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Whether content waits for the client, so that the script must not send more now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.progress.get() == Progress::Started && matches!(self.outlet.has_room(self.id), Ok(false))
+    }
+
+    /// Leaves the end of the answer to the caller.
+    pub(crate) fn forget(&self) {
+        self.progress.set(Progress::Done);
+    }
+
     /// The time that the request has waited for this script.
     pub(crate) fn queue_time(&self) -> Option<Duration> {
         self.outlet.queue_time(self.id)

@@ -100,7 +100,7 @@ impl Host for LuaHost {
 }
 
 #[cold]
-fn log_failure(script: &Path, failure: &Failure) {
+pub(crate) fn log_failure(script: &Path, failure: &Failure) {
     let Failure { fault, message, status } = failure;
     match status {
         // The script has sent this status deliberately.
@@ -111,7 +111,7 @@ fn log_failure(script: &Path, failure: &Failure) {
 
 /// Sends the page of a failure.
 #[cold]
-fn send_failure(request: &Request<'_>, failure: &Failure, show: bool, send: impl FnOnce(ResponseHead<'_>, &[u8])) {
+pub(crate) fn send_failure(request: &Request<'_>, failure: &Failure, show: bool, send: impl FnOnce(ResponseHead<'_>, &[u8])) {
     if let Some(status) = failure.status {
         // `error({404, "no such article"})`: the text is meant for the client.
         let head = ResponseHead { status, fields: &[(b"Content-Type", ErrorPage::TEXT_TYPE.as_bytes())] };
@@ -135,7 +135,7 @@ fn send_page(request: &Request<'_>, page: &ErrorPage<'_>, send: impl FnOnce(Resp
 
 /// Answers a request whose script has no state to answer with.
 #[cold]
-fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: &Path, refusal: &Refusal<Failure>) {
+pub(crate) fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: &Path, refusal: &Refusal<Failure>) {
     // In each case: it fails only if the client has gone.
     match refusal {
         Refusal::LoadFailed(failure) => {
@@ -155,7 +155,7 @@ fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: 
 
 /// Answers a request without a script.
 #[cold]
-fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
+pub(crate) fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
     // In each case: it fails only if the client has gone.
     match missing {
         Missing::SlashMissing => {

@@ -21,9 +21,11 @@ mod settings;
 mod shared;
 mod state;
 mod state_context;
+mod tasks;
 mod variables;
 mod version;
 mod vm;
+mod waits;
 
 pub use application::Style;
 pub use pool::ScriptCounters;

@@ -64,12 +64,27 @@ pub(crate) unsafe fn answer(l: *mut lua_State, context: &StateContext, shape: Sh
     // No Lua code runs there, so nothing else borrows them.
     unsafe {
         let mut stack = Stack::of(l);
+        if let Some(iterator) = send_answer(&mut stack, context, exchange, shape) {
+            stream(&mut stack, context, exchange, iterator);
+        }
+    }
+    0
+}
+
+/// Sends an answer. Returns the stack index of the iterator, if the body is one.
+///
+/// # Safety
+/// As for [`answer`].
+#[inline]
+unsafe fn send_answer(stack: &mut Stack, context: &StateContext, exchange: &Exchange<'_>, shape: Shape) -> Option<c_int> {
+    // SAFETY: as promised by the caller; the `AnswerRoom` is borrowed only while no Lua code runs.
+    unsafe {
         if exchange.progress() != Progress::Nothing {
             stack.raise(&Message::new(format_args!("the request has been answered")));
         }
         match context.contain(|| collect_and_send(&stack.quiet(), context.answer_room(), exchange, shape)) {
-            Some(Ok(Body::Sent)) => {}
-            Some(Ok(Body::Streams(iterator))) => stream(&mut stack, context, exchange, iterator),
+            Some(Ok(Body::Sent)) => None,
+            Some(Ok(Body::Streams(iterator))) => Some(iterator),
             Some(Err(())) => {
                 let trouble = context.answer_room().trouble.take();
                 stack.raise(&trouble.unwrap_or_else(|| Message::new(format_args!("the handler has returned no answer"))))
@@ -77,7 +92,69 @@ pub(crate) unsafe fn answer(l: *mut lua_State, context: &StateContext, shape: Sh
             None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
         }
     }
-    0
+}
+
+/// Pushes the functions that answer with a handler's results if handlers may wait: one that takes the results and returns an
+/// iterator if the body is one, and one that takes the results of the iterator and returns whether more may follow.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(crate) unsafe fn push_answering(l: *mut lua_State, context: &StateContext, shape: Shape) {
+    let first = match shape {
+        Shape::Oribi => answer_oribi,
+        Shape::Wsapi => answer_wsapi,
+    };
+    // SAFETY: as promised by the caller.
+    unsafe {
+        context.push_function(l, first, 0);
+        context.push_function(l, continue_answer, 0);
+    }
+}
+
+unsafe extern "C-unwind" fn answer_oribi(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence, and this frame holds nothing.
+    unsafe { begin_answer(l, Shape::Oribi) }
+}
+
+unsafe extern "C-unwind" fn answer_wsapi(l: *mut lua_State) -> c_int {
+    // SAFETY: as above.
+    unsafe { begin_answer(l, Shape::Wsapi) }
+}
+
+/// Like [`answer`], but returns the iterator.
+///
+/// # Safety
+/// As for [`answer`].
+unsafe fn begin_answer(l: *mut lua_State, shape: Shape) -> c_int {
+    // SAFETY: as for `answer`.
+    unsafe {
+        let context = StateContext::of_running(l);
+        context.fault.set(Fault::Response);
+        let Some(exchange) = context.exchange() else { return 0 };
+        ffi::lua_settop(l, BODY);
+        let mut stack = Stack::of(l);
+        let iterator = send_answer(&mut stack, context, exchange, shape);
+        context.fault.set(Fault::Runtime);
+        ffi::lua_settop(l, iterator.unwrap_or_default());
+        c_int::from(iterator.is_some())
+    }
+}
+
+unsafe extern "C-unwind" fn continue_answer(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence, and this frame holds nothing. The `AnswerRoom` is borrowed while no Lua code runs.
+    unsafe {
+        let context = StateContext::of_running(l);
+        context.fault.set(Fault::Response);
+        let Some(exchange) = context.exchange() else { return 0 };
+        // A piece; or nil, and next to it the trailers.
+        ffi::lua_settop(l, 2);
+        let mut stack = Stack::of(l);
+        let more = send_next(&mut stack, context, exchange);
+        context.fault.set(Fault::Runtime);
+        ffi::lua_settop(l, 0);
+        ffi::lua_pushboolean(l, c_int::from(more));
+        1
+    }
 }
 
 /// Sends a whole answer. If its body is an iterator, only copies its head.
@@ -338,12 +415,26 @@ unsafe fn stream(stack: &mut Stack, context: &StateContext, exchange: &Exchange<
             // A piece; or nil, and next to it the trailers.
             stack.call(iterator, 2);
             context.fault.set(Fault::Response);
-            match context.contain(|| send_piece(&stack.quiet(), context.answer_room(), exchange)) {
-                Some(Piece::Sent) => {}
-                Some(Piece::Last) => return,
-                Some(Piece::Wrong(message)) => stack.raise(&message),
-                None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
+            if !send_next(stack, context, exchange) {
+                return;
             }
+        }
+    }
+}
+
+/// Sends the piece on the stack; returns whether more may follow.
+///
+/// # Safety
+/// As for [`stream`].
+#[inline]
+unsafe fn send_next(stack: &mut Stack, context: &StateContext, exchange: &Exchange<'_>) -> bool {
+    // SAFETY: as promised by the caller; the `AnswerRoom` is borrowed only while no Lua code runs.
+    unsafe {
+        match context.contain(|| send_piece(&stack.quiet(), context.answer_room(), exchange)) {
+            Some(Piece::Sent) => true,
+            Some(Piece::Last) => false,
+            Some(Piece::Wrong(message)) => stack.raise(&message),
+            None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::script_path::ScriptSource;
 use crate::shared::Shared;
 use crate::state::State;
 use crate::state_context::{Failure, StateContext};
+use crate::tasks::WaitingHost;
 use crate::vm::{ScriptTracing, Watchdog};
 use oribi_host::{Host, Runtime, Tracing};
 use std::io;
@@ -89,6 +90,11 @@ impl Runtime for LuaRuntime {
     fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
         let host = LuaHost::new(Arc::clone(&self.shared));
         host.load_only_script()?;
+        if self.shared.settings.waits {
+            let host =
+                WaitingHost::new(Arc::clone(&self.shared)).map_err(|error| format!("cannot wait for events: {error}"))?;
+            return Ok(Box::new(host));
+        }
         Ok(Box::new(host))
     }
 

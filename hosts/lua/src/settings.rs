@@ -35,6 +35,9 @@ pub struct LuaSettings {
     pub state_requests: Option<u64>,
     /// The time that a script may run for a request (`watchdog`); `None` without a limit.
     pub time_limit: Option<Duration>,
+    /// Whether handlers may wait without holding their worker: then each request has a coroutine, and many requests share a
+    /// state.
+    pub waits: bool,
     /// Whether clients see the details of a script's failure (`showerrors`); otherwise they get a plain 500.
     pub show_errors: bool,
     /// Whether a script's output is buffered until it is flushed (`buffering`); otherwise each piece is sent at once.
@@ -92,6 +95,7 @@ impl LuaSettings {
             state_requests: None,
             // The default of luafcgid, which reads this setting but does not apply it.
             time_limit: Some(Duration::from_secs(60)),
+            waits: false,
             show_errors: false,
             buffering: true,
             handler: "main".to_owned(),

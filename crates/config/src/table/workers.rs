@@ -63,7 +63,7 @@ pub(super) const CONCURRENCY: Setting = Setting::app(
     Section::Workers,
     "COUNT",
     "Where an event loop runs (--loop): the most unfinished answers of a worker. It then leaves further requests to other \
-     workers, or lets them wait",
+     workers, or lets them wait. Lua: lets handlers wait without holding their worker, if it is set and more than 1",
 )
 .apply(|draft, text| small_count(text, 1..=MOST_OPEN).map(|count| draft.settings.event_loop.concurrency = count))
 .show(|settings| settings.event_loop.concurrency.to_string());

@@ -2,11 +2,12 @@
 //!
 //! As with WSAPI's own connectors, the headers may be missing, and the body may be a string, a list or nil.
 
+use crate::exchange::Exchange;
 use crate::response::{self, Shape};
 use crate::state_context::StateContext;
 use crate::vm::Stack;
 use crate::vm::stack::{bytes_at, push_bytes};
-use crate::{request, variables};
+use crate::{request, variables, waits};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +34,14 @@ pub(super) unsafe fn push_server(l: *mut lua_State, context: &StateContext) {
         context.push_function(l, write_error, 0);
         ffi::lua_setfield(l, -2, c"write".as_ptr());
         variables::push_names(l);
+        if context.waits {
+            // The handler stays; `arguments` takes the place of it among its own upvalues.
+            ffi::lua_pushvalue(l, -5);
+            ffi::lua_insert(l, -5);
+            context.push_function(l, arguments, 5);
+            response::push_answering(l, context, Shape::Wsapi);
+            return waits::make_server(l);
+        }
         context.push_function(l, serve, 5);
     }
 }
@@ -43,6 +52,31 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         let context = StateContext::of_running(l);
         let Some(exchange) = context.exchange() else { return 0 };
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(RUN));
+        push_environment(l, context, exchange);
+        ffi::lua_call(l, 1, 3);
+        response::answer(l, context, Shape::Wsapi)
+    }
+}
+
+/// Returns the handler's argument, if handlers may wait.
+unsafe extern "C-unwind" fn arguments(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `serve`.
+    unsafe {
+        let context = StateContext::of_running(l);
+        let Some(exchange) = context.exchange() else { return 0 };
+        push_environment(l, context, exchange);
+        1
+    }
+}
+
+/// Pushes `env`.
+///
+/// # Safety
+/// `l` runs a function with the upvalues of `push_server`, below a fence.
+#[inline]
+unsafe fn push_environment(l: *mut lua_State, context: &StateContext, exchange: &Exchange<'_>) {
+    // SAFETY: as promised by the caller.
+    unsafe {
         variables::push(l, context, exchange, ffi::lua_upvalueindex(NAMES));
         ffi::lua_getfield(l, -1, c"PATH_INFO".as_ptr());
         if bytes_at(l, -1).is_none_or(<[u8]>::is_empty) {
@@ -65,8 +99,6 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_setfield(l, -2, c"error".as_ptr());
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ENV_METATABLE));
         ffi::lua_setmetatable(l, -2);
-        ffi::lua_call(l, 1, 3);
-        response::answer(l, context, Shape::Wsapi)
     }
 }
 

@@ -7,6 +7,7 @@
 mod app_metrics;
 pub mod cookie;
 pub mod form;
+mod host_names;
 mod html;
 mod json;
 mod live;
@@ -14,6 +15,8 @@ mod luafcgid;
 pub mod multipart;
 mod oribi;
 mod serialize;
+mod sockets;
+mod waiting;
 
 use mlua::{Lua, Table};
 

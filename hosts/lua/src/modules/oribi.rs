@@ -1,7 +1,7 @@
 //! `require "oribi"`: functions that most apps need for reading requests and writing responses.
 
 use super::cookie::{self, Attributes, SameSite};
-use super::{app_metrics, form, html, json, live, multipart};
+use super::{app_metrics, form, html, json, live, multipart, waiting};
 use mlua::{Error, Lua, LuaString, Result, Table, Value};
 
 /// Makes the module.
@@ -23,6 +23,7 @@ pub(super) fn open(lua: &Lua, environment: &str) -> Result<Table> {
     module.raw_set("count", lua.create_function(app_metrics::count)?)?;
     module.raw_set("observe", lua.create_function(app_metrics::observe)?)?;
     live::add(lua, &module)?;
+    waiting::add(lua, &module)?;
     Ok(module)
 }
 

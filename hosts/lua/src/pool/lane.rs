@@ -1,10 +1,10 @@
 //! A lane's part of the pool.
 
-use super::Loader;
 use super::script::{Entry, Script};
+use super::{Loader, Pool};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The most scripts that a lane remembers; beyond this it starts afresh.
@@ -41,6 +41,16 @@ impl<L: Loader> LaneCache<L> {
         }
         match &self.recent[place] {
             Some((_, script)) => script,
+            None => unreachable!("`turn_to` has just set it"),
+        }
+    }
+
+    /// Like [`LaneCache::script`], for a lane that keeps the script for longer.
+    pub(super) fn shared(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) -> Arc<Script<L>> {
+        self.script(path, find);
+        let place = (Arc::as_ptr(path).addr() >> 5) % RECENT;
+        match &self.recent[place] {
+            Some((_, script)) => Arc::clone(script),
             None => unreachable!("`turn_to` has just set it"),
         }
     }
@@ -99,6 +109,77 @@ impl<L: Loader> DerefMut for Lease<'_, L> {
 }
 
 impl<L: Loader> Drop for Lease<'_, L> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            drop(entry);
+            self.script.forget_state();
+        }
+    }
+}
+
+/// A state that a lane keeps for longer than a request, because scripts wait in it. If it is dropped instead of given back, the
+/// state is thrown away.
+pub(crate) struct KeptState<L: Loader> {
+    script: Arc<Script<L>>,
+    entry: Option<Entry<L::State>>,
+}
+
+impl<L: Loader> KeptState<L> {
+    pub(super) const fn new(script: Arc<Script<L>>, entry: Entry<L::State>) -> Self {
+        Self { script, entry: Some(entry) }
+    }
+
+    fn entry(&self) -> &Entry<L::State> {
+        match &self.entry {
+            Some(entry) => entry,
+            None => unreachable!("only `end` and `drop` take it"),
+        }
+    }
+
+    pub(crate) fn state(&mut self) -> &mut L::State {
+        match &mut self.entry {
+            Some(entry) => &mut entry.state,
+            None => unreachable!("only `end` and `drop` take it"),
+        }
+    }
+
+    /// Whether this is a state of the script at `path`.
+    pub(crate) fn is_of(&self, path: &Path) -> bool {
+        *self.script.path == *path
+    }
+
+    /// Counts another request for the state, which the lane has kept from an earlier one.
+    pub(crate) fn count_request(&mut self) {
+        self.script.lock().count_request();
+        if let Some(entry) = &mut self.entry {
+            entry.answered += 1;
+        }
+    }
+
+    /// Whether the state may take further requests: its script has not been loaded again since, and the state has not answered
+    /// its number of requests.
+    pub(crate) fn is_current(&self, pool: &Pool<L>) -> bool {
+        let entry = self.entry();
+        let inner = self.script.lock();
+        entry.generation == inner.generation && !(pool.is_worn(entry.answered + 1) && inner.is_replaceable())
+    }
+
+    /// Records files that the state has loaded.
+    pub(crate) fn add_dependencies(&self, files: &[PathBuf]) {
+        if !files.is_empty() {
+            self.script.add_dependencies(files, self.entry().loaded_at);
+        }
+    }
+
+    pub(super) fn end(mut self) -> (Arc<Script<L>>, Entry<L::State>) {
+        match self.entry.take() {
+            Some(entry) => (Arc::clone(&self.script), entry),
+            None => unreachable!("only `end` and `drop` take it"),
+        }
+    }
+}
+
+impl<L: Loader> Drop for KeptState<L> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             drop(entry);

@@ -26,7 +26,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lane::{LaneCache, Lease};
+pub(crate) use lane::{KeptState, LaneCache, Lease};
 pub use script::ScriptCounters;
 pub(crate) use sweep::Change;
 
@@ -118,9 +118,28 @@ impl<L: Loader> Pool<L> {
         let idle = script.lock().take_idle();
         let entry = match idle {
             Some(entry) => entry,
-            None => self.obtain(script)?,
+            None => self.obtain(script, self.settings.patience)?,
         };
         Ok(Lease::new(script, entry))
+    }
+
+    /// Takes a state that the lane keeps for longer than a request. Waits for at most `patience` while all of them are busy.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub(crate) fn take_to_keep(
+        &self,
+        cache: &mut LaneCache<L>,
+        path: &Arc<Path>,
+        patience: Duration,
+    ) -> Result<KeptState<L>, Refusal<L::Failure>> {
+        let script = cache.shared(path, || self.script(path));
+        let idle = script.lock().take_idle();
+        let entry = match idle {
+            Some(entry) => entry,
+            None => self.obtain(&script, patience)?,
+        };
+        Ok(KeptState::new(script, entry))
     }
 
     /// Loads a script, unless it has a state, so that its first request finds an idle state.
@@ -132,7 +151,7 @@ impl<L: Loader> Pool<L> {
         if script.lock().states > 0 {
             return Ok(());
         }
-        let entry = self.obtain(&script)?;
+        let entry = self.obtain(&script, self.settings.patience)?;
         let mut inner = script.lock();
         if entry.generation == inner.generation {
             inner.put_idle(entry);
@@ -149,9 +168,26 @@ impl<L: Loader> Pool<L> {
     /// Gives a state back. `required` are the files that it has loaded since it was taken.
     #[inline]
     pub(crate) fn give_back(&self, lease: Lease<'_, L>, verdict: Verdict, required: &[PathBuf]) {
-        let (script, mut entry) = lease.end();
+        let (script, entry) = lease.end();
+        self.take_back(script, entry, verdict, required);
+    }
+
+    /// Gives a state back that the lane has kept.
+    pub(crate) fn give_back_kept(&self, kept: KeptState<L>, verdict: Verdict, required: &[PathBuf]) {
+        let (script, entry) = kept.end();
+        self.take_back(&script, entry, verdict, required);
+    }
+
+    /// Whether a state that has answered so many requests is to be replaced.
+    #[inline]
+    fn is_worn(&self, answered: u64) -> bool {
+        self.settings.requests.is_some_and(|most| answered >= most)
+    }
+
+    #[inline]
+    fn take_back(&self, script: &Script<L>, mut entry: Entry<L::State>, verdict: Verdict, required: &[PathBuf]) {
         entry.answered += 1;
-        let worn = self.settings.requests.is_some_and(|most| entry.answered >= most);
+        let worn = self.is_worn(entry.answered);
         if !required.is_empty() {
             script.add_dependencies(required, entry.loaded_at);
         }

@@ -18,10 +18,10 @@ const NO_ROOM: Duration = Duration::from_millis(50);
 const NO_LOAD: Duration = Duration::from_secs(1);
 
 impl<L: Loader> Pool<L> {
-    /// Waits for a state of the script, or loads one.
+    /// Waits for a state of the script for at most `patience`, or loads one.
     #[cold]
-    pub(super) fn obtain(&self, script: &Script<L>) -> Result<Entry<L::State>, Refusal<L::Failure>> {
-        let deadline = Instant::now() + self.settings.patience;
+    pub(super) fn obtain(&self, script: &Script<L>, patience: Duration) -> Result<Entry<L::State>, Refusal<L::Failure>> {
+        let deadline = Instant::now() + patience;
         let mut looks = self.settings.retries;
         let mut waiter = Waiter::new(script);
         loop {

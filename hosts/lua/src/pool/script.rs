@@ -199,6 +199,11 @@ impl<L: Loader> Inner<L> {
         self.take_free()
     }
 
+    /// Counts a request for a state that its lane has kept.
+    pub(super) fn count_request(&mut self) {
+        self.counts.requests += 1;
+    }
+
     #[inline]
     fn take_free(&mut self) -> Option<Entry<L::State>> {
         if self.idle.len() > self.promised { self.idle.pop() } else { None }

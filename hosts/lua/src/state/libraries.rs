@@ -3,7 +3,7 @@
 use crate::state_context::StateContext;
 use crate::vm::stack::{push_bytes, raise};
 use crate::vm::{Slot, Stack, arm};
-use crate::{LuaSettings, modules, search_paths};
+use crate::{LuaSettings, modules, search_paths, waits};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Function, Lua, Table};
 use std::ffi::OsStr;
@@ -42,7 +42,8 @@ pub(super) fn prepare(lua: &Lua, context: &StateContext, script: &Path, settings
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=[oribi]");
     let directory = script.parent().map(|directory| lua.create_string(directory.as_os_str().as_bytes())).transpose()?;
     let deadline = function(lua, context, deadline)?;
-    prelude.call((function(lua, context, note_loaded)?, directory, deadline, stopping, switches.0, switches.1))
+    prelude.call::<()>((function(lua, context, note_loaded)?, directory, deadline, stopping, switches.0, switches.1))?;
+    if settings.waits { waits::install(lua, context) } else { Ok(()) }
 }
 
 /// A host function as a value.

@@ -1,9 +1,13 @@
 //! A Lua state with a script in it.
 //!
 //! The script's functions run in a coroutine of the state that is used for nothing else. The host calls them instead of
-//! resuming the coroutine, so a `yield` outside the script's own coroutines is an error today; a later version may resume it.
+//! resuming the coroutine, so a `yield` outside the script's own coroutines is an error. Where handlers may wait
+//! (`--concurrency`), each request has a coroutine of its own, which the host resumes ([`coroutines`]).
 
+mod coroutines;
 mod libraries;
+
+pub(crate) use coroutines::{Coroutine, Step};
 
 use crate::LuaSettings;
 use crate::application::{self, Style};
@@ -12,6 +16,7 @@ use crate::exchange::{Exchange, Progress};
 use crate::pool::Loaded;
 use crate::state_context::{Ending, Failure, StateContext, explain, protect};
 use crate::vm::Slot;
+use coroutines::Coroutines;
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, LuaOptions, StdLib};
 use oribi_server::app_metrics::{self, Context};
@@ -29,6 +34,8 @@ pub(crate) struct State {
     thread: *mut lua_State,
     style: Style,
     context: Box<StateContext>,
+    /// `None` unless handlers may wait.
+    coroutines: Option<Coroutines>,
     /// Whether metrics count this state.
     counted: bool,
 }
@@ -67,9 +74,9 @@ impl State {
     fn prepare(script: &Path, settings: &LuaSettings) -> mlua::Result<Self> {
         // SAFETY: the scripts are the operator's own. package.path and package.cpath limit what they may load.
         let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new()) };
-        let context = Box::new(StateContext::new(script.to_owned()));
+        let context = Box::new(StateContext::new(script.to_owned(), settings.waits));
         libraries::prepare(&lua, &context, script, settings)?;
-        let mut thread = ptr::null_mut();
+        let (mut thread, mut coroutines) = (ptr::null_mut(), None);
         // SAFETY: below mlua's fence; the registry keeps the thread alive, and the state's context outlives the state.
         unsafe {
             lua.exec_raw::<()>((), |l| {
@@ -78,6 +85,7 @@ impl State {
                 context.own(l);
                 context.push_function(thread, explain, 0);
                 application::push_chooser(thread, &context, settings);
+                coroutines = settings.waits.then(|| coroutines::prepare(l, &context));
             })?;
         }
         // Only now, so that a limit that is too low for Lua itself fails in the script.
@@ -88,7 +96,7 @@ impl State {
         }
         let counted = app_metrics::are_counted();
         app_metrics::note_context(Context::LuaState, 1);
-        Ok(Self { lua, thread, style: Style::Oribi, context, counted })
+        Ok(Self { lua, thread, style: Style::Oribi, context, coroutines, counted })
     }
 
     /// Runs the script, by calling the chooser at index [`SERVE`], which the function that answers requests replaces.
@@ -157,6 +165,11 @@ impl State {
             _ if exchange.progress() == Progress::Done => (Condition::Spoilt, Ok(())),
             _ => (Condition::Spoilt, Err(Failure::new(Fault::Runtime, "the script has called os.exit before it had answered"))),
         }
+    }
+
+    /// The path of the script.
+    pub(crate) fn script(&self) -> &Path {
+        &self.context.script
     }
 
     /// The files that were loaded since the last call.

@@ -70,6 +70,61 @@ pub(crate) unsafe fn protect(
     unsafe { fail(l, context, status, stopped) }
 }
 
+/// The end of a turn of a coroutine.
+pub(crate) enum Halt {
+    /// The coroutine has yielded this number of values, which are on its stack.
+    Yielded(c_int),
+    /// Its function has returned.
+    Ended,
+    /// Its function has ended in another way; never [`Ending::Returned`].
+    Badly(Ending),
+}
+
+/// Resumes the coroutine `thread` with the `arguments` values on its stack. `l` is the coroutine in which the host calls the
+/// script. If a host function has panicked meanwhile, resumes the panic.
+///
+/// # Safety
+/// As for [`protect`]. `thread` is a coroutine of the same state that the registry keeps as `reference`, and that has not ended with an error.
+/// `explain` is the reference of [`explain_coroutine`] in the registry.
+pub(crate) unsafe fn resume(
+    l: *mut lua_State,
+    (thread, reference): (*mut lua_State, c_int),
+    explain: c_int,
+    context: &StateContext,
+    slot: &Slot,
+    arguments: c_int,
+) -> Halt {
+    let mut results = 0;
+    slot.begin(thread);
+    // SAFETY: as promised by the caller; errors end in lua_resume.
+    let status = unsafe { ffi::lua_resume(thread, l, arguments, &raw mut results) };
+    let stopped = slot.end();
+    if !stopped && !context.exited.get() {
+        match status {
+            ffi::LUA_OK => return Halt::Ended,
+            ffi::LUA_YIELD => return Halt::Yielded(results),
+            _ => {}
+        }
+    }
+    // SAFETY: as promised by the caller; the error is on top of the coroutine's stack. The message handler is called below a
+    // fence of its own. A yield is no error here: a script that was to be stopped has waited instead.
+    unsafe {
+        if !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD | ffi::LUA_ERRMEM) && !context.exited.get() {
+            let height = ffi::lua_gettop(l);
+            ffi::lua_rawgeti(l, ffi::LUA_REGISTRYINDEX, explain.into());
+            // The stack of a coroutine with an error has no room for a value.
+            ffi::lua_rawgeti(l, ffi::LUA_REGISTRYINDEX, reference.into());
+            ffi::lua_xmove(thread, l, 1);
+            slot.begin(l);
+            let _ = ffi::lua_pcall(l, 2, 0, 0);
+            slot.end();
+            ffi::lua_settop(l, height);
+        }
+        let status = if status == ffi::LUA_YIELD { ffi::LUA_ERRRUN } else { status };
+        Halt::Badly(fail(thread, context, status, stopped))
+    }
+}
+
 /// # Safety
 /// As for [`protect`], which has just got `status` from Lua.
 #[cold]
@@ -109,10 +164,31 @@ unsafe fn fail(l: *mut lua_State, context: &StateContext, status: c_int, stopped
 
 /// The message handler: records an error while the stack still shows where it was raised.
 pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence with the error object; nothing here is to be dropped when an error is raised.
+    // SAFETY: Lua calls this below a fence with the error object.
+    unsafe {
+        ffi::lua_settop(l, 1);
+        record(l, l, 1)
+    }
+}
+
+/// The same for a coroutine that has ended with an error: called with the coroutine and the error object.
+pub(crate) unsafe extern "C-unwind" fn explain_coroutine(l: *mut lua_State) -> c_int {
+    // SAFETY: the host calls this below a fence; the registry keeps the coroutine.
+    unsafe {
+        let thread = ffi::lua_tothread(l, 1);
+        ffi::lua_remove(l, 1);
+        record(l, thread, 0)
+    }
+}
+
+/// Records the error object that is alone on the stack of `l`, with a traceback of `thread` from `level` on.
+///
+/// # Safety
+/// `l` runs a host function with the state's context, below a fence; `thread` is a live coroutine of its state.
+unsafe fn record(l: *mut lua_State, thread: *mut lua_State, level: c_int) -> c_int {
+    // SAFETY: as promised by the caller; nothing here is to be dropped when an error is raised.
     unsafe {
         let context = StateContext::of_running(l);
-        ffi::lua_settop(l, 1);
         let mut object = 1;
         if ffi::lua_type(l, 1) == ffi::LUA_TTABLE {
             ffi::lua_rawgeti(l, 1, 1);
@@ -126,7 +202,7 @@ pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
         let text = ffi::luaL_tolstring(l, object, std::ptr::null_mut());
         // Code that has not run yet, or has returned already, has no stack to show.
         if context.fault.get() == Fault::Runtime && object == 1 {
-            ffi::luaL_traceback(l, l, text, 1);
+            ffi::luaL_traceback(l, thread, text, level);
         }
         let mut stack = Stack::of(l);
         let quiet = stack.quiet();

@@ -2,9 +2,11 @@
 //! fence, below which the host calls Lua.
 
 mod fence;
+mod turn;
 
 pub use fence::Failure;
-pub(crate) use fence::{Ending, explain, protect};
+pub(crate) use fence::{Ending, Halt, explain, explain_coroutine, protect, resume};
+pub(crate) use turn::Turn;
 
 use crate::answer::{AnswerRoom, LuafcgidAnswer};
 use crate::error_page::Fault;
@@ -30,6 +32,10 @@ pub(crate) struct StateContext {
     exchange: Cell<*const Exchange<'static>>,
     /// The number of the current request: an object that a script has kept from an earlier request has a smaller number.
     pub(crate) serial: Cell<u64>,
+    /// The last number that was given to a request.
+    issued: Cell<u64>,
+    /// Whether scripts run in coroutines that may wait.
+    pub(crate) waits: bool,
     /// The address of the object that represents the exchange in the script, such as the request table.
     pub(crate) object: Cell<*const c_void>,
     /// The address of the object that reads the data to be filtered for a web server; null until the script requests it.
@@ -61,12 +67,14 @@ pub(crate) struct StateContext {
 }
 
 impl StateContext {
-    pub(crate) fn new(script: PathBuf) -> Self {
+    pub(crate) fn new(script: PathBuf, waits: bool) -> Self {
         // A path with a NUL leads to no file, and neither does an empty path.
         let file = CString::new(script.as_os_str().as_bytes()).unwrap_or_default();
         Self {
             exchange: Cell::new(ptr::null()),
             serial: Cell::new(0),
+            issued: Cell::new(0),
+            waits,
             object: Cell::new(ptr::null()),
             data: Cell::new(ptr::null()),
             fault: Cell::new(Fault::Runtime),

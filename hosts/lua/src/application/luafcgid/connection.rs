@@ -8,6 +8,7 @@ use crate::settings::ConfigValue;
 use crate::state_context::StateContext;
 use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
 use crate::vm::{Quiet, Stack};
+use crate::waits;
 use mlua::ffi::{self, lua_State};
 use oribi_host::Content;
 use std::cell::Cell;
@@ -56,6 +57,9 @@ pub(super) unsafe fn push_metatable(l: *mut lua_State, context: &StateContext) {
             ffi::lua_createtable(l, 0, 0);
             context.push_function(l, method, 2);
             ffi::lua_setfield(l, -2, name.as_ptr());
+        }
+        if context.waits {
+            waits::make_patient(l);
         }
         hooks::wrap_flush(l);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());

@@ -103,7 +103,7 @@ module Oribi
           "Perl: the event loop that runs in each worker while requests wait in the app: ev, anyevent, ioasync or mojo; none for apps that block; auto for the one that the app has loaded, if there is any. Needs --threads 1 and, without edges, --io epoll"),
       new("concurrency", %w[], %w[], nil, "COUNT",
           "512",
-          "Where an event loop runs (--loop): the most unfinished answers of a worker. It then leaves further requests to other workers, or lets them wait"),
+          "Where an event loop runs (--loop): the most unfinished answers of a worker. It then leaves further requests to other workers, or lets them wait. Lua: lets handlers wait without holding their worker, if it is set and more than 1"),
       new("io", %w[], %w[], nil, "NAME",
           "auto",
           "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by `make build`), or auto; without edges Ruby has epoll only, because its threads share their connections"),

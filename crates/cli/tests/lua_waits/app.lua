@@ -1,0 +1,152 @@
+-- Handlers that wait, and counters of what is open.
+local oribi = require "oribi"
+
+local open, gone, stopped, reused = 0, 0, false, 0
+local pages = {}
+
+-- Waits until as many requests as the query says are open at the same time.
+function pages.together(request)
+    local count = tonumber(request.query)
+    open = open + 1
+    while open < count do oribi.sleep(0.05) end
+    return "together"
+end
+
+function pages.open() return tostring(open) end
+function pages.gone() return tostring(gone) end
+
+function pages.compute()
+    local sum = 0
+    for number = 1, 1e6 do sum = sum + number % 7 end
+    return "computed"
+end
+
+-- Computes until the test makes a file.
+function pages.busy(request)
+    local file
+    repeat
+        file = io.open(request.query)
+    until file
+    file:close()
+    return "was busy"
+end
+
+-- Waits until the test makes a file.
+function pages.hold(request)
+    open = open + 1
+    local ok, why = pcall(function()
+        local file
+        repeat
+            oribi.sleep(0.01)
+            file = io.open(request.query)
+        until file
+        file:close()
+    end)
+    open = open - 1
+    if not ok then
+        gone = gone + 1
+        print("ended: " .. tostring(why))
+        error(why, 0)
+    end
+    return "held for " .. request.path
+end
+
+function pages.stubborn()
+    open = open + 1
+    while true do pcall(oribi.sleep, 600) end
+end
+
+function pages.loop()
+    oribi.sleep(0.001)
+    while true do end
+end
+
+function pages.stream(request)
+    local count = 0
+    return function()
+        count = count + 1
+        if count > tonumber(request.query) then return nil end
+        return ("x"):rep(65536)
+    end
+end
+
+function pages.pieces()
+    local count = 0
+    return function()
+        count = count + 1
+        if count > 3 then return nil end
+        oribi.sleep(0.001)
+        return "piece " .. count .. ";"
+    end
+end
+
+function pages.tasks(request)
+    local slow = oribi.spawn(function(word)
+        oribi.sleep(0.05)
+        return word .. request.path
+    end, "slow")
+    local fast = oribi.spawn(function() return "fast", 2 end)
+    local failed = oribi.spawn(function()
+        oribi.sleep(0.001)
+        local missing
+        return missing.field
+    end)
+    local ok, word, number = oribi.wait(slow, fast)
+    local ok_later, later = oribi.wait(slow)
+    local ok_failed, why = oribi.wait(failed)
+    assert(ok and ok_later and not ok_failed and why:find("missing", 1, true), why)
+    return word .. number .. later
+end
+
+function pages.inner()
+    local next_number = coroutine.wrap(function()
+        for number = 1, 3 do
+            oribi.sleep(0.001)
+            coroutine.yield(number)
+        end
+    end)
+    local caught, why = pcall(function()
+        oribi.sleep(0.001)
+        error("thrown", 0)
+    end)
+    return next_number() .. next_number() .. next_number() .. tostring(caught) .. why
+end
+
+function pages.yields() coroutine.yield(1) end
+
+function pages.fails()
+    oribi.sleep(0.001)
+    local missing
+    return missing.field
+end
+
+function pages.exits()
+    oribi.sleep(0.001)
+    os.exit(1)
+end
+
+function pages.reads(request)
+    oribi.sleep(0.001)
+    return #request:read("a") .. request.method .. request.headers["x-word"]
+end
+
+function pages.background()
+    oribi.spawn(function()
+        local ok, why = pcall(oribi.sleep, 600)
+        print("sleeper: " .. tostring(why))
+    end)
+    oribi.spawn(function()
+        assert(not oribi.stopping())
+        local ok = pcall(oribi.sleep, 600)
+        print("loop: " .. tostring(oribi.stopping()))
+        oribi.sleep(600)
+        print("never")
+    end)
+    return "spawned"
+end
+
+return function(request)
+    local page = pages[request.path:match("^/(%a+)")]
+    if not page then return 404, "no such page" end
+    return page(request)
+end

@@ -1,0 +1,420 @@
+-- The functions of the module `oribi` that wait. Without a coroutine of the host they block.
+local oribi, core, kinds, wait, Ended, log = ...
+local error, setmetatable, type, tonumber, tostring = error, setmetatable, type, tonumber, tostring
+local select, next, xpcall, getmetatable = select, next, xpcall, getmetatable
+local unpack, concat, remove = table.unpack or unpack, table.concat, table.remove
+local traceback = core.traceback or tostring
+local SLEEP, READ, WRITE, PARK, WAKE, SPAWN, SELF, FORGET, STOPPING = kinds.sleep, kinds.read, kinds.write, kinds.park,
+    kinds.wake, kinds.spawn, kinds.self, kinds.forget, kinds.stopping
+local now, open, resolve = core.now, core.open, core.resolve
+
+function oribi.sleep(seconds)
+    if type(seconds) ~= "number" or not (seconds >= 0) then
+        error("bad argument #1 to 'sleep' (a number of seconds expected)", 2)
+    end
+    wait(SLEEP, seconds)
+end
+
+-- Tasks.
+
+local Task = {}
+Task.__index = Task
+
+local function pack(...)
+    return { n = select("#", ...), ... }
+end
+
+local function explain(failure)
+    if getmetatable(failure) == Ended then return failure end
+    log("a task has failed: " .. traceback(tostring(failure), 2))
+    return failure
+end
+
+local function run(task, body, ...)
+    task.results = pack(xpcall(body, explain, ...))
+    for id in next, task.waiting do wait(WAKE, id) end
+end
+
+function oribi.spawn(body, ...)
+    if type(body) ~= "function" then error("bad argument #1 to 'spawn' (a function expected)", 2) end
+    local task = setmetatable({ waiting = {} }, Task)
+    wait(SPAWN, run, task, body, ...)
+    return task
+end
+
+-- Whether the worker has answered its last request: then a task should end soon.
+function oribi.stopping() return wait(STOPPING) end
+
+-- Waits until one of the tasks has ended: returns true and its results, or false and its error.
+function oribi.wait(...)
+    local count = select("#", ...)
+    if count == 0 then error("bad argument #1 to 'wait' (a task expected)", 2) end
+    local tasks, id = { ... }, nil
+    while true do
+        for index = 1, count do
+            local task = tasks[index]
+            if getmetatable(task) ~= Task then error("bad argument #" .. index .. " to 'wait' (a task expected)", 2) end
+            local results = task.results
+            if results then
+                if id then for other = 1, count do tasks[other].waiting[id] = nil end end
+                return unpack(results, 1, results.n)
+            end
+        end
+        id = id or wait(SELF)
+        for index = 1, count do tasks[index].waiting[id] = true end
+        wait(PARK)
+    end
+end
+
+-- Sockets.
+
+local Socket = {}
+Socket.__index = Socket
+local Datagrams = {}
+Datagrams.__index = Datagrams
+
+-- Connections that `setkeepalive` has put aside: for each name a list, the one that was put aside last at its end.
+local pools = {}
+local POOL_SIZE, IDLE_TIME, TIMEOUT = 30, 60, 60
+
+local function new(kind)
+    return setmetatable({ connecting = TIMEOUT, sending = TIMEOUT, receiving = TIMEOUT }, kind)
+end
+
+local function time_limit(value)
+    value = tonumber(value)
+    return value and value >= 0 and value or nil
+end
+
+-- Waits until the socket can be used, or until `deadline`. Returns a message if it cannot.
+local function ready(self, kind, deadline)
+    local socket = self.socket
+    if not socket then return "closed" end
+    local place = kind == READ and "reader" or "writer"
+    if self[place] then return "socket busy" end
+    local left
+    if deadline then
+        left = deadline - now()
+        if left <= 0 then return "timeout" end
+    end
+    self[place] = true
+    local ok, found = core.guard(wait, kind, socket:descriptor(), left)
+    self[place] = nil
+    if not ok then error(found, 0) end
+    if self.socket ~= socket then return "closed" end
+    if not found then return "timeout" end
+end
+
+local function until_time(seconds)
+    return seconds and now() + seconds
+end
+
+local function close(self)
+    local socket = self.socket
+    self.socket = nil
+    if not socket then return end
+    -- Another task that waits for it would wait for a descriptor that may soon be another one.
+    if self.reader or self.writer then wait(FORGET, socket:descriptor()) end
+    socket:close()
+end
+
+local function addresses_of(self, host, deadline)
+    local names, failure = resolve(host)
+    if not names then return nil, failure end
+    local list, why = names:addresses()
+    while not list and not why do
+        local left
+        if deadline then
+            left = deadline - now()
+            if left <= 0 then return nil, "timeout" end
+        end
+        if not wait(READ, names:descriptor(), left) then return nil, "timeout" end
+        list, why = names:addresses()
+    end
+    return list, why
+end
+
+local function establish(self, datagrams, host, port, deadline)
+    local list, failure = { host }, nil
+    if host:sub(1, 5) ~= "unix:" then
+        port = tonumber(port)
+        if not port or port < 1 or port > 65535 or port % 1 ~= 0 then return nil, "bad port number" end
+        list, failure = addresses_of(self, host, deadline)
+        if not list then return nil, failure end
+    end
+    for index = 1, #list do
+        local socket, done = open(datagrams, list[index], port or 0)
+        if socket then
+            self.socket, failure = socket, nil
+            if not done then
+                failure = ready(self, WRITE, deadline)
+                if not failure then failure = socket:failure() end
+            end
+            if not failure then return 1 end
+            close(self)
+            if failure == "timeout" then break end
+        else
+            failure = done
+        end
+    end
+    return nil, failure
+end
+
+local function take_from_pool(name)
+    local pool = pools[name]
+    while pool and #pool > 0 do
+        local kept = remove(pool)
+        if kept.deadline > now() and kept.socket:is_quiet() then return kept end
+        kept.socket:close()
+    end
+end
+
+-- connect("unix:/path", { pool = "name" }), connect(host, port, { pool = "name" })
+function Socket:connect(host, port, options)
+    if type(host) ~= "string" then error("bad argument #1 to 'connect' (a name, an address or unix:/path expected)", 2) end
+    if type(port) == "table" then port, options = nil, port end
+    if self.socket then close(self) end
+    local name = type(options) == "table" and options.pool or host .. ":" .. tostring(port or "")
+    self.pool, self.times, self.late = name, 0, false
+    local kept = take_from_pool(name)
+    if kept then
+        self.socket, self.times = kept.socket, kept.times
+        return 1
+    end
+    return establish(self, false, host, port, until_time(self.connecting))
+end
+
+function Socket:settimeout(seconds)
+    local limit = time_limit(seconds)
+    self.connecting, self.sending, self.receiving = limit, limit, limit
+    return 1
+end
+
+function Socket:settimeouts(connecting, sending, receiving)
+    self.connecting, self.sending, self.receiving = time_limit(connecting), time_limit(sending), time_limit(receiving)
+    return 1
+end
+
+function Socket:setoption()
+    return 1
+end
+
+function Socket:getreusedtimes()
+    if not self.socket then return nil, "closed" end
+    return self.times
+end
+
+function Socket:close()
+    if not self.socket then return nil, "closed" end
+    close(self)
+    return 1
+end
+
+-- Keeps the connection for a later `connect` of this state to the same place.
+function Socket:setkeepalive(idle_time, size)
+    local socket = self.socket
+    if not socket then return nil, "closed" end
+    if self.reader or self.writer then return nil, "socket busy" end
+    self.socket = nil
+    -- The answer that was too late would be taken for the next one.
+    if self.late or not socket:is_quiet() then
+        socket:close()
+        return nil, "connection in dubious state"
+    end
+    local pool = pools[self.pool] or {}
+    pools[self.pool] = pool
+    while #pool >= (size or POOL_SIZE) do remove(pool, 1).socket:close() end
+    idle_time = idle_time or IDLE_TIME
+    pool[#pool + 1] = { socket = socket, times = self.times + 1, deadline = idle_time == 0 and 1 / 0 or now() + idle_time }
+    return 1
+end
+
+local function flat(data, parts)
+    for index = 1, #data do
+        local part = data[index]
+        if type(part) == "table" then flat(part, parts) else parts[#parts + 1] = tostring(part) end
+    end
+    return parts
+end
+
+-- send(data), send(data, first, last) as in LuaSocket; `data` may be a list of strings, also a nested one.
+function Socket:send(data, first, last)
+    if type(data) == "table" then data = concat(flat(data, {})) else data = tostring(data) end
+    if first then data = data:sub(first, last or -1) end
+    local deadline, sent = until_time(self.sending), 0
+    while sent < #data do
+        local socket = self.socket
+        if not socket then return nil, "closed", sent end
+        local count, failure = socket:send(data, sent)
+        if count then
+            sent = sent + count
+        else
+            failure = failure or ready(self, WRITE, deadline)
+            if failure then
+                if failure ~= "timeout" then close(self) end
+                return nil, failure, sent
+            end
+        end
+    end
+    if not self.socket then return nil, "closed", sent end
+    return first and sent + first - 1 or sent
+end
+
+-- Reads until `take` finds something among the received bytes. At the end of the connection, `finish` decides.
+local function gather(self, take, argument, finish)
+    local deadline = until_time(self.receiving)
+    while true do
+        local socket = self.socket
+        if not socket then return nil, "closed", "" end
+        local found = take(socket, argument)
+        if found then
+            self.late = false
+            return found
+        end
+        local count, failure = socket:fill()
+        if not count then failure = failure or ready(self, READ, deadline) end
+        if count == 0 or failure == "closed" then
+            local rest = self.socket and socket:rest() or ""
+            close(self)
+            if finish then return rest end
+            return nil, "closed", rest
+        elseif failure then
+            local rest = socket:rest()
+            self.late = true
+            if failure ~= "timeout" then close(self) end
+            return nil, failure, rest
+        end
+    end
+end
+
+local function never() end
+
+local function receive(self, pattern)
+    if type(pattern) == "number" or tonumber(pattern) then
+        local count = tonumber(pattern)
+        if count < 0 then error("bad argument #1 to 'receive' (a number of bytes expected)", 3) end
+        if not self.socket then return nil, "closed", "" end
+        return gather(self, self.socket.bytes, count)
+    end
+    pattern = pattern == nil and "l" or tostring(pattern):gsub("^%*", "")
+    if pattern == "l" then return gather(self, self.socket and self.socket.line) end
+    if pattern == "a" then return gather(self, never, nil, true) end
+    error("bad argument #1 to 'receive' (\"*l\", \"*a\" or a number of bytes expected)", 3)
+end
+
+-- receive(pattern, prefix): the prefix is put in front of the result, as in LuaSocket.
+function Socket:receive(pattern, prefix)
+    local data, failure, partial = receive(self, pattern)
+    if prefix and data then data = prefix .. data end
+    if prefix and partial then partial = prefix .. partial end
+    return data, failure, partial
+end
+
+-- At most `most` bytes, at least one.
+function Socket:receiveany(most)
+    return gather(self, self.socket and self.socket.some, most)
+end
+
+-- Returns a function that reads up to `pattern`, a plain text, which is left out unless `options.inclusive`. With a number it
+-- returns at most so many bytes at once, and nil once after the pattern was met.
+function Socket:receiveuntil(pattern, options)
+    if type(pattern) ~= "string" or pattern == "" then
+        error("bad argument #1 to 'receiveuntil' (a text that is not empty expected)", 2)
+    end
+    local inclusive = type(options) == "table" and options.inclusive or false
+    local met = false
+    return function(size)
+        if met then
+            met = false
+            return nil
+        end
+        if not self.socket then return nil, "closed", "" end
+        local take = function(socket) return socket:up_to(pattern, inclusive, size) end
+        local state
+        local data, failure, partial = gather(self, function(socket)
+            local found, whole = take(socket)
+            state = whole
+            return found
+        end)
+        if data and size and state then met = true end
+        return data, failure, partial
+    end
+end
+
+function Socket:sslhandshake()
+    return nil, "TLS is not available on sockets of scripts"
+end
+
+-- setpeername(host, port), setpeername("unix:/path")
+function Datagrams:setpeername(host, port)
+    if type(host) ~= "string" then error("bad argument #1 to 'setpeername' (an address or unix:/path expected)", 2) end
+    if self.socket then close(self) end
+    return establish(self, true, host, port, until_time(self.connecting))
+end
+
+function Datagrams:send(data)
+    if type(data) == "table" then data = concat(flat(data, {})) else data = tostring(data) end
+    local deadline = until_time(self.sending)
+    while self.socket do
+        local count, failure = self.socket:send(data, 0)
+        if count then return 1 end
+        failure = failure or ready(self, WRITE, deadline)
+        if failure then return nil, failure end
+    end
+    return nil, "closed"
+end
+
+function Datagrams:receive(size)
+    local deadline = until_time(self.receiving)
+    while self.socket do
+        local data, failure = self.socket:datagram(size or 65536)
+        if data then return data end
+        failure = failure or ready(self, READ, deadline)
+        if failure then return nil, failure end
+    end
+    return nil, "closed"
+end
+
+Datagrams.settimeout, Datagrams.settimeouts, Datagrams.close = Socket.settimeout, Socket.settimeouts, Socket.close
+
+function oribi.tcp() return new(Socket) end
+function oribi.udp() return new(Datagrams) end
+
+-- The calls of ngx_lua on which drivers of its users rely: times are milliseconds there.
+local function in_milliseconds(kind)
+    local methods = {}
+    for name, method in next, kind do methods[name] = method end
+    methods.__index = methods
+    local seconds = function(value) return tonumber(value) and tonumber(value) / 1000 end
+    function methods:settimeout(time) return kind.settimeout(self, seconds(time)) end
+    function methods:settimeouts(connecting, sending, receiving)
+        return kind.settimeouts(self, seconds(connecting), seconds(sending), seconds(receiving))
+    end
+    if kind.setkeepalive then
+        function methods:setkeepalive(time, size) return kind.setkeepalive(self, seconds(time), size) end
+    end
+    return methods
+end
+
+local NgxSocket, NgxDatagrams = in_milliseconds(Socket), in_milliseconds(Datagrams)
+
+return function()
+    local socket = {
+        tcp = function() return new(NgxSocket) end,
+        udp = function() return new(NgxDatagrams) end,
+    }
+    socket.stream = socket.tcp
+    function socket.connect(...)
+        local made = socket.tcp()
+        local ok, failure = made:connect(...)
+        if not ok then return nil, failure end
+        return made
+    end
+    return {
+        socket = socket,
+        sleep = oribi.sleep,
+        thread = { spawn = oribi.spawn, wait = oribi.wait },
+        null = core.null,
+        now = core.time,
+    }
+end
