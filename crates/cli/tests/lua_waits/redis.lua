@@ -1,6 +1,6 @@
 -- A driver of Redis in the manner of those for ngx_lua, and handlers that use it.
-local oribi = require "oribi"
 local ngx = require "oribi.ngx"
+local oribi = require "oribi"
 
 local Redis = {}
 Redis.__index = Redis

@@ -31,6 +31,7 @@ const OUTPUT_BYTES: usize = 64 << 20;
 pub fn install(lua: &Lua, environment: &str) -> mlua::Result<()> {
     let preload: Table = lua.globals().get::<Table>("package")?.get("preload")?;
     preload.raw_set("luafcgid", lua.create_function(|lua, ()| luafcgid::open(lua))?)?;
+    preload.raw_set("oribi.ngx", lua.create_function(|lua, ()| waiting::open_ngx(lua))?)?;
     let environment = environment.to_owned();
     preload.raw_set("oribi", lua.create_function(move |lua, ()| oribi::open(lua, &environment))?)
 }

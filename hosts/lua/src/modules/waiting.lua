@@ -1,7 +1,7 @@
 -- The functions of the module `oribi` that wait. Without a coroutine of the host they block.
 local oribi, core, kinds, wait, Ended, log = ...
 local error, setmetatable, type, tonumber, tostring = error, setmetatable, type, tonumber, tostring
-local select, next, xpcall, getmetatable = select, next, xpcall, getmetatable
+local select, next, ipairs, xpcall, getmetatable = select, next, ipairs, xpcall, getmetatable
 local unpack, concat, remove = table.unpack or unpack, table.concat, table.remove
 local traceback = core.traceback or tostring
 local SLEEP, READ, WRITE, PARK, WAKE, SPAWN, SELF, FORGET, STOPPING = kinds.sleep, kinds.read, kinds.write, kinds.park,
@@ -174,7 +174,9 @@ function Socket:connect(host, port, options)
     if type(host) ~= "string" then error("bad argument #1 to 'connect' (a name, an address or unix:/path expected)", 2) end
     if type(port) == "table" then port, options = nil, port end
     if self.socket then close(self) end
-    local name = type(options) == "table" and options.pool or host .. ":" .. tostring(port or "")
+    options = type(options) == "table" and options or {}
+    local name = options.pool or host .. ":" .. tostring(port or "")
+    self.pool_size = options.pool_size
     self.pool, self.times, self.late = name, 0, false
     local kept = take_from_pool(name)
     if kept then
@@ -223,7 +225,7 @@ function Socket:setkeepalive(idle_time, size)
     end
     local pool = pools[self.pool] or {}
     pools[self.pool] = pool
-    while #pool >= (size or POOL_SIZE) do remove(pool, 1).socket:close() end
+    while #pool >= (size or self.pool_size or POOL_SIZE) do remove(pool, 1).socket:close() end
     idle_time = idle_time or IDLE_TIME
     pool[#pool + 1] = { socket = socket, times = self.times + 1, deadline = idle_time == 0 and 1 / 0 or now() + idle_time }
     return 1
@@ -410,11 +412,17 @@ return function()
         if not ok then return nil, failure end
         return made
     end
-    return {
+    local ngx = {
         socket = socket,
         sleep = oribi.sleep,
         thread = { spawn = oribi.spawn, wait = oribi.wait },
         null = core.null,
         now = core.time,
+        get_phase = function() return "content" end,
+        log = function(_, ...) log(...) end,
     }
+    for level, name in ipairs { "STDERR", "EMERG", "ALERT", "CRIT", "ERR", "WARN", "NOTICE", "INFO", "DEBUG" } do
+        ngx[name] = level - 1
+    end
+    return ngx
 end

@@ -6,7 +6,10 @@ use crate::waits;
 use mlua::{Function, Lua, LuaString, MultiValue, Result, Table, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Adds the functions to the module, and registers the module `oribi.ngx`.
+/// Registry key of the function that makes the module `oribi.ngx`.
+const OPEN_NGX: &str = "oribi.waits.ngx";
+
+/// Adds the functions to the module.
 pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
     let core = lua.create_table()?;
     core.raw_set("now", lua.create_function(|_, ()| Ok(monotonic()))?)?;
@@ -23,8 +26,13 @@ pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
     let (wait, ended) = waits::function(lua)?;
     let chunk = lua.load(include_str!("waiting.lua")).set_name("=[oribi]");
     let open_ngx: Function = chunk.call((module, core, waits::kinds(lua)?, wait, ended, log))?;
-    let preload: Table = lua.globals().get::<Table>("package")?.get("preload")?;
-    preload.raw_set("oribi.ngx", open_ngx)
+    lua.set_named_registry_value(OPEN_NGX, open_ngx)
+}
+
+/// Makes the module `oribi.ngx`: the calls of ngx_lua on which drivers rely.
+pub(super) fn open_ngx(lua: &Lua) -> Result<Table> {
+    lua.globals().get::<Function>("require")?.call::<()>("oribi")?;
+    lua.named_registry_value::<Function>(OPEN_NGX)?.call(())
 }
 
 /// Seconds of a clock that is never set.
