@@ -236,6 +236,20 @@ fn reload_and_stop_finish_open_answers_and_end_tasks() {
 }
 
 #[test]
+fn the_boot_request_may_wait_and_leave_tasks() {
+    for edge in ["on", "off"] {
+        let (place, mut server) = serve(APP, &["--edge", edge, "--boot-request", "/background?boot"]);
+        place.wait_for_log("beside /background");
+        let waiting: Vec<UnixStream> = (0..29).map(|_| place.ask("/together?30")).collect();
+        assert_eq!(body(&place, "/together?30"), "together");
+        assert!(waiting.into_iter().all(|connection| answer(connection).ends_with("\r\n\r\ntogether")));
+        server.terminate();
+        ends(&mut server);
+        assert!(place.log().contains("sleeper: the worker ends"), "{}", place.log());
+    }
+}
+
+#[test]
 fn a_changed_script_is_loaded_while_the_old_one_waits() {
     let (place, mut server) = serve(APP, &["--sweep", "10ms"]);
     let held = place.ask("/hold?go");

@@ -130,7 +130,12 @@ function pages.reads(request)
     return #request:read("a") .. request.method .. request.headers["x-word"]
 end
 
-function pages.background()
+function pages.background(request)
+    oribi.spawn(function()
+        for _ = 1, 20 do oribi.sleep(0.01) end
+        print("beside " .. request.path)
+    end)
+    oribi.sleep(0.001)
     oribi.spawn(function()
         local ok, why = pcall(oribi.sleep, 600)
         print("sleeper: " .. tostring(why))

@@ -1,6 +1,6 @@
 //! The context of a lane whose scripts wait without holding it.
 
-use super::kept_exchange::KeptExchange;
+use super::kept_exchange::{KeptExchange, LaneOutlet};
 use super::running::Tasks;
 use crate::host::refuse;
 use crate::script_path::PathCache;
@@ -10,12 +10,17 @@ use oribi_host::{After, Host, Interruption, Outlet, Reply, Request};
 use oribi_message::KnownVariable;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::ptr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The context of a lane.
 pub(crate) struct WaitingHost {
     tasks: Tasks,
+    /// The outlet of the lane, and its address, by which the same lane is known when it begins again.
+    lane: Rc<LaneOutlet>,
+    address: usize,
     paths: PathCache,
     shared: Arc<Shared>,
     slot: Arc<Slot>,
@@ -31,13 +36,24 @@ impl WaitingHost {
     pub(crate) fn new(shared: Arc<Shared>) -> io::Result<Self> {
         let slot = shared.slot();
         let tasks = Tasks::new(Arc::clone(&shared), Arc::clone(&slot))?;
-        Ok(Self { tasks, paths: PathCache::default(), shared, slot })
+        Ok(Self { tasks, lane: Rc::default(), address: 0, paths: PathCache::default(), shared, slot })
     }
 }
 
 impl Host for WaitingHost {
     fn enter(&mut self) {
         self.slot.enter();
+    }
+
+    fn begin(&mut self, outlet: &dyn Outlet) {
+        let address = ptr::from_ref(outlet).addr();
+        // Exchanges of another outlet, such as that of the boot request, are over.
+        if self.address != address {
+            self.lane = Rc::default();
+            self.address = address;
+        }
+        self.lane.set(outlet);
+        self.tasks.begin();
     }
 
     fn has_loop(&self) -> bool {
@@ -53,7 +69,7 @@ impl Host for WaitingHost {
                 return After::default();
             }
         };
-        match KeptExchange::new(request, found, &self.shared, &self.slot, reply) {
+        match KeptExchange::new(request, found, &self.shared, &self.slot, &self.lane, reply) {
             Ok(exchange) => self.tasks.answer(exchange),
             Err(error) => log::error!("{}: the request cannot be kept: {error}", found.script.display()),
         }
@@ -77,6 +93,7 @@ impl Host for WaitingHost {
     }
 
     fn leave(&mut self) {
+        self.lane.unset();
         self.slot.leave();
     }
 }

@@ -6,9 +6,11 @@ use crate::shared::Shared;
 use crate::vm::Slot;
 use oribi_host::{Content, Endpoint, ExchangeId, Gateway, Outlet, Piece, Reply, ReplyError, Request};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead, Role, Trailers, Variable};
+use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,66 +104,95 @@ impl KeptRequest {
     }
 }
 
-/// The lane's outlet for scripts that must not wait in it: a piece is kept as a whole, even if there is no room for it.
-struct PatientOutlet<'a> {
-    lane: &'a dyn Outlet,
+/// The outlet of a lane while its host is bound to it; none afterwards, although exchanges of tasks may still refer to it.
+#[derive(Default)]
+pub(super) struct LaneOutlet(Cell<Option<*const dyn Outlet>>);
+
+impl LaneOutlet {
+    /// Sets the outlet until [`LaneOutlet::unset`], which must be called before the outlet is moved or dropped.
+    pub(super) fn set(&self, outlet: &dyn Outlet) {
+        // SAFETY: only the lifetime changes, and `get` shortens it again.
+        self.0.set(Some(unsafe { mem::transmute::<*const (dyn Outlet + '_), *const (dyn Outlet + 'static)>(outlet) }));
+    }
+
+    pub(super) fn unset(&self) {
+        self.0.set(None);
+    }
+
+    fn get(&self) -> Option<&dyn Outlet> {
+        // SAFETY: as promised by the caller of `set`.
+        self.0.get().map(|outlet| unsafe { &*outlet })
+    }
 }
 
-impl Outlet for PatientOutlet<'_> {
+/// The lane's outlet for scripts that must not wait in it: a piece is kept as a whole, even if there is no room for it.
+struct PatientOutlet(Rc<LaneOutlet>);
+
+impl PatientOutlet {
+    fn lane(&self) -> Result<&dyn Outlet, ReplyError> {
+        self.0.get().ok_or(ReplyError::Gone)
+    }
+}
+
+impl Outlet for PatientOutlet {
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        self.lane.respond(exchange, head, parts)
+        self.lane()?.respond(exchange, head, parts)
     }
 
     fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
-        self.lane.respond_pieces(exchange, head, pieces)
+        self.lane()?.respond_pieces(exchange, head, pieces)
     }
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
-        self.lane.start(exchange, head)
+        self.lane()?.start(exchange, head)
     }
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        self.lane.offer(exchange, piece).map(|_| ())
+        self.lane()?.offer(exchange, piece).map(|_| ())
     }
 
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
-        self.lane.finish(exchange)
+        self.lane()?.finish(exchange)
     }
 
     fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        self.lane.finish_with_trailers(exchange, trailers)
+        self.lane()?.finish_with_trailers(exchange, trailers)
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        self.lane.abandon(exchange);
+        if let Some(lane) = self.0.get() {
+            lane.abandon(exchange);
+        }
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        self.lane.inform(exchange, status, fields)
+        self.lane()?.inform(exchange, status, fields)
     }
 
     fn has_room(&self, exchange: ExchangeId) -> Result<bool, ReplyError> {
-        self.lane.has_room(exchange)
+        self.lane()?.has_room(exchange)
     }
 
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
-        self.lane.extend_deadline(exchange, time);
+        if let Some(lane) = self.0.get() {
+            lane.extend_deadline(exchange, time);
+        }
     }
 
     fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
-        self.lane.queue_time(exchange)
+        self.0.get()?.queue_time(exchange)
     }
 
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
-        self.lane.report(exchange, message)
+        self.0.get().is_some_and(|lane| lane.report(exchange, message))
     }
 
     fn waiting(&self) -> usize {
-        self.lane.waiting()
+        self.0.get().map_or(0, Outlet::waiting)
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        self.lane.take_socket(exchange)
+        self.0.get().ok_or(io::ErrorKind::NotConnected)?.take_socket(exchange)
     }
 }
 
@@ -171,7 +202,7 @@ pub(super) struct KeptExchange {
     exchange: Exchange<'static>,
     id: ExchangeId,
     _request: Box<Request<'static>>,
-    outlet: Box<PatientOutlet<'static>>,
+    outlet: Box<PatientOutlet>,
     _found: Box<Found>,
     _kept: Box<KeptRequest>,
     _slot: Arc<Slot>,
@@ -179,7 +210,7 @@ pub(super) struct KeptExchange {
 }
 
 impl KeptExchange {
-    /// Keeps an exchange. It must not outlive the lane, whose outlet it uses.
+    /// Keeps an exchange of the lane with this outlet.
     ///
     /// # Errors
     /// The process has too many descriptors for another one of the content's file. The client gets a 500.
@@ -188,13 +219,12 @@ impl KeptExchange {
         found: &Found,
         shared: &Arc<Shared>,
         slot: &Arc<Slot>,
+        lane: &Rc<LaneOutlet>,
         reply: Reply<'_>,
     ) -> io::Result<Self> {
         let kept = Box::new(KeptRequest::of(request)?);
-        let (lane, id) = reply.detach();
-        // SAFETY: the host that keeps the exchange ends before its lane does, as the caller promises.
-        let lane = unsafe { mem::transmute::<&dyn Outlet, &'static dyn Outlet>(lane) };
-        let outlet = Box::new(PatientOutlet { lane });
+        let (_, id) = reply.detach();
+        let outlet = Box::new(PatientOutlet(Rc::clone(lane)));
         let found = Box::new(found.clone());
         // SAFETY: these borrow from boxes and shared values that this exchange owns and drops after the borrowers. Neither the
         // exchange nor the request is passed on with this lifetime.

@@ -54,6 +54,11 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, waiters: HashMap::new(), lane: None })
     }
 
+    /// Forgets the lane's descriptor: the next one may be another descriptor with the same number.
+    pub(super) const fn forget_lane(&mut self) {
+        self.lane = None;
+    }
+
     /// Whether a task waits for a descriptor.
     pub(super) fn is_watching(&self) -> bool {
         !self.waiters.is_empty()
@@ -149,7 +154,11 @@ impl Poller {
     fn watch_lane(&mut self, lane: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let Some(lane) = lane else { return Ok(()) };
         if self.lane != Some(lane.as_raw_fd()) {
-            epoll::add(&self.epoll, lane, EventData::new_u64(LANE), EventFlags::IN)?;
+            match epoll::add(&self.epoll, lane, EventData::new_u64(LANE), EventFlags::IN) {
+                // It is the one of before.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
             self.lane = Some(lane.as_raw_fd());
         }
         Ok(())

@@ -102,6 +102,11 @@ impl Tasks {
         })
     }
 
+    /// Prepares for a lane, which may have another descriptor than the one before.
+    pub(super) fn begin(&mut self) {
+        self.poller.forget_lane();
+    }
+
     /// Answers a request as far as its script does not wait.
     pub(super) fn answer(&mut self, exchange: KeptExchange) {
         let script = Arc::clone(&exchange.exchange().found.script);
