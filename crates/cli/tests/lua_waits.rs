@@ -365,8 +365,13 @@ fn a_driver_of_redis_keeps_its_connections() {
         assert_eq!(body(&place, "/refused"), "nil connection refused nil host not found");
         assert_eq!(body(&place, "/pieces"), "one,two,three abc,d,nil");
         assert_eq!(body(&place, "/all"), "+PONG;+OK;");
+        if concurrency == "100" {
+            assert_eq!(body(&place, "/gathers"), "gathering");
+        }
         server.terminate();
         ends(&mut server);
+        assert_eq!(place.log().contains("sent: OK"), concurrency == "100");
+        assert!(!place.log().contains("never"));
         let _ = fs::remove_file(place.0.join("x.sock"));
     }
 }

@@ -142,6 +142,18 @@ function pages.all()
     return (socket:receive("*a"):gsub("\r\n", ";"))
 end
 
+-- At the end of the worker, a task sends what it has gathered.
+function pages.gathers()
+    oribi.spawn(function()
+        pcall(oribi.sleep, 600)
+        local redis = connected()
+        print("sent: " .. redis:call("SET", "gathered", "it"))
+        oribi.sleep(600)
+        print("never")
+    end)
+    return "gathering"
+end
+
 -- A task closes the socket from which another one reads.
 function pages.shared()
     local redis = connected()

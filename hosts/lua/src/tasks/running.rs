@@ -265,7 +265,7 @@ impl Tasks {
             let Some(state) = self.states.get(task.state) else { return };
             let exchange = task.exchange.as_ref().map(|exchange| exchange.exchange());
             match state.resume(&task.coroutine, outcome, &mut task.turn, exchange, &self.slot) {
-                Step::Waits(wish) if task.told && !wish.is_immediate() => return self.close(task),
+                Step::Waits(wish) if task.told && !may_wait(&task, wish, self.ends) => return self.close(task),
                 Step::Waits(wish) => match self.wait(id, &mut task, wish) {
                     Some(next) => outcome = next,
                     None => {
@@ -439,6 +439,11 @@ impl Tasks {
             }
         }
     }
+}
+
+/// Whether a task that has been told to end may wait: at the end of the worker, it may finish its work with other servers.
+const fn may_wait(task: &Task, wish: Wish, worker_ends: bool) -> bool {
+    wish.is_immediate() || worker_ends && !task.answers && matches!(wish, Wish::Descriptor(_, _, Some(_)))
 }
 
 impl Task {
