@@ -38,8 +38,10 @@ end
 function oribi.spawn(body, ...)
     if type(body) ~= "function" then error("bad argument #1 to 'spawn' (a function expected)", 2) end
     local task = setmetatable({ waiting = {} }, Task)
-    wait(SPAWN, run, task, body, ...)
-    return task
+    local ok, why = core.guard(wait, SPAWN, run, task, body, ...)
+    if ok then return task end
+    if getmetatable(why) == Ended then error(why, 0) end
+    error("tasks need --concurrency, and run only while a request is answered", 2)
 end
 
 -- Whether the worker has answered its last request: then a task should end soon.
