@@ -4,6 +4,8 @@
 mod lua_form;
 #[path = "../../../fuzz/bodies/lua_multipart.rs"]
 mod lua_multipart;
+#[path = "../../../fuzz/bodies/lua_received.rs"]
+mod lua_received;
 
 /// Every seed of a target, with its name.
 fn seeds(target: &str) -> impl Iterator<Item = (String, Vec<u8>)> {
@@ -31,4 +33,14 @@ fn uploads() {
         read += usize::from(lua_multipart::check(&data));
     }
     assert!(read >= 6, "only {read} of the seeds could be read");
+}
+
+#[test]
+fn answers_of_other_servers() {
+    let mut met = 0;
+    for (name, data) in seeds("lua_received") {
+        println!("{name}");
+        met += usize::from(lua_received::check(&data));
+    }
+    assert!(met >= 6, "the pattern occurs in only {met} of the seeds");
 }

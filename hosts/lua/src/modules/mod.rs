@@ -14,6 +14,7 @@ mod live;
 mod luafcgid;
 pub mod multipart;
 mod oribi;
+pub mod received;
 mod serialize;
 mod sockets;
 mod waiting;

@@ -1,5 +1,6 @@
 //! Sockets of scripts that never block: the Lua code of `waiting.lua` waits when a call would.
 
+use super::received::Received;
 use mlua::{Lua, LuaString, Result, UserData, UserDataMethods, Value};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, socket_error};
@@ -12,17 +13,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The most bytes that are received at once.
 const AT_ONCE: usize = 16 << 10;
 
-/// The bytes of an emptied buffer whose memory is kept.
-const KEPT: usize = 64 << 10;
-
 /// A connected or connecting socket, and the bytes that have arrived on it and were not read.
 pub(super) struct Socket {
     socket: Option<OwnedFd>,
-    input: Vec<u8>,
-    /// The number of bytes of `input` that were read.
-    start: usize,
-    /// The number of bytes of `input` that contain no line end, from `start` on.
-    searched: usize,
+    received: Received,
 }
 
 /// The words of LuaSocket for an error.
@@ -76,96 +70,24 @@ impl Socket {
             Err(Errno::INPROGRESS | Errno::INTR) => false,
             Err(error) => return Err(error),
         };
-        Ok((Self { socket: Some(socket), input: Vec::new(), start: 0, searched: 0 }, done))
+        Ok((Self { socket: Some(socket), received: Received::default() }, done))
     }
 
     fn descriptor(&self) -> rustix::io::Result<&OwnedFd> {
         self.socket.as_ref().ok_or(Errno::NOTCONN)
     }
 
-    fn unread(&self) -> &[u8] {
-        &self.input[self.start..]
-    }
-
     /// Receives; returns the number of bytes, 0 at the end.
     fn fill(&mut self) -> rustix::io::Result<usize> {
-        if self.start > 0 {
-            self.input.drain(..self.start);
-            self.start = 0;
-        }
-        let before = self.input.len();
-        self.input.resize(before + AT_ONCE, 0);
-        let Self { socket, input, .. } = self;
-        let received = match socket {
-            Some(socket) => recv(socket, &mut input[before..], RecvFlags::empty()).map(|(count, _)| count),
-            None => Err(Errno::NOTCONN),
-        };
-        input.truncate(before + received.unwrap_or_default());
-        received
-    }
-
-    /// Marks bytes as read.
-    fn skip(&mut self, count: usize) {
-        self.start += count;
-        self.searched = 0;
-        if self.start >= self.input.len() {
-            self.input.clear();
-            self.input.shrink_to(KEPT);
-            self.start = 0;
-        }
-    }
-
-    /// The next line without its end, and without any CR, as LuaSocket's.
-    fn line(&mut self) -> Option<Vec<u8>> {
-        let unread = self.unread();
-        let Some(end) = memchr::memchr(b'\n', &unread[self.searched..]) else {
-            self.searched = unread.len();
-            return None;
-        };
-        let end = self.searched + end;
-        let line = unread[..end].iter().copied().filter(|&byte| byte != b'\r').collect();
-        self.skip(end + 1);
-        Some(line)
-    }
-
-    /// The bytes up to `pattern`; with `most`, at most so many, and whether the pattern was met.
-    fn up_to(&mut self, pattern: &[u8], inclusive: bool, most: Option<usize>) -> Option<(Vec<u8>, bool)> {
-        let unread = self.unread();
-        let found = memchr::memmem::find(unread, pattern);
-        let Some(most) = most else {
-            let at = found?;
-            let end = at + pattern.len();
-            let text = unread[..if inclusive { end } else { at }].to_vec();
-            self.skip(end);
-            return Some((text, true));
-        };
-        match found {
-            Some(at) => {
-                let end = at + pattern.len();
-                let wanted = if inclusive { end } else { at };
-                if wanted <= most {
-                    let text = unread[..wanted].to_vec();
-                    self.skip(end);
-                    return Some((text, true));
-                }
-                let text = unread[..most].to_vec();
-                self.skip(most);
-                Some((text, false))
-            }
-            // The last bytes may be the beginning of the pattern.
-            None if unread.len() >= most + pattern.len() => {
-                let text = unread[..most].to_vec();
-                self.skip(most);
-                Some((text, false))
-            }
-            None => None,
-        }
+        let Self { socket, received } = self;
+        let socket = socket.as_ref().ok_or(Errno::NOTCONN)?;
+        received.extend(AT_ONCE, |room| recv(socket, room, RecvFlags::empty()).map(|(count, _)| count))
     }
 
     /// Whether nothing has arrived, and the connection is open: then it can be used again.
     fn is_quiet(&self) -> bool {
         let Some(socket) = &self.socket else { return false };
-        self.unread().is_empty()
+        self.received.unread().is_empty()
             && matches!(recv(socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT), Err(Errno::AGAIN))
     }
 }
@@ -204,27 +126,27 @@ impl UserData for Socket {
             let rest = bytes.get(from..).unwrap_or_default();
             counted(lua, this.descriptor().and_then(|socket| send(socket, rest, SendFlags::NOSIGNAL)))
         });
-        methods.add_method_mut("line", |lua, this, ()| this.line().map(|line| lua.create_string(line)).transpose());
+        methods.add_method_mut("line", |lua, this, ()| this.received.line().map(|line| lua.create_string(line)).transpose());
         methods.add_method_mut("bytes", |lua, this, count: usize| {
-            let found = this.unread().get(..count).map(|bytes| lua.create_string(bytes)).transpose()?;
+            let found = this.received.unread().get(..count).map(|bytes| lua.create_string(bytes)).transpose()?;
             if found.is_some() {
-                this.skip(count);
+                this.received.skip(count);
             }
             Ok(found)
         });
         methods.add_method_mut("some", |lua, this, most: Option<usize>| {
-            let count = this.unread().len().min(most.unwrap_or(usize::MAX).max(1));
-            let found = (count > 0).then(|| lua.create_string(&this.unread()[..count])).transpose()?;
-            this.skip(count);
+            let count = this.received.unread().len().min(most.unwrap_or(usize::MAX).max(1));
+            let found = (count > 0).then(|| lua.create_string(&this.received.unread()[..count])).transpose()?;
+            this.received.skip(count);
             Ok(found)
         });
         methods.add_method_mut("rest", |lua, this, ()| {
-            let rest = lua.create_string(this.unread())?;
-            this.skip(this.unread().len());
+            let rest = lua.create_string(this.received.unread())?;
+            this.received.skip(this.received.unread().len());
             Ok(rest)
         });
         methods.add_method_mut("up_to", |lua, this, (pattern, inclusive, most): (LuaString, bool, Option<usize>)| {
-            let found = this.up_to(&pattern.as_bytes(), inclusive, most);
+            let found = this.received.up_to(&pattern.as_bytes(), inclusive, most);
             Ok(match found {
                 Some((text, met)) => (Some(lua.create_string(text)?), met),
                 None => (None, false),
@@ -238,65 +160,5 @@ impl UserData for Socket {
                 Err(error) => Ok((None, Some(words(error)))),
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn empty() -> Socket {
-        Socket { socket: None, input: Vec::new(), start: 0, searched: 0 }
-    }
-
-    /// Passes `text` in two pieces, split at every byte, to `read`, which is called after each piece until it returns `None`.
-    fn split_everywhere(text: &[u8], mut read: impl FnMut(&mut Socket) -> Option<Vec<u8>>, expected: &[&[u8]], rest: &[u8]) {
-        for at in 0..=text.len() {
-            let (mut socket, mut found) = (empty(), Vec::new());
-            for piece in [&text[..at], &text[at..]] {
-                socket.input.extend_from_slice(piece);
-                while let Some(part) = read(&mut socket) {
-                    found.push(part);
-                }
-            }
-            assert_eq!(found, expected, "split at {at}");
-            assert_eq!(socket.unread(), rest, "split at {at}");
-        }
-    }
-
-    #[test]
-    fn lines_are_the_same_however_they_arrive() {
-        split_everywhere(b"one\r\n\r\ntwo\nth\rree\n\nre\rst", Socket::line, &[b"one", b"", b"two", b"three", b""], b"re\rst");
-    }
-
-    #[test]
-    fn a_pattern_is_found_however_it_arrives() {
-        let up_to = |inclusive, most| move |socket: &mut Socket| socket.up_to(b"--", inclusive, most).map(|(text, _)| text);
-        let text = b"a--bc---d";
-        split_everywhere(text, up_to(false, None), &[b"a", b"bc"], b"-d");
-        split_everywhere(text, up_to(true, None), &[b"a--", b"bc--"], b"-d");
-        // With a number, the pieces may be cut elsewhere, but they are the same text, and the pattern ends in no piece.
-        for at in 0..=text.len() {
-            let (mut socket, mut joined, mut met) = (empty(), Vec::new(), 0);
-            for piece in [&text[..at], &text[at..]] {
-                socket.input.extend_from_slice(piece);
-                while let Some((part, whole)) = socket.up_to(b"--", false, Some(1)) {
-                    assert!(part.len() <= 1, "split at {at}");
-                    joined.extend(part);
-                    met += u32::from(whole);
-                }
-            }
-            assert_eq!((joined.as_slice(), met, socket.unread()), (&b"abc"[..], 2, &b"-d"[..]), "split at {at}");
-        }
-    }
-
-    #[test]
-    fn what_was_read_is_dropped() {
-        let mut socket = empty();
-        socket.input = vec![b'x'; 200_000];
-        socket.skip(100_000);
-        assert_eq!(socket.unread().len(), 100_000);
-        socket.skip(100_000);
-        assert!(socket.unread().is_empty() && socket.input.capacity() <= KEPT);
     }
 }
