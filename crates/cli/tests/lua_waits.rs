@@ -127,7 +127,7 @@ fn scripts_wait_in_tasks_and_coroutines_of_their_own_and_fail_alone() {
         ] {
             assert!(place.get(target).starts_with("HTTP/1.1 500 "), "{target}");
             // Lua 5.4 names the function in another way.
-            place.wait_for_log(if target == "/fails" { "app.lua:120: attempt to index" } else { words });
+            place.wait_for_log(if target == "/fails" { "app.lua:129: attempt to index" } else { words });
         }
         let mut post = place.connect();
         let text = "POST /reads HTTP/1.1\r\nHost: x\r\nX-Word: word\r\nConnection: close\r\nContent-Length: 2000000\r\n\r\n";
@@ -187,6 +187,7 @@ fn a_slice_of_a_script_has_the_time_limit() {
         let held = place.ask("/hold?go");
         wait_for(&place, "/open", "1");
         assert!(place.get("/loop").starts_with("HTTP/1.1 504 "), "edge {edge}");
+        assert_eq!(body(&place, "/long"), "long", "it has another limit");
         assert_eq!(body(&place, "/pieces"), "piece 1;piece 2;piece 3;");
         place.file("go", "");
         assert_eq!(content(&answer(held)), "held for /hold", "it has waited for longer, but not run");

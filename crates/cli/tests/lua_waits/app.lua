@@ -61,6 +61,15 @@ function pages.loop()
     while true do end
 end
 
+-- Runs for longer than the time limit of the test.
+function pages.long()
+    oribi.deadline(nil)
+    oribi.sleep(0.001)
+    local from = os.clock()
+    while os.clock() - from < 0.9 do end
+    return "long"
+end
+
 function pages.stream(request)
     local count = 0
     return function()

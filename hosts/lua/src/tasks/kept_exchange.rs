@@ -126,11 +126,15 @@ impl LaneOutlet {
 }
 
 /// The lane's outlet for scripts that must not wait in it: a piece is kept as a whole, even if there is no room for it.
-struct PatientOutlet(Rc<LaneOutlet>);
+struct PatientOutlet {
+    of_lane: Rc<LaneOutlet>,
+    /// The time limit that the script has set, if it has set one.
+    deadline: Cell<Option<Option<Duration>>>,
+}
 
 impl PatientOutlet {
     fn lane(&self) -> Result<&dyn Outlet, ReplyError> {
-        self.0.get().ok_or(ReplyError::Gone)
+        self.of_lane.get().ok_or(ReplyError::Gone)
     }
 }
 
@@ -160,7 +164,7 @@ impl Outlet for PatientOutlet {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        if let Some(lane) = self.0.get() {
+        if let Some(lane) = self.of_lane.get() {
             lane.abandon(exchange);
         }
     }
@@ -174,25 +178,26 @@ impl Outlet for PatientOutlet {
     }
 
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
-        if let Some(lane) = self.0.get() {
+        self.deadline.set(Some(time));
+        if let Some(lane) = self.of_lane.get() {
             lane.extend_deadline(exchange, time);
         }
     }
 
     fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
-        self.0.get()?.queue_time(exchange)
+        self.of_lane.get()?.queue_time(exchange)
     }
 
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
-        self.0.get().is_some_and(|lane| lane.report(exchange, message))
+        self.of_lane.get().is_some_and(|lane| lane.report(exchange, message))
     }
 
     fn waiting(&self) -> usize {
-        self.0.get().map_or(0, Outlet::waiting)
+        self.of_lane.get().map_or(0, Outlet::waiting)
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        self.0.get().ok_or(io::ErrorKind::NotConnected)?.take_socket(exchange)
+        self.of_lane.get().ok_or(io::ErrorKind::NotConnected)?.take_socket(exchange)
     }
 }
 
@@ -224,7 +229,7 @@ impl KeptExchange {
     ) -> io::Result<Self> {
         let kept = Box::new(KeptRequest::of(request)?);
         let (_, id) = reply.detach();
-        let outlet = Box::new(PatientOutlet(Rc::clone(lane)));
+        let outlet = Box::new(PatientOutlet { of_lane: Rc::clone(lane), deadline: Cell::new(None) });
         let found = Box::new(found.clone());
         // SAFETY: these borrow from boxes and shared values that this exchange owns and drops after the borrowers. Neither the
         // exchange nor the request is passed on with this lifetime.
@@ -242,6 +247,11 @@ impl KeptExchange {
 
     pub(super) fn exchange(&self) -> &Exchange<'_> {
         &self.exchange
+    }
+
+    /// The time limit that the script has set for itself, if it has set one.
+    pub(super) fn deadline(&self) -> Option<Option<Duration>> {
+        self.outlet.deadline.get()
     }
 
     /// Whether there is room for more content. `None`: no client waits for the answer.

@@ -262,6 +262,9 @@ impl Tasks {
                 outcome = ending;
             }
             self.slot.start_afresh();
+            if let Some(time) = task.exchange.as_ref().and_then(|exchange| exchange.deadline()) {
+                self.slot.allow(time);
+            }
             let Some(state) = self.states.get(task.state) else { return };
             let exchange = task.exchange.as_ref().map(|exchange| exchange.exchange());
             match state.resume(&task.coroutine, outcome, &mut task.turn, exchange, &self.slot) {
