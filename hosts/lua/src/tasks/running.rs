@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause between two looks for a state that another lane may have given back.
 const LOOK: Duration = Duration::from_millis(20);
+/// The shortest time between two looks for clients that have gone: each looks at all tasks, of which there may be thousands.
+const GONE: Duration = Duration::from_millis(10);
 
 /// The reason why a task does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,9 @@ pub(super) struct Tasks {
     pending: VecDeque<Pending>,
     /// The last number of a task.
     issued: TaskId,
+    /// The time of the last look for clients that have gone, and whether another one is wanted.
+    looked: Instant,
+    looks: bool,
     /// Whether the lane has ended.
     ends: bool,
 }
@@ -98,6 +103,8 @@ impl Tasks {
             timers: BinaryHeap::new(),
             pending: VecDeque::new(),
             issued: 0,
+            looked: Instant::now(),
+            looks: false,
             ends: false,
         })
     }
@@ -158,7 +165,9 @@ impl Tasks {
     /// The operating system refused a call.
     pub(super) fn come_round(&mut self, lane: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<()> {
         let due = if self.queue.is_empty() { self.next_timer() } else { Some(Duration::ZERO) };
-        let due = if self.pending.is_empty() { due } else { Some(due.map_or(LOOK, |due| due.min(LOOK))) };
+        let soonest = |due: Option<Duration>, other| Some(due.map_or(other, |due| due.min(other)));
+        let due = if self.pending.is_empty() { due } else { soonest(due, LOOK) };
+        let due = if self.looks { soonest(due, GONE.saturating_sub(self.looked.elapsed())) } else { due };
         let timeout = match (timeout, due) {
             (Some(timeout), Some(due)) => Some(timeout.min(due)),
             (timeout, due) => timeout.or(due),
@@ -173,6 +182,9 @@ impl Tasks {
             })?;
         }
         self.queue_due();
+        if self.looks && self.looked.elapsed() >= GONE {
+            self.note_clients();
+        }
         // Tasks that become ready meanwhile run next time, after the lane has looked for requests.
         for _ in 0..self.queue.len() {
             if let Some((id, outcome)) = self.queue.pop_front() {
@@ -226,10 +238,15 @@ impl Tasks {
         self.queue.push_back((id, outcome));
     }
 
-    /// Continues answers whose clients have taken content, and ends those whose clients have gone.
+    /// Continues answers whose clients have taken content, and ends those whose clients have gone; the latter at intervals.
     pub(super) fn note_clients(&mut self) {
+        self.looks = self.looked.elapsed() < GONE;
+        if !self.looks {
+            self.looked = Instant::now();
+        }
         let mut changed = Vec::new();
-        for (&id, task) in self.tasks.iter().filter(|(_, task)| task.answers && task.ending.is_none() && !task.told) {
+        let wanted = |task: &Task| task.waiting == Waiting::Room || !self.looks;
+        for (&id, task) in self.tasks.iter().filter(|(_, task)| wanted(task) && task.answers && !task.is_ending()) {
             match task.exchange.as_ref().map(|exchange| exchange.has_room()) {
                 Some(None) => changed.push((id, Outcome::CLIENT_GONE)),
                 Some(Some(true)) if task.waiting == Waiting::Room => changed.push((id, Outcome::Happened(true))),
@@ -432,7 +449,7 @@ impl Tasks {
             let ended = |task: &Task| {
                 let goes_on =
                     matches!(task.waiting, Waiting::Descriptor(..)) && task.limited || task.waiting == Waiting::Queued;
-                (task.answers || !goes_on) && task.ending.is_none() && !task.told
+                (task.answers || !goes_on) && !task.is_ending()
             };
             let ids: Vec<TaskId> = self.tasks.iter().filter(|(_, task)| ended(task)).map(|(&id, _)| id).collect();
             ids.into_iter().for_each(|id| self.order(id, Outcome::WORKER_ENDS));
@@ -463,5 +480,10 @@ impl Task {
             ending: None,
             told: false,
         }
+    }
+
+    /// Whether it must end.
+    const fn is_ending(&self) -> bool {
+        self.ending.is_some() || self.told
     }
 }
