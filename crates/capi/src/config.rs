@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::fence::{fence, remember};
-use oribi_server::config::{Config, LoopChoice, Origin, SettingError};
+use oribi_server::config::{Config, LoopChoice, Origin, SettingError, Timeouts};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
@@ -54,6 +54,31 @@ pub unsafe extern "C" fn oribi_config_loop(config: *const OribiConfig, can_loop:
             LoopChoice::Mojo => c"mojo",
         };
         name.as_ptr()
+    })
+}
+
+/// Returns the value of `--fibers`; 0 also if the settings contradict each other.
+///
+/// # Safety
+/// `config` came from [`oribi_config_new`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_config_fibers(config: *const OribiConfig) -> u32 {
+    // SAFETY: the caller's promise.
+    let config = unsafe { &*config };
+    fence(0, || config.0.finish().map_or(0, |settings| u32::try_from(settings.event_loop.fibers).unwrap_or(u32::MAX)))
+}
+
+/// Returns the value of `--request-timeout` in milliseconds; 0 if there is none, or if the settings contradict each other.
+///
+/// # Safety
+/// `config` came from [`oribi_config_new`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_config_request_timeout(config: *const OribiConfig) -> u64 {
+    // SAFETY: the caller's promise.
+    let config = unsafe { &*config };
+    fence(0, || {
+        let timeout = config.0.finish().ok().map(|settings| settings.timeouts.request);
+        timeout.filter(|time| *time < Timeouts::NEVER).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     })
 }
 

@@ -3,13 +3,12 @@
 
 use crate::crew::OribiCrew;
 use crate::fence::fence;
-use crate::table::{OribiHost, OribiInterruptFn, OribiLock};
+use crate::interruption::CInterruption;
+use crate::table::{OribiHost, OribiLock};
 use crate::tracing::CTracing;
 use crate::types::{OribiBytes, OribiContent, OribiField, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, FIXED, Key, PathInfo};
-use oribi_host::{
-    After, Crew, ExchangeId, GlobalLock, Host, Interruption, Order, Outlet, Reply, Request, Runtime, Tracing, Wait,
-};
+use oribi_host::{After, Crew, GlobalLock, Host, Interruption, Outlet, Reply, Request, Runtime, Tracing, Wait};
 use oribi_message::Role;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -21,10 +20,6 @@ use std::time::Duration;
 
 const AFTER_DEFERRED: u32 = 1;
 const AFTER_RETIRE: u32 = 2;
-
-/// `oribi_order`
-const ORDER_WARN: u32 = 1;
-const ORDER_INTERRUPT: u32 = 2;
 
 /// The runtime that calls a table of functions.
 pub(crate) struct CRuntime {
@@ -198,30 +193,6 @@ impl GlobalLock for CLock {
     }
 }
 
-/// Passes orders to a context.
-struct CInterruption {
-    interrupt: OribiInterruptFn,
-    context: *mut c_void,
-}
-
-// SAFETY: only `interrupt` uses the context, and the server calls it on the thread that uses the context.
-unsafe impl Send for CInterruption {}
-// SAFETY: as above.
-unsafe impl Sync for CInterruption {}
-
-impl Interruption for CInterruption {
-    fn interrupt(&self, exchange: ExchangeId, order: Order, limit: Duration) {
-        let order = match order {
-            Order::Warn => ORDER_WARN,
-            Order::Interrupt => ORDER_INTERRUPT,
-        };
-        // No `fence`, because this runs in a signal handler; a function in C does not panic.
-        // SAFETY: the server calls this while the context answers the exchange, so the context lives; `CRuntime::new` was
-        // promised that the table's functions take its contexts.
-        unsafe { (self.interrupt)(self.context, exchange.0, order, limit.as_millis() as u64) };
-    }
-}
-
 /// A context, as the pointer that the host returned.
 pub(crate) struct CHost {
     table: OribiHost,
@@ -255,7 +226,7 @@ impl CHost {
         // The loop of a language belongs to the interpreter that has loaded the app.
         let run_loop = if own || shared_lane.is_some() { None } else { table.run_loop };
         let table = OribiHost { run_loop, ..table };
-        let interruption = table.interrupt.map(|interrupt| Arc::new(CInterruption { interrupt, context }));
+        let interruption = table.interrupt.map(|interrupt| Arc::new(CInterruption::new(interrupt, context)));
         Ok(Self {
             table,
             context,

@@ -9,6 +9,7 @@ mod config;
 mod crew;
 mod fence;
 mod host;
+mod interruption;
 mod reply;
 mod run;
 mod table;
@@ -17,9 +18,13 @@ mod types;
 mod waking;
 
 pub use app_metrics::{oribi_count, oribi_has_figures, oribi_note_collections, oribi_note_interpreter, oribi_observe};
-pub use config::{OribiConfig, oribi_config_free, oribi_config_loop, oribi_config_new, oribi_config_set};
+pub use config::{
+    OribiConfig, oribi_config_fibers, oribi_config_free, oribi_config_loop, oribi_config_new, oribi_config_request_timeout,
+    oribi_config_set,
+};
 pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
+pub use interruption::oribi_resume;
 pub use reply::{
     oribi_abandon, oribi_break_off, oribi_check, oribi_command, oribi_extend_deadline, oribi_fail, oribi_finish,
     oribi_finish_with_trailers, oribi_has_deadlines, oribi_has_gone, oribi_has_live_connections, oribi_has_room, oribi_inform,

@@ -1,5 +1,6 @@
 //! Decides whether an event loop of an app can run in the workers.
 
+use super::error::SettingError;
 use super::settings::Settings;
 
 impl Settings {
@@ -8,6 +9,16 @@ impl Settings {
     #[must_use]
     pub fn can_loop(&self) -> bool {
         self.threads == 1 && (self.edges_wanted() > 0 || self.io.model().threads_share())
+    }
+
+    /// Refuses fibers where no event loop can run.
+    pub(crate) fn check_fibers(&self) -> Result<(), SettingError> {
+        let fibers = self.event_loop.fibers;
+        if fibers == 0 || self.can_loop() {
+            return Ok(());
+        }
+        let why = "fibers need --threads 1 and, without edges, --io epoll";
+        Err(SettingError::bad("fibers", fibers.to_string(), why))
     }
 }
 
@@ -29,6 +40,9 @@ mod tests {
                 config.set(name, value, Origin::CommandLine).expect("fits");
             }
             assert_eq!(config.finish().expect("fits").can_loop(), can, "{given:?}");
+            config.set("fibers", "100", Origin::CommandLine).expect("fits");
+            let fibers = config.finish().map(|settings| settings.event_loop.fibers);
+            assert_eq!(fibers.ok(), can.then_some(100), "{given:?} with fibers");
         }
     }
 }

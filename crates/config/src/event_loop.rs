@@ -1,4 +1,5 @@
-//! The event loop of a language that runs in a worker, and the number of requests that may then wait in it.
+//! The event loop of a language that runs in a worker, or the scheduler of its fibers, and the number of requests that may then
+//! wait in it.
 
 /// The most unfinished answers that a user may allow a worker: the memory for them is reserved when the server starts.
 pub(crate) const MOST_OPEN: u32 = 4096;
@@ -28,11 +29,21 @@ pub struct EventLoop {
     pub choice: LoopChoice,
     /// Where a loop runs: the most unfinished answers of a worker, which then takes no further request.
     pub concurrency: usize,
+    /// For Ruby: the most requests of a worker that run at once, each in a fiber. 0: a request holds its thread.
+    pub fibers: usize,
+}
+
+impl EventLoop {
+    /// The most unfinished answers of a worker in which a loop or a scheduler runs.
+    #[must_use]
+    pub const fn most_open(&self) -> usize {
+        if self.fibers > 0 { self.fibers } else { self.concurrency }
+    }
 }
 
 impl Default for EventLoop {
     fn default() -> Self {
-        Self { choice: LoopChoice::default(), concurrency: 512 }
+        Self { choice: LoopChoice::default(), concurrency: 512, fibers: 0 }
     }
 }
 
@@ -71,5 +82,12 @@ mod tests {
         }
         assert_eq!(LoopChoice::parse(" EV "), Ok(LoopChoice::Ev));
         assert!(LoopChoice::parse("glib").is_err_and(|expected| expected.contains("anyevent")));
+    }
+
+    #[test]
+    fn fibers_take_the_place_of_the_concurrency_of_loops() {
+        let settings = EventLoop { concurrency: 700, ..EventLoop::default() };
+        assert_eq!(settings.most_open(), 700);
+        assert_eq!(EventLoop { fibers: 100, ..settings }.most_open(), 100);
     }
 }

@@ -151,6 +151,7 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
         }
         _ => {}
     }
+    settings.check_fibers()?;
     let limits = &settings.limits;
     if limits.target_bytes > limits.head_bytes {
         let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));

@@ -125,6 +125,7 @@ static TABLE: &[Setting] = &[
     .show(|settings| show_span(settings.min_threads, settings.threads)),
     workers::LOOP,
     workers::CONCURRENCY,
+    workers::FIBERS,
     Setting::server(
         "io",
         Section::Workers,

@@ -16,7 +16,7 @@ const FIELD_BYTES: usize = 32;
 const OTHER_BYTES: usize = 1 << 10;
 
 /// The most unfinished responses of one worker: those of its threads, and those that its apps postpone. A larger
-/// `--concurrency` raises it.
+/// `--concurrency` or `--fibers` raises it.
 const AREAS: u32 = 512;
 
 /// The number of bytes of a response that may wait for the edge. Most responses fit, so that their worker never waits.
@@ -91,7 +91,7 @@ pub fn shape(settings: &Settings, workers: u32) -> Shape {
     // postpone. When workers are being replaced, more requests may be postponed; these use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
-    let concurrency = number(settings.event_loop.concurrency);
+    let concurrency = number(settings.event_loop.most_open());
     let areas = AREAS.max(concurrency);
     let of_worker = if concurrency > AREAS { concurrency } else { oribi_worker::intake::most_postponed(AREAS) };
     let postponed = number(settings.workers.most()).saturating_mul(of_worker);

@@ -7,6 +7,7 @@
 mod content;
 mod crew;
 pub mod environment;
+mod exchange_id;
 mod gateway;
 mod interruption;
 mod native;
@@ -16,10 +17,11 @@ mod tracing;
 
 pub use content::Content;
 pub use crew::{Crew, GlobalLock, Wait};
+pub use exchange_id::ExchangeId;
 pub use gateway::Gateway;
 pub use interruption::{Interruption, Order};
 pub use native::Native;
-pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
+pub use reply::{BodyWriter, Outlet, Piece, Reply, ReplyError};
 pub use request::{Endpoint, Request, port_of};
 pub use tracing::Tracing;
 

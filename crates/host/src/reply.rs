@@ -1,5 +1,6 @@
 //! The reply to an exchange: the path from a host's answer to the server's outlet.
 
+use crate::{ExchangeId, Interruption};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::fmt;
 use std::fs::File;
@@ -8,11 +9,6 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
-
-/// The name of an exchange. A host may keep it and answer later. A stale id yields [`ReplyError::Gone`]; it never reaches
-/// another exchange's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ExchangeId(pub u64);
 
 /// The reason why a reply was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +166,13 @@ pub trait Outlet {
     /// applies until the exchange ends.
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         let _ = (exchange, time);
+    }
+
+    /// Runs `work`, in which the app continues to answer an exchange that it has kept. Meanwhile orders to the app reach
+    /// `interruption`, as during [`Host::answer`](crate::Host::answer), if its exchange comes from an edge.
+    fn resume(&self, exchange: ExchangeId, interruption: Arc<dyn Interruption>, work: &mut dyn FnMut()) {
+        let _ = (exchange, interruption);
+        work();
     }
 
     /// The time for which the request of an exchange has waited for a worker or thread that runs its app; `None` if unknown.

@@ -260,7 +260,7 @@ pub trait Source {
 
     /// The mailbox for orders to the app of an exchange. `None` if the sender of the request does not enforce the deadline of
     /// the app.
-    fn mailbox(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
+    fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
         let _ = exchange;
         None
     }

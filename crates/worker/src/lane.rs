@@ -189,7 +189,7 @@ impl<'a, S: Source> Lane<'a, S> {
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
         let (underscores, reports_queue_times) = (settings.underscore_headers, settings.request_start);
         let chosen_name = settings.server_name.is_some();
-        let (front, concurrency) = (Front::of(settings)?, settings.event_loop.concurrency);
+        let (front, concurrency) = (Front::of(settings)?, settings.event_loop.most_open());
         Ok(Self { front, concurrency, file_responses, underscores, chosen_name, reports_queue_times, deadlines, ..self })
     }
 

@@ -177,6 +177,8 @@ fn arguments_make_the_same_settings_elsewhere() {
         "threads=2:4",
         "loop=ioasync",
         "concurrency=1000",
+        // No other number goes with several threads.
+        "fibers=0",
         "max_reqs_per_child=1000",
         "min_reqs_per_child=800",
         "io=io_uring",

@@ -72,3 +72,13 @@ pub(super) const APP_NAME: Setting = Setting::app("app-name", Section::Workers, 
     .default_words("its file, as it was given")
     .apply(|draft, text| title_part(text).map(|name| draft.settings.app_name = name))
     .show(|settings| settings.app_name.clone());
+
+pub(super) const FIBERS: Setting = Setting::app(
+    "fibers",
+    Section::Workers,
+    "COUNT",
+    "Ruby: run each request in a fiber, so that a worker takes further requests while others wait, up to this number; 0: a request \
+     holds its thread. Needs --threads 1 and, without edges, --io epoll",
+)
+.apply(|draft, text| small_count(text, 0..=MOST_OPEN).map(|count| draft.settings.event_loop.fibers = count))
+.show(|settings| settings.event_loop.fibers.to_string());

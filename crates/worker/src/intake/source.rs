@@ -127,8 +127,8 @@ impl Source for Intake<'_> {
         self.report(exchange, message)
     }
 
-    fn mailbox(&self, exchange: &Lent) -> Option<Mailbox> {
-        self.mailbox(exchange.id)
+    fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
+        self.mailbox(exchange)
     }
 
     fn mailbox_after_answer(&self, exchange: &Lent) -> Option<Mailbox> {

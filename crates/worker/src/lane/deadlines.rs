@@ -98,7 +98,7 @@ impl<S: Source> Lane<'_, S> {
     ) -> After {
         let id = exchange.id();
         let kept_here = self.running.as_ref().and_then(|running| running.mailbox(id));
-        let mailbox = kept_here.or_else(|| self.source.borrow().mailbox(exchange));
+        let mailbox = kept_here.or_else(|| self.source.borrow().mailbox(id));
         let (Some(mailbox), Some(interruption)) = (mailbox, host.interruption()) else {
             return host.answer(request, Reply::new(self, id));
         };
@@ -107,5 +107,16 @@ impl<S: Source> Lane<'_, S> {
             Some(later) => deadlines.keep(id, later, interruption, || host.answer(request, Reply::new(self, id))),
             None => host.answer(request, Reply::new(self, id)),
         })
+    }
+
+    /// Runs `work`, in which the app continues to answer an exchange that it has kept, and passes on the orders of the edge.
+    /// Without an edge there are none, because nobody watches the app after its first call.
+    pub(super) fn resume_in_time(&self, exchange: ExchangeId, interruption: Arc<dyn Interruption>, work: &mut dyn FnMut()) {
+        let Some(deadlines) = &self.deadlines else { return work() };
+        let mailbox = self.source.borrow().mailbox(exchange);
+        match mailbox {
+            Some(mailbox) => deadlines.keep(exchange, mailbox, interruption, work),
+            None => work(),
+        }
     }
 }

@@ -3,12 +3,13 @@
 use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
 use crate::event_sources::EventSources;
-use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
+use oribi_host::{ExchangeId, Interruption, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};
 use oribi_source::Source;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -161,6 +162,10 @@ impl<S: Source> Outlet for Lane<'_, S> {
                 None => self.source.borrow_mut().extend_deadline(exchange, time),
             }
         }
+    }
+
+    fn resume(&self, exchange: ExchangeId, interruption: Arc<dyn Interruption>, work: &mut dyn FnMut()) {
+        self.resume_in_time(exchange, interruption, work);
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
