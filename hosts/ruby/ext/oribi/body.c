@@ -112,11 +112,12 @@ static bool start(Call *call) {
     if (!result_accepted(call, oribi_start(call_lane(call), call->exchange, head->status, head->fields, head->field_count)))
         return false;
     call->state = CALL_STARTED;
+    call->streams = true;
     return true;
 }
 
 static bool write_bytes(Call *call, const char *data, size_t size) {
-    if (!result_accepted(call, threads_write(call_lane(call), call->exchange, data, size)))
+    if (!result_accepted(call, room_write(call_lane(call), call->exchange, data, size)))
         return false;
     rb_thread_check_ints();
     return true;
@@ -162,6 +163,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
 static void finish(Call *call) {
     Head trailers = {.field_count = 0};
     oribi_result result;
+    call->streams = false;
     if (!body_is_unwanted(call) && head_of_trailers(&trailers, call->body))
         result = oribi_finish_with_trailers(call_lane(call), call->exchange, trailers.fields, trailers.field_count);
     else

@@ -19,43 +19,39 @@ static VALUE run(VALUE argument) {
     return Qnil;
 }
 
+void call_detach(const Call *call, bool over) {
+    if (call->input)
+        input_detach(call->input, over);
+    if (RB_UNLIKELY(call->data != Qfalse))
+        input_detach(call->data, over);
+}
+
+void call_perform(Call *call) {
+    int state;
+    rb_protect(run, (VALUE)call, &state);
+    if (RB_UNLIKELY(state != 0))
+        rescue_answer(call, state);
+    body_close(call);
+    call_lane(call);
+    /* The app has hijacked the socket: the server closes its own descriptor. */
+    if (RB_UNLIKELY(call->state == CALL_TAKEN))
+        oribi_abandon(call->lane, call->exchange);
+    /* An app that has hijacked the socket, or continues to stream, may still read the content. */
+    call_detach(call, call->state != CALL_TAKEN && call->state != CALL_KEPT);
+    if (RB_UNLIKELY(call->context->interrupted))
+        deadline_forget(call->context);
+}
+
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
     Context *context = (Context *)pointer;
-    int state;
-    Call call = {
-        .context = context,
-        .lane = lane,
-        .exchange = exchange,
-        .request = request,
-        .environment = Qnil,
-        .ticket = Qfalse,
-        .response = Qnil,
-        .status = Qnil,
-        .headers = Qnil,
-        .body = Qnil,
-        .error = Qnil,
-    };
+    Call call = call_new(context, lane, exchange, request);
     context->lane = lane;
     context->call = &call;
     head_prepare(&call.head);
-    rb_protect(run, (VALUE)&call, &state);
-    if (RB_UNLIKELY(state != 0))
-        rescue_answer(&call, state);
-    body_close(&call);
-    call_lane(&call);
-    /* The app has hijacked the socket: the server closes its own descriptor. */
-    if (RB_UNLIKELY(call.state == CALL_TAKEN))
-        oribi_abandon(lane, exchange);
-    /* An app that has hijacked the socket, or continues to stream, may still read the content. */
-    if (call.input)
-        input_detach(call.input, call.state != CALL_TAKEN && call.state != CALL_KEPT);
-    if (RB_UNLIKELY(call.data != Qfalse))
-        input_detach(call.data, call.state != CALL_TAKEN && call.state != CALL_KEPT);
+    call_perform(&call);
     if (RB_LIKELY(call.state != CALL_KEPT))
         deferred_note(&call);
     context->call = NULL;
-    if (RB_UNLIKELY(context->interrupted))
-        deadline_forget(context);
     RB_GC_GUARD(call.ticket);
     app_metrics_report_collections();
     return deferred_next(context);

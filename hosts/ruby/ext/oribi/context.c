@@ -20,7 +20,11 @@ static void context_mark(void *pointer) {
     rb_gc_mark(context->server_port);
     rb_gc_mark(context->remote_address);
     rb_gc_mark(context->deferred);
-    rb_gc_mark(context->stream_record);
+    rb_gc_mark(context->streams);
+    rb_gc_mark(context->running);
+    rb_gc_mark(context->root);
+    for (const Call *call = context->calls; call; call = call->next)
+        rb_gc_mark(call->fiber);
 }
 
 static size_t context_size(const void *pointer) {
@@ -43,6 +47,7 @@ static VALUE make(VALUE unused) {
     RB_OBJ_WRITE(self, &context->server_port, rb_interned_str("", 0));
     RB_OBJ_WRITE(self, &context->remote_address, rb_interned_str("", 0));
     RB_OBJ_WRITE(self, &context->deferred, rb_ary_new());
+    RB_OBJ_WRITE(self, &context->streams, rb_ary_new());
     /* From now on the object lives until context_close. */
     rb_gc_register_address(&context->self);
     return self;
@@ -86,4 +91,26 @@ Context *context_first(void) {
 
 Context *context_own(void) {
     return own;
+}
+
+/* A name without @, so that no Ruby code sees it. */
+static ID id_call(void) {
+    static ID id;
+    if (!id)
+        id = rb_intern("oribi call");
+    return id;
+}
+
+Call *context_call_of(VALUE fiber) {
+    const VALUE address = rb_ivar_get(fiber, id_call());
+    return RB_FIXNUM_P(address) ? (Call *)(address & ~(VALUE)RUBY_FIXNUM_FLAG) : NULL;
+}
+
+void context_set_call_of(VALUE fiber, Call *call) {
+    /* A Call is aligned, so its address and the flag make a Fixnum. */
+    rb_ivar_set(fiber, id_call(), call ? (VALUE)call | RUBY_FIXNUM_FLAG : Qnil);
+}
+
+Call *context_call(const Context *context) {
+    return context->running ? context_call_of(context->running) : context->call;
 }

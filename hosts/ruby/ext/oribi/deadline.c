@@ -41,8 +41,9 @@ void deadline_interrupt(void *pointer, oribi_exchange exchange, oribi_order kind
 
 /* Takes the order if it was given for the request that the context is answering. */
 static bool take(Order *order, const Context *context) {
-    return atomic_exchange_explicit(&order->given, false, memory_order_acquire) && context->call
-           && context->call->exchange == atomic_load_explicit(&order->exchange, memory_order_relaxed);
+    const Call *call = context_call(context);
+    return atomic_exchange_explicit(&order->given, false, memory_order_acquire) && call
+           && call->exchange == atomic_load_explicit(&order->exchange, memory_order_relaxed);
 }
 
 typedef struct {
@@ -53,6 +54,7 @@ typedef struct {
 
 static VALUE report(VALUE argument) {
     const Report *report = (const Report *)argument;
+    const Call *call = context_call(report->context);
     const double seconds = (double)atomic_load_explicit(&report->order->milliseconds, memory_order_relaxed) / 1000;
     VALUE text = rb_sprintf("the app has run for %g s %s", seconds, report->what);
     VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
@@ -61,7 +63,7 @@ static VALUE report(VALUE argument) {
         for (long i = report->context == context_own() ? TRAP_FRAMES + 1 : 0; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
-    failure_write_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
+    failure_write_text(ORIBI_LOG_WARN, call ? call->environment : Qnil, text);
     return Qnil;
 }
 
@@ -72,16 +74,24 @@ static void log_backtrace(const Context *context, const Order *order, const char
 
 static void handle_orders(Context *context) {
     const bool late = take(&context->interruption, context);
+    Call *call;
     if (take(&context->warning, context) && !late)
         log_backtrace(context, &context->warning, "and goes on:");
     if (!late)
         return;
     log_backtrace(context, &context->interruption, "and is interrupted:");
     /* Another thread may have run meanwhile and ended its request. */
-    if (!context->call)
+    call = context_call(context);
+    if (!call)
         return;
+    call->cancellation = rb_exc_new_cstr(request_timeout, REQUEST_TIMEOUT_TEXT);
+    /* The fiber of the request has just begun to wait. */
+    if (server.fibers && rb_fiber_current() == context->root) {
+        rb_funcall(server.scheduler, rb_intern("cancel"), 2, context->running, call->cancellation);
+        return;
+    }
     context->interrupted = true;
-    rb_funcall(context->thread, id_raise, 2, request_timeout, rb_str_new_cstr("the request has taken longer than it may"));
+    rb_funcall(context->thread, id_raise, 1, call->cancellation);
 }
 
 static bool has_order(const Context *context) {
@@ -118,6 +128,12 @@ static VALUE on_message(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, handle_all_orders, Qnil);
 }
 
+void deadline_obey(void) {
+    const Context *const own = context_own();
+    if (own && has_order(own))
+        on_message(Qnil, Qnil, 0, NULL, Qnil);
+}
+
 /* ---- The beginning of a worker ------------------------------------------------------------------------------------------ */
 
 static VALUE set_trap(VALUE unused) {
@@ -136,6 +152,7 @@ void deadline_begin(void) {
 /* env["oribi.deadline"].call(seconds) or .call(nil), on the thread that answers the request. */
 static VALUE deadline_call(VALUE self, VALUE seconds) {
     const Context *const own = context_own();
+    const Call *const call = own ? context_call(own) : NULL;
     int64_t milliseconds = -1;
     if (!NIL_P(seconds)) {
         const double time = NUM2DBL(seconds);
@@ -143,9 +160,9 @@ static VALUE deadline_call(VALUE self, VALUE seconds) {
             rb_raise(rb_eArgError, "a deadline is a number of seconds from now, or nil for none; not %" PRIsVALUE, rb_inspect(seconds));
         milliseconds = (int64_t)(time * 1000);
     }
-    if (!own || !own->call || own->forks != fork_count)
+    if (!call || own->forks != fork_count)
         rb_raise(rb_eThreadError, "the deadline of a request can be moved by the thread that answers it, while it does so");
-    oribi_extend_deadline(own->call->lane, own->call->exchange, milliseconds);
+    oribi_extend_deadline(call->lane, call->exchange, milliseconds);
     return Qnil;
 }
 

@@ -46,18 +46,18 @@ void deferred_note(Call *call) {
     count_request();
 }
 
-/* Overwrites the stack below the caller's frame. The garbage collector treats every value on the stack as a reference, and
- * values of finished calls remain in the gaps between the frames of later calls. */
-static __attribute__((noinline)) void wipe_stack(void) {
+/* The garbage collector treats every value on the stack as a reference, and values of finished calls remain in the gaps between
+ * the frames of later calls. */
+__attribute__((noinline)) void deferred_wipe_stack(void) {
     volatile char left[64 << 10];
     for (size_t i = 0; i < sizeof left; i += sizeof(VALUE))
         *(volatile VALUE *)(left + i) = 0;
 }
 
 uint32_t deferred_next(Context *context) {
-    if (RB_UNLIKELY(context->stream))
-        wipe_stack();
-    if (RB_UNLIKELY(RARRAY_LEN(context->deferred) > 0 || between.due || context->stream))
+    if (RB_UNLIKELY(context->looks))
+        deferred_wipe_stack();
+    if (RB_UNLIKELY(RARRAY_LEN(context->deferred) > 0 || between.due || context->looks))
         return ORIBI_AFTER_DEFERRED;
     if (RB_LIKELY(!context->retiring))
         return 0;
@@ -166,8 +166,9 @@ static bool was_dropped(uint64_t stream) {
 }
 
 void deferred_look_for(Context *context, uint64_t stream, VALUE record) {
-    context->stream = stream;
-    RB_OBJ_WRITE(context->self, &context->stream_record, record);
+    rb_ary_push(context->streams, ULL2NUM(stream));
+    rb_ary_push(context->streams, record);
+    context->looks = true;
 }
 
 /* Collects garbage: if `whole` is false, only young objects, which takes a fraction of the time of a full collection. */
@@ -180,13 +181,12 @@ static VALUE collect_for_stream(VALUE whole) {
 /* Checks whether anything still refers to a stream that its body has left open. If nothing does, a collection has freed the
  * stream and so completed the response: then runs the deferred work of the response. */
 static void look_for_stream(Context *context) {
-    const uint64_t stream = context->stream;
-    VALUE record = context->stream_record;
-    context->stream = 0;
-    context->stream_record = Qfalse;
+    const uint64_t stream = NUM2ULL(rb_ary_shift(context->streams));
+    VALUE record = rb_ary_shift(context->streams);
+    context->looks = RARRAY_LEN(context->streams) > 0;
     /* The stream may have become an old object, so the second collection is a full one. */
     for (int look = 0; look < 2 && !was_dropped(stream); look++) {
-        wipe_stack();
+        deferred_wipe_stack();
         failure_guard("the garbage collection failed", Qnil, collect_for_stream, look ? Qtrue : Qfalse);
     }
     if (was_dropped(stream))
@@ -196,7 +196,7 @@ static void look_for_stream(Context *context) {
 
 uint32_t deferred_run(void *pointer) {
     Context *context = (Context *)pointer;
-    if (RB_UNLIKELY(context->stream))
+    while (RB_UNLIKELY(context->looks))
         look_for_stream(context);
     while (RARRAY_LEN(context->deferred) > 0)
         deferred_run_record(context, rb_ary_shift(context->deferred));

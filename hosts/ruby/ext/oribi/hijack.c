@@ -57,6 +57,12 @@ static VALUE socket_of(int descriptor) {
     }
     io = rb_funcall(class, id_for_fd, 1, INT2FIX(descriptor));
     rb_io_binmode(io);
+    /* So that it is waited for by the scheduler of the fibers. */
+    if (server.fibers) {
+        rb_io_t *file;
+        GetOpenFile(io, file);
+        rb_io_set_nonblock(file);
+    }
     return io;
 }
 

@@ -61,9 +61,22 @@ static void age_what_is_loaded(void) {
         rb_gc_start();
 }
 
+/* Without the lock: the lane waits in the scheduler, on the thread that has loaded the app. */
+static void serve_in_fibers(oribi_host *host, const oribi_config *config) {
+    rb_require("oribi/scheduler");
+    server.request_timeout = oribi_config_request_timeout(config);
+    host->lock = NULL;
+    host->leave = fibers_leave;
+    host->close = fibers_close;
+    host->begin = fibers_begin;
+    host->answer = fibers_answer;
+    host->run_loop = fibers_run_loop;
+    host->attend = fibers_attend;
+}
+
 /* serve(app, settings, hooks:, environment:, rack_version:, out_of_band:, error_handler:, early_hints:) */
 static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
-    const oribi_host host = {
+    oribi_host host = {
         .size = sizeof(oribi_host),
         .name = "ruby",
         .data = &server,
@@ -106,6 +119,9 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     server.early_hints = RTEST(option(options, "early_hints", Qtrue));
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
+    server.fibers = oribi_config_fibers(settings_of(settings)) > 0;
+    if (server.fibers)
+        serve_in_fibers(&host, settings_of(settings));
     serving = true;
     stray_watch();
     age_what_is_loaded();
@@ -147,5 +163,7 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     live_define();
     stream_define();
     environment_define();
+    poller_define();
+    fibers_define();
     app_metrics_define();
 }

@@ -33,8 +33,8 @@ void rescue_answer(Call *call, int state) {
         stray_end_as_program(state);
     error = failure_take_error();
     over = is_request_timeout(error);
-    /* For a request that has taken too long, the backtrace is in the log already. */
-    if (!over && failure_log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
+    /* For a request that has taken too long, the backtrace is in the log already. An app that waits for nobody has not failed. */
+    if (!over && !(call->cancellation && error == call->cancellation) && failure_log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;
     call->error = error;
     if (call->ticket && ticket_is_taken(call->ticket)) {

@@ -4,7 +4,8 @@
  * errors.c, hijack.c and offer.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
  * stream.c) reads the return value and passes it to the server; live.c does so for connections that an edge keeps open. rescue.c (with failure.c) handles everything that goes wrong on
  * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
- * data of a thread that answers, threads.c starts those threads and has the lock that they share, process.c (with fork.c,
+ * data of a thread that answers, threads.c starts those threads and has the lock that they share. With --fibers, fibers.c (with
+ * poller.c) calls call.c in a fiber for each request. room.c sends content to clients that read slowly. process.c (with fork.c,
  * stray.c and signals.c) handles the life of the processes. shared.c has the data that all of them use.
  *
  * The C files form no cycle: no two files use each other, not even by way of others. `cargo xtask architecture` checks this.
@@ -49,6 +50,7 @@ extern VALUE response_error;
  * around any call of a library, which must not take the exception for a failure of that call and try again; Net::HTTP does so
  * with a Timeout::Error. `ensure` runs as usual, and frameworks that `rescue Exception` show their error page. */
 extern VALUE request_timeout;
+#define REQUEST_TIMEOUT_TEXT "the request has taken longer than it may"
 
 static inline bool is_request_timeout(VALUE error) {
     return !NIL_P(error) && rb_obj_class(error) == request_timeout;
@@ -64,6 +66,9 @@ typedef struct {
     bool early_hints;
     bool multithread;
     uint32_t worker; /* the number of this worker, from 1 */
+    bool fibers;     /* each request runs in a fiber */
+    VALUE scheduler; /* that of the fibers of this worker, an Oribi::Scheduler; Qfalse before it serves */
+    uint64_t request_timeout; /* in milliseconds; 0: none */
     /* Garbage collection between requests; `collect_every` 0 turns it off. */
     unsigned collect_every, collect_from;
     bool gctools;
@@ -118,10 +123,8 @@ extern const oribi_lock threads_lock;
 
 /* Whether the lane of this process can still be used: an object that refers to an exchange may outlive the lane. */
 bool threads_have_lane(void);
-
-/* Like oribi_write(), but continues to wait for room at the client after the thread was interrupted. Handles interrupts during
- * the wait, so a jump may leave this function. */
-oribi_result threads_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+/* Says so for the lane of a process whose threads share no lock with the server. */
+void threads_have_lane_now(bool has_lane);
 
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
 void threads_note_killed(void);
@@ -163,15 +166,17 @@ typedef struct Context {
     VALUE thread;            /* the Ruby thread that uses this context */
     uint32_t kernel_thread;  /* the kernel's thread ID of that thread */
     struct Context *next;    /* the context of another thread, or NULL */
-    const struct Call *call; /* the request that is being answered, or NULL */
+    struct Call *call;       /* the request that is being answered, or NULL; NULL with --fibers */
+    struct Call *calls;      /* with --fibers: those whose fibers have not ended, linked by `next` */
+    VALUE running;           /* with --fibers: the fiber that runs, if the scheduler runs one; else Qfalse */
+    VALUE root;              /* with --fibers: the fiber in which the scheduler runs */
     Order warning, interruption;
     bool interrupted; /* an exception was raised in the thread because of this request */
     VALUE server_name, server_port, remote_address; /* of the last request */
     unsigned last_shape, next_shape, misses;
     Shape shapes[SHAPES];
-    /* A stream that its body has left open, to be checked: see stream.c. */
-    uint64_t stream; /* the number of the stream, or 0 */
-    VALUE stream_record;
+    bool looks;    /* there are such: */
+    VALUE streams; /* streams that their bodies have left open, to be checked: an Array of numbers and records, see stream.c */
     VALUE deferred; /* work to be done once the responses have left: an Array, see deferred.c */
     oribi_lane *lane; /* of the last request */
     unsigned forks; /* the value of fork_count in the process that serves */
@@ -187,6 +192,11 @@ void context_leave(void *context);
 Context *context_first(void);
 /* The context of the calling thread, or NULL. */
 Context *context_own(void);
+/* The request whose app runs in a context, or NULL. */
+struct Call *context_call(const Context *context);
+/* With --fibers: the call of a fiber, or NULL. */
+struct Call *context_call_of(VALUE fiber);
+void context_set_call_of(VALUE fiber, struct Call *call);
 
 /* ---- call.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -239,6 +249,12 @@ typedef struct Call {
     bool close_due;    /* the body must be closed */
     bool bodiless;     /* the method of the request is HEAD */
     Live live;
+    bool streams;      /* the response has begun, and the app has more to send */
+    VALUE cancellation; /* with --fibers: the exception that ends what the app waits for, or Qfalse */
+    uint64_t began;    /* with --fibers: the time in milliseconds */
+    VALUE fiber;       /* with --fibers */
+    struct Call *next; /* see Context.calls */
+    void *start;       /* with --fibers: see fibers.c */
     VALUE environment;
     VALUE input;       /* an Oribi::Input over this request's content, or Qfalse */
     VALUE data;        /* an Oribi::Input over the data for a filter, or Qfalse */
@@ -258,7 +274,54 @@ static inline oribi_lane *call_lane(const Call *call) {
     return call->lane;
 }
 
+static inline Call call_new(Context *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
+    return (Call){
+        .context = context,
+        .lane = lane,
+        .exchange = exchange,
+        .request = request,
+        .environment = Qnil,
+        .response = Qnil,
+        .status = Qnil,
+        .headers = Qnil,
+        .body = Qnil,
+        .error = Qnil,
+    };
+}
+
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
+/* Calls the app and answers. Never raises. */
+void call_perform(Call *call);
+/* Makes the content of the request independent of the server: see input_detach(). Never raises. */
+void call_detach(const Call *call, bool over);
+
+/* ---- fibers.c --------------------------------------------------------------------------------------------------------- */
+
+void fibers_define(void);
+/* For the table of functions, with --fibers. */
+void fibers_begin(void *context, oribi_lane *lane);
+void fibers_leave(void *context);
+void fibers_close(void *context);
+uint32_t fibers_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
+uint32_t fibers_run_loop(void *context, int descriptor, int64_t milliseconds);
+uint32_t fibers_attend(void *context);
+
+/* ---- poller.c --------------------------------------------------------------------------------------------------------- */
+
+void poller_define(void);
+
+/* ---- room.c ----------------------------------------------------------------------------------------------------------- */
+
+/* Like oribi_write(), but continues to wait for room at the client after the thread was interrupted; in a fiber, others run
+ * meanwhile. Handles interrupts during the wait, so a jump may leave this function. */
+oribi_result room_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+/* With --fibers: opens and closes the lane for other threads of the app. */
+void room_open(oribi_lane *lane);
+void room_close(void);
+/* Call this after a thread of the app may have sent something: with --fibers, the lane waits in the worker's own thread. */
+void room_note_use(void);
+/* Wakes the fibers whose clients have caught up or gone. Never raises. */
+void room_attend(void);
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
 
@@ -420,6 +483,9 @@ VALUE deadline_define(void);
 void deadline_begin(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
+/* Handles the orders for the calling thread that have just arrived. With --fibers: Ruby notes a signal for the fiber that runs then,
+ * and the one that runs next would not notice. May raise. */
+void deadline_obey(void);
 /* Makes the calling thread receive the exceptions that were raised in it because of a request that has ended by now, and drops
  * them. Never raises. */
 void deadline_forget(Context *context);
@@ -478,6 +544,8 @@ uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
 /* Requests a check, after the call, whether anything still refers to the stream with this number. */
 void deferred_look_for(Context *context, uint64_t stream, VALUE record);
+/* Overwrites the stack below the caller's frame, so that it refers to no stream. */
+void deferred_wipe_stack(void);
 /* Records that the collector has freed the stream with this number. */
 void deferred_note_dropped(uint64_t stream);
 void deferred_begin(void);

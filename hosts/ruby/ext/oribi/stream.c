@@ -13,6 +13,7 @@ typedef struct {
     VALUE record;  /* work for the end of the stream once the call is over, see deferred.c; Qfalse before */
     VALUE source;  /* the body, whose trailers are read when the stream is closed; Qfalse afterwards */
     Call *call;    /* the call whose head has not been sent yet; NULL afterwards, and when the call is over */
+    Call *present; /* the call that is not over; NULL afterwards */
     oribi_lane *lane;
     oribi_exchange exchange;
     uint64_t serial; /* from 1 */
@@ -111,6 +112,7 @@ static oribi_result begin(Stream *stream) {
         return ORIBI_GONE;
     }
     call->state = CALL_STARTED;
+    call->streams = true;
     head = &call->head;
     return oribi_start(stream->lane, stream->exchange, head->status, head->fields, head->field_count);
 }
@@ -125,7 +127,7 @@ static size_t write_one(Stream *stream, VALUE piece) {
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
     if (size > 0) {
         accept(stream, begin(stream));
-        accept(stream, threads_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
+        accept(stream, room_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
         rb_thread_check_ints();
     }
     RB_GC_GUARD(piece);
@@ -150,7 +152,7 @@ static VALUE stream_flush(VALUE self) {
     note_use(stream);
     if (stream->state == STREAM_OPEN) {
         accept(stream, begin(stream));
-        accept(stream, oribi_write(stream->lane, stream->exchange, "", 0));
+        accept(stream, room_write(stream->lane, stream->exchange, "", 0));
     }
     return self;
 }
@@ -195,6 +197,9 @@ static VALUE stream_close(VALUE self) {
     if (stream->state == STREAM_CLOSED)
         return Qnil;
     stream->state = STREAM_CLOSED;
+    room_note_use();
+    if (stream->present)
+        stream->present->streams = false;
     settle(stream);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
         rb_raise(response_error, "%s", oribi_last_error());
@@ -252,7 +257,7 @@ static VALUE stream_new(Call *call) {
     stream->input = Qnil;
     stream->serial = ++serial;
     stream->lane = call->lane;
-    stream->call = call;
+    stream->call = stream->present = call;
     stream->exchange = call->exchange;
     stream->forks = call->context->forks;
     RB_OBJ_WRITE(self, &stream->context, call->context->self);
@@ -270,6 +275,7 @@ void stream_send(Call *call) {
     if (!result_accepted(call, oribi_check(call_lane(call), head->status, head->fields, head->field_count)))
         return;
     rb_protect(invoke, (VALUE)&invocation, &state);
+    stream->present = NULL;
     if (state) {
         stream->call = NULL;
         if (stream->state == STREAM_CLOSED && call->state == CALL_STARTED)

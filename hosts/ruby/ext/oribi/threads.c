@@ -15,8 +15,14 @@ void threads_note_killed(void) {
     killed = true;
 }
 
+static bool has_own_lane;
+
 bool threads_have_lane(void) {
-    return crew != NULL;
+    return crew != NULL || has_own_lane;
+}
+
+void threads_have_lane_now(bool has_lane) {
+    has_own_lane = has_lane;
 }
 
 /* ---- The lock -------------------------------------------------------------------------------------------------------- */
@@ -161,13 +167,3 @@ const oribi_lock threads_lock = {
     .wake_main = wake_main,
     .tells_before_unlocking = RUBY_REPORTS_UNLOCKING,
 };
-
-oribi_result threads_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size) {
-    oribi_result result = oribi_write(lane, exchange, data, size);
-    /* The client must still be waited for. */
-    while (result == ORIBI_WOKEN) {
-        rb_thread_check_ints();
-        result = oribi_write(lane, exchange, "", 0);
-    }
-    return result;
-}

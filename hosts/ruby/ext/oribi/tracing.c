@@ -62,10 +62,11 @@ static bool answer_for(const Context *context, uint32_t question, long skip) {
     oribi_bytes frames[MOST_FRAMES], about = {"", 0};
     VALUE lines, line;
     size_t count = 0, more = 0;
+    const Call *call = context_call(context);
     bool own;
-    if (!context->call)
+    if (!call)
         return false;
-    line = failure_line(context->call->environment);
+    line = failure_line(call->environment);
     about.data = RSTRING_PTR(line);
     about.size = RSTRING_LEN(line) > 2 ? (size_t)RSTRING_LEN(line) - 2 : 0;
     own = context->thread == rb_thread_current();

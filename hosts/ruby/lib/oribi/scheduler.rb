@@ -1,0 +1,235 @@
+# frozen_string_literal: true
+
+require "oribi/timers"
+
+module Oribi
+  # The Fiber::Scheduler of a worker with --fibers. The worker runs it one round at a time, from its root fiber, and between two
+  # rounds takes requests (ext/oribi/fibers.c). Fibers that wait transfer to the root fiber, because an app may wait in a fiber
+  # that another one has resumed, such as an Enumerator's.
+  class Scheduler
+    # A fiber that waits for events of a descriptor.
+    Wait = Struct.new(:fiber, :events)
+
+    # In a process that the app forks, nothing schedules fibers: there, what waits blocks.
+    module Forks
+      def _fork
+        pid = super
+        Fiber.set_scheduler(nil) if pid.zero? && Fiber.scheduler.is_a?(Scheduler)
+        pid
+      end
+    end
+    Process.singleton_class.prepend(Forks)
+
+    # Before Ruby 3.2, IO.select does not ask the scheduler.
+    module Select
+      def select(*arguments)
+        scheduler = Fiber.current_scheduler
+        scheduler.is_a?(Scheduler) ? scheduler.io_select(*arguments) : super
+      end
+    end
+    IO.singleton_class.prepend(Select) if RUBY_VERSION < "3.2"
+
+    def initialize
+      @root = Fiber.current
+      @thread = Thread.current
+      @process = Process.pid
+      @poller = Poller.new
+      @timers = Timers.new
+      # Fibers that wait, with the kind of their wait.
+      @waiting = {}.compare_by_identity
+      # Fibers that continue in the next round, with the values that their waits return.
+      @ready = {}.compare_by_identity
+      # Exceptions for fibers that another fiber has resumed: raised when they wait themselves.
+      @pending = {}.compare_by_identity
+      # The waits for each descriptor.
+      @descriptors = {}
+      # Fibers that other threads wake.
+      @unblocked = Thread::Queue.new
+    end
+
+    # ---- For the worker ------------------------------------------------------------------------------------------------
+
+    # Ends each round as long as this descriptor is readable.
+    def watch(descriptor)
+      @poller.watch(descriptor)
+      # A descriptor of the app may have had the number of the one that was watched before.
+      @descriptors.each { |number, waits| arm(number, waits) }
+    end
+
+    # Waits at most so long (nil: without a limit) until fibers can continue, and lets these run until they wait again.
+    def run_once(seconds)
+      take_unblocked
+      # The lane must look after what fibers have sent before it waits.
+      waits = @ready.empty?
+      run_ready
+      handle_events(@poller.wait(waits ? [seconds, @timers.interval].compact.min : 0))
+      @timers.fire { |fiber, value| value.is_a?(Exception) ? cancel(fiber, value) : wake(fiber, value) }
+      take_unblocked
+      run_ready
+    end
+
+    # Raises an exception in a fiber where it waits, or waits next.
+    def cancel(fiber, exception)
+      if @ready.key?(fiber)
+        @ready[fiber] = exception
+      elsif !wake(fiber, exception) && fiber.alive?
+        @pending[fiber] = exception
+      end
+    end
+
+    # ---- Hooks of Ruby -------------------------------------------------------------------------------------------------
+
+    def fiber(&block)
+      fiber = Fiber.new(blocking: false, &block)
+      if Fiber.current.equal?(@root)
+        fiber.transfer
+      else
+        @ready[Fiber.current] = nil
+        exception = fiber.transfer
+        raise exception if exception
+      end
+      fiber
+    end
+
+    # Also Mutex#sleep, and so ConditionVariable#wait, which are unblocked.
+    def kernel_sleep(duration = nil)
+      wait(:block, duration)
+    end
+
+    def block(_blocker, timeout = nil)
+      wait(:block, timeout)
+    end
+
+    def unblock(_blocker, fiber)
+      @unblocked << fiber
+      @poller.wake unless Thread.current.equal?(@thread)
+    end
+
+    def io_wait(io, events, timeout = nil)
+      descriptor = io.fileno
+      wait = Wait.new(Fiber.current, events)
+      waits = (@descriptors[descriptor] ||= [])
+      waits << wait
+      return events unless arm(descriptor, waits)
+
+      wait(:io, timeout)
+    ensure
+      forget(descriptor, waits, wait) if waits
+    end
+
+    # By a thread, because only Ruby's own IO.select knows which bytes were received and not read yet.
+    def io_select(*arguments)
+      in_thread { IO.select(*arguments) }
+    end
+
+    # Wakes the fibers that wait for a descriptor that is about to be closed.
+    def io_close(io)
+      descriptor = io.is_a?(Integer) ? io : io.fileno
+      @descriptors[descriptor]&.dup&.each { |wait| cancel(wait.fiber, IOError.new("stream closed in another fiber")) }
+      false
+    end
+
+    def process_wait(pid, flags)
+      in_thread { Process::Status.wait(pid, flags) }
+    end
+
+    def address_resolve(hostname)
+      in_thread { Addrinfo.getaddrinfo(hostname, nil).map(&:ip_address).uniq }
+    end
+
+    def timeout_after(duration, exception, message)
+      fiber = Fiber.current
+      error = exception.is_a?(Class) ? exception.new(message) : exception
+      timer = @timers.add(duration, fiber, error)
+      yield duration
+    ensure
+      @timers.cancel(timer)
+      @pending.delete(fiber) if @pending[fiber].equal?(error)
+    end
+
+    def fiber_interrupt(fiber, exception)
+      cancel(fiber, exception)
+    end
+
+    # The process ends: the fibers that wait do not continue.
+    def close
+      @poller.close if Process.pid == @process
+    end
+
+    private
+
+    # Lets others run until the fiber is woken. Returns the value with which it is woken, or false after the timeout.
+    def wait(kind, timeout)
+      fiber = Fiber.current
+      pending = @pending.empty? ? nil : @pending.delete(fiber)
+      raise pending if pending
+
+      @waiting[fiber] = kind
+      timer = @timers.add(timeout, fiber, false) if timeout
+      value = @root.transfer
+      obey
+      value = @pending.delete(fiber) || value unless @pending.empty?
+      raise value if value.is_a?(Exception)
+
+      value
+    ensure
+      @timers.cancel(timer) if timer
+      @waiting.delete(fiber)
+    end
+
+    # Returns whether the fiber was waiting.
+    def wake(fiber, value)
+      return false unless @waiting.delete(fiber)
+
+      @ready[fiber] = value
+      true
+    end
+
+    # A fiber that was unblocked too late waits for something else by now.
+    def take_unblocked
+      until @unblocked.empty?
+        fiber = @unblocked.pop
+        wake(fiber, true) if @waiting[fiber] == :block
+      end
+    end
+
+    # Fibers that are ready again meanwhile continue in the next round.
+    def run_ready
+      @ready.size.times do
+        fiber, value = @ready.shift
+        break unless fiber
+
+        continue(fiber, value) if fiber.alive?
+      end
+    end
+
+    def handle_events(found)
+      found.each_slice(2) do |descriptor, events|
+        waits = @descriptors[descriptor] or next
+        ready, others = waits.partition { |wait| (wait.events & events) != 0 }
+        waits.replace(others)
+        ready.each { |wait| wake(wait.fiber, wait.events & events) }
+        others.empty? ? @descriptors.delete(descriptor) : arm(descriptor, others)
+      end
+    end
+
+    # Returns false if the descriptor is always ready.
+    def arm(descriptor, waits)
+      @poller.arm(descriptor, waits.inject(0) { |events, wait| events | wait.events })
+    end
+
+    def forget(descriptor, waits, wait)
+      waits.delete_if { |other| other.equal?(wait) }
+      @descriptors.delete(descriptor) if waits.empty? && @descriptors[descriptor].equal?(waits)
+    end
+
+    # The value of a block that blocks its thread.
+    def in_thread(&block)
+      thread = Thread.new(&block)
+      thread.report_on_exception = false
+      thread.value
+    ensure
+      thread&.kill
+    end
+  end
+end
