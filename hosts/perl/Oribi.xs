@@ -29,8 +29,11 @@ BOOT:
     signals_define();
     newXS("Oribi::Writer::write", stream_write, __FILE__);
     newXS("Oribi::Writer::close", stream_close, __FILE__);
+    newXS("Oribi::Writer::flush", stream_flush, __FILE__);
     newXS("Oribi::Writer::poll_cb", observing_poll, __FILE__);
     newXS("Oribi::on_gone", observing_gone, __FILE__);
+    newXS("Oribi::on_request_gone", observing_request_gone, __FILE__);
+    newXS("Oribi::on_request_room", observing_request_room, __FILE__);
     newXS("Oribi::extend_deadline", interruption_extend, __FILE__);
     newXS("Oribi::count", app_metrics_count, __FILE__);
     newXS("Oribi::observe", app_metrics_observe, __FILE__);

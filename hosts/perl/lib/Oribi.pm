@@ -112,6 +112,13 @@ Writes to the error log.
 Fields that the client has sent after the content: an array reference with names, in lower case, and values, in turn. They are in no
 C<HTTP_> variable.
 
+=item oribi.on_gone, oribi.on_room
+
+Where an event loop runs: C<< $env->{'oribi.on_gone'}->(sub { ... }) >> calls the code when the client is gone before the response is
+complete, and C<< $env->{'oribi.on_room'}->(sub { ... }) >> when there is a writer and room for content, at first and whenever the
+client has taken what was written since. Both are for the call for the request; C<undef> ends a callback. So they work below middleware,
+too.
+
 =item oribi.deadline
 
 If the server has deadlines for apps (see L</DEADLINES>), C<< $env->{'oribi.deadline'}->(60) >> lets the request take 60 seconds

@@ -25,6 +25,8 @@ static const char *const psgi_names[PSGI_NAMES] = {
     [ORIBI_TRAILERS] = "oribi.trailers",
     [ORIBI_QUEUE_TIME] = "oribi.queue_time",
     [ORIBI_DEADLINE] = "oribi.deadline",
+    [ORIBI_ON_GONE] = "oribi.on_gone",
+    [ORIBI_ON_ROOM] = "oribi.on_room",
 };
 
 void environment_prepare(pTHX_ Environment *environment) {

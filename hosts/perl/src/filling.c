@@ -121,6 +121,10 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
     add_psgi(aTHX_ environment, PSGIX_LOGGER, newRV_inc(environment->logger), SLOT_REFERENCE);
     if (environment->deadline)
         add_psgi(aTHX_ environment, ORIBI_DEADLINE, newRV_inc(environment->deadline), SLOT_REFERENCE);
+    if (environment->nonblocking) {
+        add_psgi(aTHX_ environment, ORIBI_ON_GONE, newRV_inc((SV *)get_cv("Oribi::on_request_gone", 0)), SLOT_REFERENCE);
+        add_psgi(aTHX_ environment, ORIBI_ON_ROOM, newRV_inc((SV *)get_cv("Oribi::on_request_room", 0)), SLOT_REFERENCE);
+    }
 }
 
 /* Frees the kept hash after the app has returned: the pointers in the request become invalid when a destructor in the hash

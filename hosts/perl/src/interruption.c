@@ -27,7 +27,7 @@ static Context *own_context(pTHX) {
     return context && context->forks == forks_count() ? context : NULL;
 }
 
-static Context *context_of(pTHX) {
+Context *interruption_context(pTHX) {
     Context *context = own_context(aTHX);
     return context && context->answering ? context : NULL;
 }
@@ -184,7 +184,7 @@ static bool has_signal(pTHX) {
 
 /* The operator `sleep`, which continues to sleep after a warning. */
 static OP *patient_sleep(pTHX) {
-    Context *context = MAXARG > 0 && SvIOK(*PL_stack_sp) ? context_of(aTHX) : NULL;
+    Context *context = MAXARG > 0 && SvIOK(*PL_stack_sp) ? interruption_context(aTHX) : NULL;
     struct timespec left = {0, 0};
     time_t start;
     if (!context || SvIVX(*PL_stack_sp) < 0 || SvMAGICAL(*PL_stack_sp))
@@ -218,7 +218,7 @@ void interruption_define(void) {
 
 XS(interruption_extend) {
     dXSARGS;
-    Context *context = context_of(aTHX);
+    Context *context = interruption_context(aTHX);
     NV seconds = -1;
     if (items != 1)
         croak("usage: $env->{'oribi.deadline'}->($seconds), or undef for no deadline");

@@ -4,29 +4,42 @@
  */
 #include "perl_host.h"
 
-/* Calls a callback of the app, with the writer if it still exists. */
-static void call_back(pTHX_ SV *callback, SV *writer) {
+/* Calls a callback of the app, with the writer if it still exists. FALSE if it died. */
+static bool call_back(pTHX_ const Ticket *ticket, SV *callback, SV *writer) {
+    bool returned;
     ENTER;
     SAVETMPS;
     sv_2mortal(SvREFCNT_inc_simple_NN(callback));
-    if (!protected_call(aTHX_ callback, writer ? sv_2mortal(newRV_inc(writer)) : NULL))
-        app_log_error(aTHX_ NULL, "a callback for a client died");
+    returned = protected_call(aTHX_ callback, writer ? sv_2mortal(newRV_inc(writer)) : NULL) != NULL;
+    if (!returned)
+        app_log_error(aTHX_ ticket_environment(ticket), writer ? "a callback for room died, so its response is cut off"
+                                                               : "a callback for a client died");
     FREETMPS;
     LEAVE;
+    return returned;
+}
+
+/* The app will not continue a response whose callback has died, so nothing else would end it. */
+static void cut_off(pTHX_ Ticket *ticket) {
+    if (ticket->state != TICKET_STREAMING)
+        return;
+    oribi_abandon(ticket->lane, ticket->exchange);
+    ticket_finish(aTHX_ ticket);
 }
 
 static void call_one(pTHX_ Ticket *ticket) {
     const int room = oribi_has_room(ticket->lane, ticket->exchange);
     if (room > 0 && ticket->wants_room && ticket->on_room) {
         ticket_want(ticket, FALSE);
-        call_back(aTHX_ ticket->on_room, ticket->writer);
+        if (!call_back(aTHX_ ticket, ticket->on_room, ticket->writer))
+            cut_off(aTHX_ ticket);
     } else if (room < 0) {
         SV *callback = SvREFCNT_inc(ticket->on_gone);
         if (ticket->state == TICKET_STREAMING)
             ticket->state = TICKET_GONE;
         ticket_ignore(aTHX_ ticket);
         if (callback) {
-            call_back(aTHX_ callback, NULL);
+            (void)call_back(aTHX_ ticket, callback, NULL);
             SvREFCNT_dec_NN(callback);
         }
     }
@@ -65,6 +78,41 @@ static void set_callback(pTHX_ SV **place, SV *callback) {
     SV *before = *place;
     *place = callback && SvOK(callback) ? newSVsv(callback) : NULL;
     sv_2mortal(before);
+}
+
+/* Sets the callback of the request that is being answered, whose ticket may come later. */
+static void set_for_request(pTHX_ SV *callback, bool gone) {
+    Context *context = interruption_context(aTHX);
+    if (!context || !context->answering)
+        croak("%s belongs to the call for its request", gone ? "oribi.on_gone" : "oribi.on_room");
+    if (context->begun) {
+        Ticket *ticket = context->begun;
+        if (ticket->state == TICKET_OVER)
+            return;
+        set_callback(aTHX_ gone ? &ticket->on_gone : &ticket->on_room, callback);
+        if (!gone)
+            ticket_want(ticket, ticket->on_room && ticket->writer);
+        ticket_observe(ticket);
+        return;
+    }
+    if (context->observed != context->exchange) {
+        set_callback(aTHX_ &context->next_gone, NULL);
+        set_callback(aTHX_ &context->next_room, NULL);
+        context->observed = context->exchange;
+    }
+    set_callback(aTHX_ gone ? &context->next_gone : &context->next_room, callback);
+}
+
+void observing_begin(pTHX_ Context *context, Ticket *ticket) {
+    context->begun = ticket;
+    if (!ticket || (!context->next_gone && !context->next_room))
+        return;
+    if (context->observed == context->exchange) {
+        ticket->on_gone = context->next_gone;
+        ticket->on_room = context->next_room;
+        context->next_gone = context->next_room = NULL;
+        ticket_observe(ticket);
+    }
 }
 
 static void check_callback(pTHX_ SV *callback) {
@@ -106,5 +154,23 @@ XS(observing_gone) {
     set_callback(aTHX_ &ticket->on_gone, ST(1));
     if (ticket->on_gone)
         ticket_observe(ticket);
+    XSRETURN_EMPTY;
+}
+
+XS(observing_request_gone) {
+    dXSARGS;
+    if (items != 1)
+        croak("usage: $env->{'oribi.on_gone'}->(sub { ... }), or undef for none");
+    check_callback(aTHX_ ST(0));
+    set_for_request(aTHX_ ST(0), TRUE);
+    XSRETURN_EMPTY;
+}
+
+XS(observing_request_room) {
+    dXSARGS;
+    if (items != 1)
+        croak("usage: $env->{'oribi.on_room'}->(sub { ... }), or undef for none");
+    check_callback(aTHX_ ST(0));
+    set_for_request(aTHX_ ST(0), FALSE);
     XSRETURN_EMPTY;
 }

@@ -58,6 +58,8 @@ enum {
     ORIBI_TRAILERS,   /* the trailers, if there are any */
     ORIBI_QUEUE_TIME, /* the queue time in seconds, if the app gets it */
     ORIBI_DEADLINE,   /* a function with which the app changes its deadline, if there are deadlines */
+    ORIBI_ON_GONE,    /* functions that set callbacks for the client, where an event loop runs */
+    ORIBI_ON_ROOM,
     PSGI_NAMES        /* the number of names */
 };
 
@@ -178,6 +180,10 @@ typedef struct Context {
     int loop_file;     /* the descriptor that the loop watches for the lane; -1 for none */
     struct Ticket *observers; /* a list of the tickets with `on_room` or `on_gone` */
     U32 wanting;              /* the number of observers whose `wants_room` is set */
+    struct Ticket *begun;     /* the ticket of the request that is being answered, if the response comes later; or NULL */
+    SV *next_gone, *next_room; /* callbacks for the next ticket of `observed`; or NULL */
+    oribi_exchange observed;
+    bool stop_noted;          /* the app knows that the lane stops */
     Environment environment;
 } Context;
 
@@ -466,6 +472,7 @@ const char *response_send(pTHX_ const Target *target, AV *response);
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
 XS(stream_respond);
 XS(stream_write);
+XS(stream_flush);
 XS(stream_close);
 
 /* ---- observing.c ------------------------------------------------------------------------------------------------------ */
@@ -474,6 +481,11 @@ XS(stream_close);
 bool observing_call(pTHX_ Context *context);
 XS(observing_poll);
 XS(observing_gone);
+/* oribi.on_gone and oribi.on_room. */
+XS(observing_request_gone);
+XS(observing_request_room);
+/* Passes on the callbacks that the app has set for its request, and afterwards sets them at once, until the ticket is NULL. */
+void observing_begin(pTHX_ Context *context, Ticket *ticket);
 
 /* ---- loop.c ------------------------------------------------------------------------------------------------------------ */
 
@@ -552,6 +564,8 @@ static inline void interruption_begin(pTHX_ Context *context, HV *environment) {
 static inline void interruption_end(Context *context) {
     context->answering = FALSE;
 }
+/* Returns the context while it answers a request; NULL at any other time. */
+Context *interruption_context(pTHX);
 XS(interruption_extend);
 
 /* ---- app_metrics.c ------------------------------------------------------------------------------------------------------ */

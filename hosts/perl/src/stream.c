@@ -64,6 +64,8 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     bool died, late;
     ticket->references = 1;
     ticket_attach(aTHX_ ticket, (SV *)responder);
+    if (context->looping)
+        observing_begin(aTHX_ context, ticket);
     {
         SV *reference = newRV_noinc((SV *)responder);
         ENTER;
@@ -73,6 +75,7 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
         LEAVE;
         SvREFCNT_dec_NN(reference);
     }
+    context->begun = NULL;
     if (died) {
         if (ticket->state != TICKET_OVER)
             socket_give_up(aTHX_ ticket->context, ticket->lane, ticket->exchange);
@@ -102,6 +105,8 @@ static SV *writer_new(pTHX_ Ticket *ticket) {
     SV *reference = sv_2mortal(newRV_noinc(writer));
     ticket_attach(aTHX_ ticket, writer);
     ticket->writer = writer;
+    if (ticket->on_room)
+        ticket_want(ticket, TRUE);
     return sv_bless(reference, gv_stashpvs("Oribi::Writer", GV_ADD));
 }
 
@@ -226,6 +231,20 @@ XS(stream_write) {
         croak("%s", oribi_last_error());
     }
     XSRETURN_YES;
+}
+
+/* Begins the response before there is content for it. */
+XS(stream_flush) {
+    dXSARGS;
+    Ticket *ticket;
+    if (items != 1 || !SvROK(ST(0)))
+        croak("usage: $writer->flush");
+    ticket = ticket_of(aTHX_ SvRV(ST(0)));
+    if (ticket->state != TICKET_STREAMING || !ticket->head)
+        XSRETURN_EMPTY;
+    if (ticket_start(aTHX_ ticket) != ORIBI_OK || send_piece(ticket, (oribi_bytes){NULL, 0}) == ORIBI_GONE)
+        ticket->state = TICKET_GONE;
+    XSRETURN_EMPTY;
 }
 
 XS(stream_close) {

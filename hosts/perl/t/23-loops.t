@@ -97,7 +97,7 @@ SKIP: {
 
     subtest 'clients that leave' => sub {
         my $server = start('ev');
-        for my $target ('/leave', '/leave-stream') {
+        for my $target ('/leave', '/leave-stream', '/leave-below') {
             my @connections = map { ask($server, $target) } 1 .. 3;
             ok TestServer::wait_for(sub { $server->get('/open')->{body} == 3 }), "$target: three clients wait";
             my $before = $server->get('/gone')->{body};
@@ -115,6 +115,23 @@ SKIP: {
         is length $server->get('/stream?50')->{body}, 50 * 65_536, 'another stream is sent meanwhile';
         my $content = $slow->response->{body};
         is length $content, 1600 * 65_536, 'and the slow client gets everything';
+        is $server->stop, 0;
+    };
+
+    subtest 'room by the environment' => sub {
+        my $server = start('ev');
+        is length $server->get('/room')->{body}, 100 * 65_536, 'a callback that is set before the response';
+        for my $way (qw(poll environment)) {
+            my $cut = ask($server, "/room-dies?$way")->response;
+            is_deeply [@{$cut}{qw(status body whole)}], [200, 'piecepiece', 0], "$way: the response is cut off if the callback dies";
+        }
+        my $log = $server->log_text;
+        is scalar(() = $log =~ /a callback for room died, so its response is cut off: no more of this/g), 2, 'the log has it';
+        my $early = ask($server, '/flush');
+        1 while $early->{buffer} !~ /\r\n\r\n/ && $early->fill;
+        like $early->{buffer}, qr/^X-Early: yes\r$/m, 'a head before its content';
+        is $server->get('/release')->{body}, 'released';
+        ok $early->response->{whole}, 'which ends';
         is $server->stop, 0;
     };
 

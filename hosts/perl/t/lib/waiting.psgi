@@ -83,6 +83,36 @@ my %answer = (
             Oribi::on_gone($respond, sub { $gone++; (delete $open{$key})->(text('nobody')) });
         };
     },
+    # By the environment, as middleware does it.
+    '/leave-below' => sub {
+        my ($env) = @_;
+        my $key;
+        $env->{'oribi.on_gone'}->(sub { $gone++; delete $open{$key} });
+        return sub { my ($respond) = @_; $open{ $key = "$respond" } = $respond };
+    },
+    '/room-dies' => sub {
+        my ($env) = @_;
+        return sub {
+            my ($respond) = @_;
+            my $writer = $respond->([200, []]);
+            my $times  = 0;
+            my $room   = sub { die "no more of this\n" if $times++ == 2; $writer->write('piece') };
+            $env->{QUERY_STRING} eq 'poll' ? $writer->poll_cb($room) : $env->{'oribi.on_room'}->($room);
+        };
+    },
+    '/room' => sub {
+        my ($env) = @_;
+        my ($writer, $left) = (undef, 100);
+        $env->{'oribi.on_room'}->(sub { $left-- ? $writer->write('x' x 65_536) : $writer->close });
+        return sub { my ($respond) = @_; $after->(0.01, sub { $writer = $respond->([200, []]) }) };
+    },
+    '/flush' => sub {
+        return sub {
+            my ($respond) = @_;
+            $after->(0.01, sub { my $writer = $respond->([200, ['X-Early' => 'yes']]); $writer->flush for 1 .. 2; push @held, $writer });
+        };
+    },
+    '/release' => sub { $_->close for splice @held; text('released') },
     '/leave-stream' => sub {
         return sub {
             my ($respond) = @_;

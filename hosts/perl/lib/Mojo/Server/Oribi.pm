@@ -22,7 +22,7 @@ sub run {
         $req->parse($buffer);
     }
     my $socket = $req->is_handshake ? $env->{'psgix.io'} : undef;
-    return sub { Mojo::Server::Oribi::Exchange->begin($self, $tx, $socket, @_) };
+    return sub { Mojo::Server::Oribi::Exchange->begin($self, $tx, $socket, $env, @_) };
 }
 
 1;

@@ -14,7 +14,7 @@ use Scalar::Util qw(weaken);
 our $VERSION = '0.1.0';
 
 sub begin {
-    my ($class, $server, $tx, $socket, $respond) = @_;
+    my ($class, $server, $tx, $socket, $env, $respond) = @_;
     my $self = $class->new(tx => $tx, socket => $socket, respond => $respond, log => $server->app->log, offset => 0);
     my $stream = $self->{stream} = Mojo::Server::Oribi::Stream->new;
     $stream->{timeout} = $ENV{MOJO_INACTIVITY_TIMEOUT} // 30;
@@ -23,8 +23,9 @@ sub begin {
     $stream->on(close   => sub { $self->_end });
     my $exchange = $self;
     weaken $exchange;
-    # Middleware may have put its own responder in place of Oribi's; then only inactivity ends an exchange without a client.
-    eval { Oribi::on_gone($respond, sub { $exchange->_end if $exchange }) };
+    # By the environment, because middleware may have put its own responder and writer in place of Oribi's.
+    $env->{'oribi.on_gone'}->(sub { $exchange->_end if $exchange });
+    $env->{'oribi.on_room'}->(sub { $exchange->_go_on if $exchange });
     $tx->on(resume => sub { $exchange->_resume if $exchange });
     my $ws = $self->{ws} = $socket ? Mojo::Transaction::WebSocket->new(handshake => $tx) : undef;
     $self->{dispatches} = 1;
@@ -45,9 +46,8 @@ sub _resume {
 sub _end {
     my $self = shift;
     my $tx = delete $self->{tx} or return;
-    # The callback keeps a writer, which cuts an unfinished response off when it is freed.
-    $self->{writer}->poll_cb(undef) if $self->{tells_of_room};
-    delete @{$self}{qw(respond writer socket go_on)};
+    # A writer cuts an unfinished response off when it is freed.
+    delete @{$self}{qw(respond writer socket)};
     $tx->closed;
     my $ws = delete $self->{ws};
     $ws->closed if $ws;
@@ -62,6 +62,14 @@ sub _time_out {
     $self->{log}->trace('Inactivity timeout');
     my $respond = delete $self->{respond};
     $respond->([504, ['Content-Type' => 'text/plain'], ["Gateway Timeout\n"]]) if $respond && !$self->{writer};
+    return;
+}
+
+# The client has taken what was written.
+sub _go_on {
+    my $self = shift;
+    $self->{full} = 0;
+    $self->_write;
     return;
 }
 
@@ -97,15 +105,6 @@ sub _send {
             return $self->_end;
         }
         $self->{writer} = $respond->([@head]);
-        my $exchange = $self;
-        weaken $exchange;
-        my $go_on = $self->{go_on} = sub {
-            return if !$exchange;
-            $exchange->{full} = 0;
-            $exchange->_write;
-        };
-        # Nor need middleware pass on a writer that tells when there is room.
-        $self->{tells_of_room} = eval { $self->{writer}->poll_cb($go_on); 1 };
     }
     my $chunk = $res->get_body_chunk($self->{offset});
     # The callbacks of the app may have ended the response, and without a chunk it goes on later.
@@ -116,7 +115,6 @@ sub _send {
         $self->{offset} += length $chunk;
         $self->{full} = 1;
         my $is_there = $writer->write($chunk);
-        return Mojo::IOLoop->next_tick($self->{go_on}) if !$self->{tells_of_room};
         return if $is_there;
     } else {
         $writer->close;
