@@ -334,6 +334,17 @@ pub unsafe extern "C" fn oribi_retire(lane: *const OribiLane) {
     }
 }
 
+/// Returns 1 if no further requests are taken, because the process ends when the open ones have been answered.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_stops(lane: *const OribiLane) -> c_int {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(0, |outlet| fence(0, || outlet.stops().into()))
+}
+
 /// Returns the number of complete requests that wait for an answer.
 ///
 /// # Safety

@@ -241,8 +241,8 @@ fn app_flags() -> Vec<Arg> {
                 "Serve the apps of this file by its routes [default: oribi.toml in the current directory or in DIR, if it is there]",
             )),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
-            "The language of the app: perl, ruby or lua; by default from the name of its file (.psgi and .pl are Perl, .ru is Ruby, \
-             .lua is Lua)",
+            "The language of the app: perl, ruby or lua; by default from the name of its file (.psgi, .pagi and .pl are Perl, .ru is \
+             Ruby, .lua is Lua)",
         )),
         Arg::new("env").short('E').long("env").value_name("NAME").help(help::wrap(
             "The environment's name: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production], \

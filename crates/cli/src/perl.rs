@@ -10,10 +10,10 @@ use std::process::Command;
 /// The description of the language.
 pub static LANGUAGE: Language = Language {
     name: "perl",
-    title: "Perl (PSGI)",
-    endings: &["psgi", "pl"],
+    title: "Perl (PSGI, PAGI)",
+    endings: &["psgi", "pl", "pagi"],
     programs: &["perl", "plackup"],
-    files: &["app.psgi"],
+    files: &["app.psgi", "app.pagi"],
     shares_requests: false,
     home: Home::Mold { files: &FILES, find_runner },
 };

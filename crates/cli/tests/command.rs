@@ -159,7 +159,7 @@ fn mistakes_are_explained() {
         (&["missing.psgi"], &["cannot find the app missing.psgi"]),
         (&["app.cbl"], &["cannot tell the language of app.cbl", ".psgi", ".ru", ".lua", "--language"]),
         (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl, ruby, lua"]),
-        (&["host"], &["no app in ", "/host: looked for app.psgi, config.ru, app.lua"]),
+        (&["host"], &["no app in ", "/host: looked for app.psgi, app.pagi, config.ru, app.lua"]),
         (&["check", "host"], &["no app in "]),
     ] {
         place.run(arguments).fails(2, parts);
@@ -224,7 +224,7 @@ fn perl_is_told_everything() {
     command.args(["check", "shop", "--perl", perl, "-I", "one", "-Itwo", "-MCarp", "-E", "test", "--workers", "2", "-p", "0"]);
     let plan = Outcome::of(command.output().expect("oribi runs"));
     assert_eq!(plan.planned("app"), ["shop/app.psgi"]);
-    assert_eq!(plan.planned("language"), ["Perl", "(PSGI),", "run", "by", perl]);
+    assert_eq!(plan.planned("language"), ["Perl", "(PSGI,", "PAGI),", "run", "by", perl]);
     let host = place.0.join("host");
     let expected = [
         "test",

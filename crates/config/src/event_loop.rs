@@ -1,6 +1,8 @@
 //! The event loop of a language that runs in a worker, or the scheduler of its fibers, and the number of requests that may then
 //! wait in it.
 
+use super::interface::Interface;
+
 /// The most unfinished answers that a user may allow a worker: the memory for them is reserved when the server starts.
 pub(crate) const MOST_OPEN: u32 = 4096;
 
@@ -25,6 +27,8 @@ pub enum LoopChoice {
 /// The settings of event loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventLoop {
+    /// The interface of the app; PAGI needs a loop.
+    pub interface: Interface,
     /// The loop.
     pub choice: LoopChoice,
     /// Where a loop runs: the most unfinished answers of a worker, which then takes no further request.
@@ -43,7 +47,7 @@ impl EventLoop {
 
 impl Default for EventLoop {
     fn default() -> Self {
-        Self { choice: LoopChoice::default(), concurrency: 512, fibers: 0 }
+        Self { interface: Interface::default(), choice: LoopChoice::default(), concurrency: 512, fibers: 0 }
     }
 }
 

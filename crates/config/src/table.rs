@@ -123,6 +123,7 @@ static TABLE: &[Setting] = &[
         Ok(())
     })
     .show(|settings| show_span(settings.min_threads, settings.threads)),
+    workers::INTERFACE,
     workers::LOOP,
     workers::CONCURRENCY,
     workers::FIBERS,

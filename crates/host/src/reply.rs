@@ -216,6 +216,11 @@ pub trait Outlet {
     /// connection.
     fn retire(&self) {}
 
+    /// Whether no further requests are taken, because the process ends when the open ones have been answered.
+    fn stops(&self) -> bool {
+        false
+    }
+
     /// The number of complete requests that wait for an answer, including those that have just arrived: for work that should
     /// be done only while no request waits.
     fn waiting(&self) -> usize;

@@ -16,6 +16,10 @@ void loop_run(pTHX_ Context *context, int descriptor, int64_t milliseconds) {
         context->loop_file = descriptor;
         call(aTHX_ "Oribi::Loop::watch", sv_2mortal(newSViv(descriptor)));
     }
+    if (UNLIKELY(!context->stop_noted && oribi_stops(context->lane))) {
+        context->stop_noted = TRUE;
+        call(aTHX_ "Oribi::Loop::note_stop", &PL_sv_undef);
+    }
     if (context->wanting > 0 && observing_call(aTHX_ context))
         milliseconds = 0;
     call(aTHX_ "Oribi::Loop::come_round", milliseconds < 0 ? &PL_sv_undef : sv_2mortal(newSVnv((NV)milliseconds / 1000)));

@@ -253,8 +253,8 @@ class OptionsTest < Minitest::Test
   # A value that fits.
   # Of settings that take one of a few names.
   NAMES = { "accept" => "own", "access-log-format" => "json", "acme-challenge" => "http-01", "edge" => "on",
-            "edge-sandbox" => "try", "forwarded-fields" => "forwarded", "hsts" => "max-age=60", "io" => "epoll",
-            "loop" => "none", "protocol" => "fastcgi",
+            "edge-sandbox" => "try", "forwarded-fields" => "forwarded", "hsts" => "max-age=60", "interface" => "psgi",
+            "io" => "epoll", "loop" => "none", "protocol" => "fastcgi",
             "proxy-protocol" => "v2", "reload-mode" => "rolling", "replace-order" => "old-first",
             "ssl-ciphers" => "TLS_AES_128_GCM_SHA256", "ssl-verify-client" => "none", "strip-forwarded" => "on" }.freeze
   private_constant :NAMES

@@ -175,6 +175,7 @@ fn arguments_make_the_same_settings_elsewhere() {
         "chunked-transfer=off",
         "socket-mode=600",
         "threads=2:4",
+        "interface=pagi",
         "loop=ioasync",
         "concurrency=1000",
         // No other number goes with several threads.

@@ -1,6 +1,7 @@
 //! The rows of the table about the number of workers, and their name.
 
 use super::super::event_loop::{LoopChoice, MOST_OPEN};
+use super::super::interface::Interface;
 use super::super::setting::{Section, Setting};
 use super::super::value::{duration, show_duration, small_count, title_part};
 use super::super::worker_values::{percent, worker_range};
@@ -47,6 +48,15 @@ pub(super) const DOWN_IDLE: Setting = Setting::app(
 )
 .apply(|draft, text| duration(text).map(|time| draft.settings.scaling.down_idle = time))
 .show(|settings| show_duration(settings.scaling.down_idle));
+
+pub(super) const INTERFACE: Setting = Setting::app(
+    "interface",
+    Section::Workers,
+    "NAME",
+    "Perl: the interface of the app: psgi or pagi; auto for PAGI if the name of its file ends in .pagi, else PSGI",
+)
+.apply(|draft, text| Interface::parse(text).map(|interface| draft.settings.event_loop.interface = interface))
+.show(|settings| settings.event_loop.interface.name().to_owned());
 
 pub(super) const LOOP: Setting = Setting::app(
     "loop",

@@ -194,6 +194,10 @@ impl<S: Source> Outlet for Lane<'_, S> {
         }
     }
 
+    fn stops(&self) -> bool {
+        self.source.borrow().stops()
+    }
+
     fn waiting(&self) -> usize {
         self.with_news(S::waiting_requests)
     }

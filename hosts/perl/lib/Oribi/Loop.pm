@@ -44,6 +44,12 @@ sub come_round {
     return $come_round->($seconds);
 }
 
+# Called when the worker takes no further requests; the open ones go on.
+sub note_stop {
+    Oribi::PAGI->stop if $INC{'Oribi/PAGI.pm'};
+    return;
+}
+
 # Another descriptor of the same thing, for loops that want a handle.
 sub _handle {
     my ($descriptor) = @_;

@@ -14,7 +14,8 @@ sub main {
     }
     # A server runs deployed apps; plackup is for development.
     local $ENV{PLACK_ENV} = $ENV{PLACK_ENV} || 'deployment';
-    my $app = eval { load($file) };
+    my $is_pagi = _is_pagi($file, @settings);
+    my $app     = eval { my $loaded = load($file); $is_pagi ? _pagi($loaded) : $loaded };
     if (!$app) {
         my $error = $@;
         chomp $error;
@@ -26,7 +27,7 @@ sub main {
         push @settings, 'boot-request=off';
     }
     return 0 if $check;
-    $app = _with_traces($app) if $ENV{PLACK_ENV} eq 'development';
+    $app = _with_traces($app) if $ENV{PLACK_ENV} eq 'development' && !$is_pagi;
     my $status = eval {
         # The command has its own defaults, so nothing is added to the settings that it passes.
         my $options = Oribi::Options->bare('command line');
@@ -39,6 +40,20 @@ sub main {
     return $status if defined $status;
     print {*STDERR} $@;
     return 1;
+}
+
+# The setting decides, or the name of the file.
+sub _is_pagi {
+    my ($file, @settings) = @_;
+    my ($interface) = map { /\Ainterface=(.*)/s } reverse @settings;
+    return lc $interface eq 'pagi' if defined $interface && lc $interface ne 'auto';
+    return $file =~ /[.]pagi\z/;
+}
+
+sub _pagi {
+    my ($app) = @_;
+    eval { require Oribi::PAGI; 1 } or die "PAGI apps need the modules IO::Async and Future: $@";
+    return Oribi::PAGI->wrap($app);
 }
 
 # In development plackup shows where an app has died. Without Plack, or without what shows it, the app is as it was.

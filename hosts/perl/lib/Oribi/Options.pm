@@ -92,6 +92,7 @@ sub set {
     } elsif ($result != 0) {
         die "$self->{origin}: " . Oribi::last_error() . "\n";
     }
+    $self->{interface} = lc $value if $name eq 'interface' && $result == 0;
     return $result == 0;
 }
 
@@ -118,6 +119,14 @@ sub serve {
         $app = sub { $object->(@_) };
     }
     my %hooks = %{ $self->{hooks} };
+    my $is_pagi = $INC{'Oribi/PAGI.pm'} && Oribi::PAGI->is_used;
+    # The mold has done this already.
+    if (!$is_pagi && ($self->{interface} // q{}) eq 'pagi') {
+        require Oribi::PAGI;
+        $app     = Oribi::PAGI->wrap($app);
+        $is_pagi = 1;
+    }
+    Oribi::PAGI->add_hooks(\%hooks) if $is_pagi;
     if (my $ready = $hooks{server_ready}) {
         my $description = $self->_description;
         $hooks{server_ready} = sub { $ready->($description) };
@@ -126,7 +135,7 @@ sub serve {
     # Not localised: an app that calls exit unwinds everything, but the hooks of its worker must still run.
     $Oribi::App   = $app;
     %Oribi::Hooks = %hooks;
-    my $loop = $self->_loop;
+    my $loop = $self->_loop($is_pagi);
     if (defined $loop && $loop eq 'mojo' && $INC{'Mojo/Server/PSGI.pm'}) {
         require Mojo::Server::Oribi;
         Mojo::Server::Oribi->install;
@@ -139,10 +148,15 @@ sub serve {
 
 # Returns the name of the event loop that runs in the workers, or undef.
 sub _loop {
-    my ($self) = @_;
+    my ($self, $is_pagi) = @_;
     my ($choice, $can_loop) = $self->{config}->event_loop;
     # Settings that contradict each other are reported later.
-    return defined $choice ? Oribi::Loop::choose($choice, $can_loop) : undef;
+    return if !defined $choice;
+    if ($is_pagi) {
+        $choice = 'ioasync' if $choice eq 'auto';
+        die "--loop $choice cannot run PAGI apps: they need ioasync\n" if $choice ne 'ioasync';
+    }
+    return Oribi::Loop::choose($choice, $can_loop);
 }
 
 sub _daemonize {
