@@ -80,6 +80,7 @@ impl<B: Backend> Engine<'_, B> {
         Some(self.filled_draft(exchange))
     }
 
+    /// Copies the data of a request. Not inlined, because most servers have no log for it.
     #[inline(never)]
     fn filled_draft(&mut self, exchange: &Exchange) -> Box<Draft> {
         let mut draft = self.memory.spare_drafts.pop().unwrap_or_default();

@@ -100,6 +100,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    /// Counts the times of a response that has been sent, and writes its line if one is due.
     #[inline(never)]
     fn conclude_line(&mut self, index: u32, counted: &Counted, line: LateLine) {
         let took = self.count_times(counted);

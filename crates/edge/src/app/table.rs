@@ -221,6 +221,7 @@ impl Table {
         &mut self.slots[index]
     }
 
+    /// Adds slots until there are `count`.
     #[cold]
     fn add_slots(&mut self, count: usize) {
         self.slots.resize_with(count, SlotBuffers::default);
