@@ -157,6 +157,11 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         self.label = format!("{}: ", self.settings.app_name);
     }
 
+    /// Whether the app in this place has this name.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.settings.app_name == name
+    }
+
     /// Uses other settings of the app from now on. Deadlines that run already may keep their times.
     pub(super) fn use_settings(&mut self, settings: Rc<Settings>) {
         self.deadlines.use_settings(&settings);

@@ -152,7 +152,12 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         if let Some(listeners) = listeners {
             self.change_listeners(listeners);
         }
-        self.apps.iter_mut().zip(apps).for_each(|(app, settings)| app.use_settings(settings));
+        for (place, (app, settings)) in self.apps.iter_mut().zip(apps).enumerate() {
+            if !app.is_named(&settings.app_name) {
+                self.live.borrow_mut().leave_app(&mut self.lane.source(), place);
+            }
+            app.use_settings(settings);
+        }
         if self.apps.len() > 1 {
             self.apps.iter_mut().for_each(AppPool::named);
         }

@@ -288,7 +288,10 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     fn time_left(&self) -> Option<Duration> {
         let of_router = self.router.as_ref().and_then(|router| router.time_left(self.now()));
         let now = self.now();
-        let of_live = self.live.borrow().due(now).map(|due| due.saturating_sub(now));
+        // A connection may have ended since the edge has looked at its events.
+        let has_events = self.lane.source().has_socket_events() && !self.live.borrow().is_idle();
+        let due = if has_events { Some(now) } else { self.live.borrow().due(now) };
+        let of_live = due.map(|due| due.saturating_sub(now));
         self.apps.iter().filter_map(AppPool::time_left).chain(of_router).chain(of_live).min()
     }
 

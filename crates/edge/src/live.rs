@@ -45,6 +45,9 @@ const FAILED: u16 = 1011;
 /// The code for a server that is too busy (IANA's registry of WebSocket close codes).
 const TRY_LATER: u16 = 1013;
 
+/// In place of the index of an app that has gone.
+const NO_APP: usize = usize::MAX;
+
 /// The live connections of an edge, of all its apps.
 pub(super) struct Live<'a> {
     slot: &'a WorkerSlot,
@@ -183,6 +186,12 @@ impl<'a> Live<'a> {
     }
 
     fn make_ready(&mut self, app: usize, name: u64) {
+        if app == NO_APP {
+            if self.connections.get(&name).is_some_and(|connection| connection.ended) {
+                self.connections.remove(&name);
+            }
+            return;
+        }
         if self.ready.len() <= app {
             self.ready.resize_with(app + 1, VecDeque::new);
         }
@@ -267,6 +276,25 @@ impl<'a> Live<'a> {
         names.into_iter().for_each(|name| self.close(engine, name, oribi_engine::GOING_AWAY, ""));
     }
 
+    /// Closes the connections of an app that has gone from its place, which another one may get.
+    pub(super) fn leave_app<B: Backend>(&mut self, engine: &mut Engine<'_, B>, app: usize) {
+        let of_app = self.connections.iter().filter(|(_, connection)| connection.app == app).map(|(name, _)| *name);
+        for name in of_app.collect::<Vec<_>>() {
+            self.close(engine, name, oribi_engine::GOING_AWAY, "");
+            if let Some(connection) = self.connections.get_mut(&name) {
+                connection.app = NO_APP;
+                for (kind, payload) in std::mem::take(&mut connection.events) {
+                    if kind != EventKind::Close {
+                        engine.message_handled(connection.exchange, payload.len());
+                    }
+                }
+                if connection.ended && connection.busy == Busy::No {
+                    self.connections.remove(&name);
+                }
+            }
+        }
+    }
+
     /// Sends a message to a connection of this edge.
     fn send<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, kind: Kind, payload: &[u8]) {
         let mut message = message::Message::new(kind, payload);
@@ -282,8 +310,15 @@ impl<'a> Live<'a> {
                 None => return,
             },
             Form::EventStream => match message.event() {
-                Some(event) if connection.early.is_some() => {
-                    connection.early.get_or_insert_default().extend_from_slice(event);
+                Some(event) if let Some(early) = &mut connection.early => {
+                    if early.len() + event.len() > self.buffer {
+                        self.slot.account.count(Counter::LimitWebsocketBuffer);
+                        log::info!(
+                            "too many events wait for the beginning of an event stream, which ends (--websocket-buffer)"
+                        );
+                        return self.note_end(name, TRY_LATER.to_be_bytes().to_vec());
+                    }
+                    early.extend_from_slice(event);
                     Ok(())
                 }
                 Some(event) => engine.write(exchange, event).map(|waiting| {

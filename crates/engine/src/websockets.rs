@@ -133,6 +133,13 @@ impl<B: Backend> Engine<'_, B> {
         self.sockets.open
     }
 
+    /// Whether there is an event of a WebSocket.
+    #[inline]
+    #[must_use]
+    pub fn has_socket_events(&self) -> bool {
+        !self.sockets.events.is_empty()
+    }
+
     /// Returns the next event of a WebSocket. Each message is handled when [`Engine::message_handled`] says so.
     #[inline]
     pub fn take_socket_event(&mut self) -> Option<SocketEvent> {

@@ -75,23 +75,27 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let mut pending = std::mem::take(&mut self.commands.entry(ticket).or_default().pending);
         pending.extend_from_slice(bytes);
         let mut rest = &pending[..];
-        loop {
+        let mut is_command = true;
+        while is_command {
             match Command::read(rest) {
                 Ok(Some((command, after))) => {
                     self.carry_out(ticket, &command);
                     rest = after;
                 }
-                Ok(None) => break,
+                Ok(None) => is_command = false,
                 Err(error) => {
                     log::error!("{}{error}; it, and those behind it, are ignored", self.label);
                     rest = &[];
-                    break;
+                    is_command = false;
                 }
             }
         }
-        let left = rest.to_vec();
+        let read = pending.len() - rest.len();
+        pending.drain(..read);
         match self.commands.get_mut(&ticket) {
-            Some(commands) if commands.connection.is_some() || commands.refused || !left.is_empty() => commands.pending = left,
+            Some(commands) if commands.connection.is_some() || commands.refused || !pending.is_empty() => {
+                commands.pending = pending
+            }
             _ => _ = self.commands.remove(&ticket),
         }
     }
@@ -166,7 +170,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 self.label
             );
         };
-        let name = self.live.borrow_mut().hold(opening, data);
+        let Some(name) = self.live.borrow_mut().hold(opening, data) else { return };
         self.commands.insert(ticket, Commands { connection: Some(name), holds: true, ..Commands::default() });
     }
 

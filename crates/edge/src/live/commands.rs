@@ -52,6 +52,10 @@ impl Live<'_> {
         (fields, data): (&[u8], &[u8]),
     ) -> Result<u64, u16> {
         let Handshake { accept, deflate } = handshake(settings, head)?;
+        if data.len() > LARGEST_DATA {
+            too_much(data.len());
+            return Err(500);
+        }
         let mut all: Vec<FieldPair<'_>> = vec![(b"Sec-WebSocket-Accept", &accept)];
         let extensions = deflate.as_ref().map(Deflate::response);
         if let Some(extensions) = &extensions {
@@ -59,7 +63,7 @@ impl Live<'_> {
         }
         all.extend(lines(fields));
         let (exchange, window) = (opening.exchange, deflate.as_ref().map(Deflate::window_bits));
-        let (connection, now) = opening.connection(&data[..data.len().min(LARGEST_DATA)], Form::WebSocket(window));
+        let (connection, now) = opening.connection(data, Form::WebSocket(window));
         let name = self.add(connection, now);
         match engine.upgrade(exchange, name, &all, deflate.is_some()) {
             Ok(()) => {
@@ -77,10 +81,15 @@ impl Live<'_> {
         }
     }
 
-    /// Notes that the response to a request stays open as an event stream, and returns its name. The app is busy with it.
-    pub(in super::super) fn hold(&mut self, opening: Opening, data: &[u8]) -> u64 {
-        let (connection, now) = opening.connection(&data[..data.len().min(LARGEST_DATA)], Form::EventStream);
-        self.add(connection, now)
+    /// Notes that the response to a request stays open as an event stream, and returns its name. The app is busy with it. `None`: its
+    /// data is too large.
+    pub(in super::super) fn hold(&mut self, opening: Opening, data: &[u8]) -> Option<u64> {
+        if data.len() > LARGEST_DATA {
+            too_much(data.len());
+            return None;
+        }
+        let (connection, now) = opening.connection(data, Form::EventStream);
+        Some(self.add(connection, now))
     }
 
     /// Sends the events that have waited for the beginning of their response.
@@ -159,7 +168,7 @@ impl Live<'_> {
                     return no_connection("keep data for");
                 };
                 if data.len() > LARGEST_DATA {
-                    return log::error!("the data of a connection may have {LARGEST_DATA} bytes, not {}", data.len());
+                    return too_much(data.len());
                 }
                 connection.data = data.to_vec();
             }
@@ -192,6 +201,10 @@ impl Live<'_> {
     }
 }
 
+fn too_much(size: usize) {
+    log::error!("the data of a connection may have {LARGEST_DATA} bytes, not {size}");
+}
+
 fn no_connection(order: &str) {
     log::error!("an app wants to {order} its connection, and the request has none that stays open");
 }
@@ -210,7 +223,9 @@ fn handshake(settings: &WebSockets, head: &RequestHead<'_>) -> Result<Handshake,
     };
     let upgrades = all(b"upgrade")
         .any(|value| value.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket")));
-    if head.method() != b"GET" || head.version() == Version::Http10 || !upgrades {
+    let changes = all(b"connection")
+        .any(|value| value.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"upgrade")));
+    if head.method() != b"GET" || head.version() == Version::Http10 || !upgrades || !changes {
         log::error!("a WebSocket cannot be accepted: its request does not ask for one");
         return Err(500);
     }

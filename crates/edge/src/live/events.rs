@@ -68,8 +68,8 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         let now = self.now();
         {
             let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
-            live.take_socket_events(&mut engine);
             live.look(&mut engine, now);
+            live.take_socket_events(&mut engine);
             live.posts.flush();
         }
         for (index, app) in self.apps.iter_mut().enumerate() {

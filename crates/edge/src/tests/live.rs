@@ -265,6 +265,7 @@ fn a_handshake_that_is_none_is_refused() {
         (with("Key: dGhlIHNhbXBsZSBub25jZQ==", "Key: short"), "400"),
         (with("Host: a", "Host: a\r\nOrigin: https://evil.example"), "403"),
         (with("Upgrade: websocket\r\n", ""), "200"),
+        (with("Connection: Upgrade", "Connection: keep-alive"), "500"),
         (with("Upgrade: websocket\r\n", "Upgrade: h2c\r\n"), "500"),
         (with("Host: a", "Host: a\r\nOrigin: http://a"), "101"),
     ] {

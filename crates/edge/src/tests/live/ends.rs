@@ -450,3 +450,102 @@ fn an_event_that_waits_too_long_for_a_worker_closes_its_connection() {
     client.reset();
     assert_forgotten(&mut site);
 }
+
+#[test]
+fn events_that_wait_for_their_response_have_a_bound() {
+    let mut settings = Settings::default();
+    settings.websocket.buffer_bytes = 4096;
+    let mut site = Site::new(&settings);
+    let mut app = site.worker();
+    let client = site.asking(STREAM);
+    let mut taken = app.take();
+    app.command(&mut taken, &[Command::Hold { data: b"" }, Command::Subscribe(b"news")]);
+    let payload = [b'x'; 1000];
+    for _ in 0..10 {
+        app.command(&mut taken, &[Command::Publish { kind: Kind::Text, channel: b"news", payload: &payload }]);
+        site.run();
+    }
+    app.answer_with(taken, 200, &[EVENT_STREAM], "");
+    let received = site.received(&client);
+    assert_eq!(received.matches("data: ").count(), 4, "as many as there is room for");
+    assert!(received.ends_with("0\r\n\r\n"), "{received}");
+    assert_forgotten(&mut site);
+}
+
+#[test]
+fn the_app_hears_at_once_of_a_client_that_is_cut_off() {
+    let (mut site, mut app, _client) = opened("mine", &[]);
+    for _ in 0..4 {
+        // The edge notices the time when it rests for the first time.
+        assert!(site.run());
+        site.world.advance(SECOND * 16);
+    }
+    site.run();
+    take_close(&mut site, &mut app);
+    assert_forgotten(&mut site);
+}
+
+#[test]
+fn too_much_data_is_refused() {
+    let data = vec![b'x'; 70_000];
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(HANDSHAKE);
+    app.handle(&[Command::Accept { fields: b"", data: &data }]);
+    assert!(site.received(&client).starts_with("HTTP/1.1 500 "));
+    let client = site.asking(STREAM);
+    app.handle(&[Command::Hold { data: &data }]);
+    assert_response(&site.received(&client), "200", "");
+    assert_forgotten(&mut site);
+}
+
+#[test]
+fn a_client_that_has_ended_its_side_before_the_handshake_is_known_to_the_app() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(HANDSHAKE);
+    client.end();
+    site.run();
+    app.handle(&[Command::Accept { fields: b"", data: b"mine" }]);
+    take_close(&mut site, &mut app);
+    assert_forgotten(&mut site);
+}
+
+#[test]
+fn connections_of_an_app_end_with_it() {
+    let (mut site, mut app, client) = opened("mine", &[]);
+    let stream = site.asking(STREAM);
+    app.handle_stream(&[Command::Hold { data: b"mine" }]);
+    assert!(site.received(&stream).starts_with("HTTP/1.1 200 "));
+    site.edge.live.borrow_mut().leave_app(&mut site.edge.lane.source(), 0);
+    assert_eq!(client_bytes(&mut site, &client), b"\x88\x02\x03\xe9");
+    assert_eq!(site.received(&stream), "0\r\n\r\n");
+    client.reset();
+    site.run();
+    assert!(app.worker.take().is_none(), "the place may be that of another app");
+    assert_forgotten(&mut site);
+}
+
+#[test]
+fn a_client_of_http2_gets_events_but_no_websocket() {
+    use super::super::streams::{OPENING, frame};
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.world.connect();
+    client.send(OPENING);
+    site.run();
+    let _ = client.received();
+    // GET / of http, and Accept as a literal with its name from the static table.
+    let block = [b"\x82\x86\x84\x01\x01a\x0f\x04\x11", &b"text/event-stream"[..]].concat();
+    client.send(&frame(1, 5, 1, &block));
+    site.run();
+    app.handle(&[Command::Accept { fields: b"", data: b"" }]);
+    assert!(!client_bytes(&mut site, &client).is_empty(), "500");
+    client.send(&frame(1, 5, 3, &block));
+    site.run();
+    app.handle_stream(&[Command::Hold { data: b"mine" }, send("hello")]);
+    assert!(site.received(&client).contains("data: hello\n\n"));
+    client.send(&frame(3, 0, 3, b"\0\0\0\x08"));
+    take_close(&mut site, &mut app);
+    assert_forgotten(&mut site);
+}
