@@ -81,8 +81,8 @@ impl Live<'_> {
         }
     }
 
-    /// Notes that the response to a request stays open as an event stream, and returns its name. The app is busy with it. `None`: its
-    /// data is too large.
+    /// Notes that the response to a request stays open as an event stream, and returns its name. The app is busy with it.
+    /// `None`: its data is too large.
     pub(in super::super) fn hold(&mut self, opening: Opening, data: &[u8]) -> Option<u64> {
         if data.len() > LARGEST_DATA {
             too_much(data.len());
