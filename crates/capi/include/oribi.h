@@ -200,8 +200,8 @@ int oribi_break_off(int descriptor);
  * context, the process accepts no new connection from now on, and each response is the last on its connection. */
 void oribi_retire(oribi_lane *lane);
 
-/* Whether the lane takes no further requests, because its process ends when the open ones have been answered. A host with
- * oribi_host.run_loop is called once more when that begins. */
+/* Whether the process is about to end, as soon as the open exchanges have been answered: the app ends those that have no end of
+ * their own. Further requests may come. A host with oribi_host.run_loop is called once more when that begins. */
 int oribi_stops(oribi_lane *lane);
 
 /* The number of complete requests that wait for an answer, including those that have just arrived: for work that should be

@@ -334,7 +334,7 @@ pub unsafe extern "C" fn oribi_retire(lane: *const OribiLane) {
     }
 }
 
-/// Returns 1 if no further requests are taken, because the process ends when the open ones have been answered.
+/// Returns 1 if the process is about to end, as soon as the open exchanges have been answered.
 ///
 /// # Safety
 /// `lane` is valid.

@@ -18,6 +18,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--ini", "--xml", "--yaml", "--yml", "--emperor"], "`oribi import FILE` makes an oribi.toml of a file of uWSGI"),
     (&["--http-socket", "--http", "--fastcgi-socket", "--uwsgi-socket"], "use --listen ADDRESS"),
     (&["--psgi", "--rack", "--app", "--wsgi-file", "--rackup"], "the app is an argument: oribi app.psgi"),
+    (&["--pagi"], "use --interface pagi; a file whose name ends in .pagi needs no option"),
     (&["--master", "--vacuum", "--die-on-term", "--single-interpreter", "--need-app"], "Oribi always does this"),
     (&["--server"], "Oribi is the server"),
     (&["-w"], "--workers NUMBER sets the number of processes"),

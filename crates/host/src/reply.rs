@@ -216,7 +216,8 @@ pub trait Outlet {
     /// connection.
     fn retire(&self) {}
 
-    /// Whether no further requests are taken, because the process ends when the open ones have been answered.
+    /// Whether the process is about to end, as soon as the open exchanges have been answered: the app ends those that have no
+    /// end of their own. Further requests may come, as long as the server answers those that have arrived.
     fn stops(&self) -> bool {
         false
     }

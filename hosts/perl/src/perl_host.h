@@ -183,7 +183,7 @@ typedef struct Context {
     struct Ticket *begun;     /* the ticket of the request that is being answered, if the response comes later; or NULL */
     SV *next_gone, *next_room; /* callbacks for the next ticket of `observed`; or NULL */
     oribi_exchange observed;
-    bool stop_noted;          /* the app knows that the lane stops */
+    bool stop_noted;          /* the app knows that the process is about to end */
     Environment environment;
 } Context;
 

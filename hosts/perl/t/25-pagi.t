@@ -249,7 +249,10 @@ subtest 'sse' => sub {
     noted(qr/'sse.send': id has a line end at/, 'an id cannot forge an event');
     leaves($connection);
     noted(qr{^/events sse.disconnect client_closed$}m, 'a client leaves');
-    like received(events($server, '/keepalive'), qr/(?::alive\n\n.*){3}/s), qr/(?::alive\n\n.*){3}/s, 'signs of life';
+    for my $target ('/keepalive', '/keepalive?early') {
+        my $signs = qr/(?::alive\n\n.*){3}/s;
+        like received(events($server, $target), $signs), $signs, "$target: signs of life";
+    }
     like events($server, "/$_", 'Connection: close')->rest, qr/\r\n0\r\n\r\n\z/, "the app has $_" for qw(returned closed);
     noted(qr/'sse.send': the stream is closed at/, 'after its end the stream takes nothing');
     my $declined = $server->get('/declined', Accept => 'text/html, text/event-stream;q=0.5');
@@ -330,9 +333,13 @@ subtest 'websocket' => sub {
     my $old = ask($server, '/chat', 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 8')->response;
     is_deeply [$old->{status}, TestServer::Connection::field($old, 'Sec-WebSocket-Version')], [426, 13], 'another version';
 
-    $connection = socket_at($server, '/keepalive');
-    is_deeply [next_frame($connection)], [9, q{}], 'the server pings';
-    noted(qr/^socket 1006 keepalive_timeout$/m, 'a client that does not answer is gone');
+    my $ends = 0;
+    for my $target ('/keepalive', '/keepalive?early') {
+        $ends++;
+        $connection = socket_at($server, $target);
+        is_deeply [next_frame($connection)], [9, q{}], "$target: the server pings";
+        noted(qr/(?:^socket 1006 keepalive_timeout\n.*){$ends}/ms, 'a client that does not answer is gone');
+    }
 
     $connection = socket_at($server, '/chat');
     $connection->send(frame(0x81, 'flood'));
@@ -371,7 +378,7 @@ subtest 'websocket' => sub {
     ok TestServer::wait_for(sub { $server->get('/sockets')->{body} == 0 }), 'no socket is left';
 };
 
-is $server->stop, 0, 'TERM ends the server';
+is $server->stop, 0, 'TERM ends the server' or diag $server->log_text;
 unlike $server->log_text, qr{PAGI\S*[.]pm line}, 'no warnings';
 like text_of($notes), qr/\Astartup (\d+) 1 1\n.*^shutdown \1 1 1\n\z/sm, 'startup and shutdown in the worker';
 
@@ -392,6 +399,19 @@ subtest 'the end' => sub {
     isnt $server->get('/process')->{body}, $process, 'and a new worker serves';
     is $server->get('/scope')->{body} =~ /greeting=hello/, 1, 'after its startup';
     is $server->stop, 0;
+    unlike $server->log_text, qr/error|warn|dropped/i, 'nothing was wrong' or diag $server->log_text;
+
+    $server = start('t/lib/app.pagi');
+    ok listens($server), 'it listens';
+    my $late = ask($server, '/after?0.5');
+    ($socket, $stream) = (socket_at($server, '/chat'), events($server, '/events'));
+    received($stream, qr/:b\n\n/);
+    kill TERM => $server->pid;
+    is_deeply [next_frame($socket)], [8, pack('n', 1001) . 'the server stops'], 'TERM: WebSockets are closed';
+    like received($stream, qr/\r\n0\r\n/), qr/\r\n0\r\n/, 'streams end';
+    is $late->response->{body}, 'late', 'open answers are finished';
+    is $server->wait_end, 0, 'and the server ends';
+    like text_of($notes), qr/^shutdown \d+ 1 1\n\z/m, 'after the shutdown';
     unlike $server->log_text, qr/error|warn|dropped/i, 'nothing was wrong' or diag $server->log_text;
 
     $server = start('t/lib/app.pagi', 'max-requests=3');

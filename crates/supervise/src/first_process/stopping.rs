@@ -4,6 +4,7 @@ use super::super::edges::Edges;
 use super::super::server::Phase;
 use super::super::workforce::{Finish, Workforce};
 use super::FirstProcess;
+use oribi_stats::scoreboard::DrainState;
 use std::time::Instant;
 
 impl<W: Workforce> FirstProcess<'_, W> {
@@ -22,6 +23,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let deadline = *server.stop_by.get_or_insert_with(|| Instant::now() + graceful);
         edges.drain(&mut server.listeners, deadline);
         server.phase = Phase::Draining;
+        // The edges wait for answers that have no end, such as event streams, which only the apps can end.
+        workforce.set_drain_state(DrainState::Closing);
         if !workforce.answers_those_waiting() {
             edges.stop_awaiting_clients();
             workforce.stop(server, Finish::AfterEdges);

@@ -7,6 +7,7 @@ use oribi_host::{ExchangeId, Interruption, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};
 use oribi_source::Source;
+use oribi_stats::scoreboard::DrainState;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -195,7 +196,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn stops(&self) -> bool {
-        self.source.borrow().stops()
+        self.source.borrow().stops() || self.slot.drain_state() == DrainState::Closing
     }
 
     fn waiting(&self) -> usize {

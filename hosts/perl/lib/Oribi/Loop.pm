@@ -44,7 +44,7 @@ sub come_round {
     return $come_round->($seconds);
 }
 
-# Called when the worker takes no further requests; the open ones go on.
+# Called when the worker is about to end, as soon as its open requests have been answered. Others may still come.
 sub note_stop {
     Oribi::PAGI->stop if $INC{'Oribi/PAGI.pm'};
     return;

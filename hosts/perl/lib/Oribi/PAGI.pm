@@ -66,11 +66,8 @@ sub add_hooks {
     return;
 }
 
-# The worker takes no further requests: connections without an end of their own are ended.
-sub stop {
-    $_->server_stops for Oribi::PAGI::Exchange->lasting;
-    return;
-}
+# The worker is about to end: connections without an end of their own are ended.
+sub stop { return Oribi::PAGI::Exchange->stop_all }
 
 1;
 

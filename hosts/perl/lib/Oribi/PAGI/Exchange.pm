@@ -19,6 +19,22 @@ sub lasting { return grep { $_->lasts } values %running }
 
 sub lasts { return 0 }
 
+# Ends those that last, now and later: the worker is about to end.
+my $is_stopping = 0;
+
+sub stop_all {
+    $is_stopping = 1;
+    $_->server_stops for lasting();
+    return;
+}
+
+# To be called when an exchange has begun to last.
+sub note_lasting {
+    my ($self) = @_;
+    $self->server_stops if $is_stopping;
+    return;
+}
+
 sub server_stops { return }
 
 # Calls the app. `name` is for messages.

@@ -58,6 +58,8 @@ sub _start {
     $self->start_response({ %{$event}, status => $status, headers => [@{ $event->{headers} // [] }, @more], trailers => 0 });
     $self->{is_stream} = 1;
     $self->flush;
+    $self->_arm(@{ delete $self->{keepalive} }) if $self->{keepalive};
+    $self->note_lasting;
     return;
 }
 
@@ -104,11 +106,13 @@ sub _send_comment {
 
 sub _set_keepalive {
     my ($self, $event) = @_;
-    $self->_check_stream($event);
+    $self->_check_stream($event) if $self->is_begun;
     my $interval = Oribi::PAGI::Exchange::check_number($event, 'interval', 0);
     my $comment  = _comment($event);
     Oribi::PAGI::Loop::forget(delete $self->{timer});
-    $self->_arm($interval, $comment) if $interval > 0;
+    $self->{keepalive} = $interval > 0 ? [$interval, $comment] : undef;
+    # An app may ask for it before the stream starts.
+    $self->_arm(@{ delete $self->{keepalive} }) if $self->{is_stream} && $self->{keepalive};
     return;
 }
 

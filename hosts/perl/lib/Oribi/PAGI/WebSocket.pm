@@ -178,6 +178,8 @@ sub _accept {
     # The connection is the server's no longer, nor is its end.
     delete $self->{respond};
     $self->{socket}->write("$head\r\n");
+    $self->_arm(@{ delete $self->{keepalive} }) if $self->{keepalive};
+    $self->note_lasting;
     return;
 }
 
@@ -237,11 +239,12 @@ sub _begin_close {
 
 sub _set_keepalive {
     my ($self, $event) = @_;
-    die "'$event->{type}': send websocket.accept first\n" if $self->{state} eq 'connecting';
     my $interval = Oribi::PAGI::Exchange::check_number($event, 'interval', 0);
     my $timeout  = Oribi::PAGI::Exchange::check_number($event, 'timeout',  undef);
     Oribi::PAGI::Loop::forget(delete $self->{$_}) for qw(ping_timer pong_timer);
-    $self->_arm($interval, $timeout) if $interval > 0;
+    $self->{keepalive} = $interval > 0 ? [$interval, $timeout] : undef;
+    # An app may ask for it before it accepts.
+    $self->_arm(@{ delete $self->{keepalive} }) if $self->{state} eq 'open' && $self->{keepalive};
     return;
 }
 
