@@ -127,7 +127,7 @@ fn scripts_wait_in_tasks_and_coroutines_of_their_own_and_fail_alone() {
         ] {
             assert!(place.get(target).starts_with("HTTP/1.1 500 "), "{target}");
             // Lua 5.4 names the function in another way.
-            place.wait_for_log(if target == "/fails" { "app.lua:129: attempt to index" } else { words });
+            place.wait_for_log(if target == "/fails" { "app.lua:144: attempt to index" } else { words });
         }
         let mut post = place.connect();
         let text = "POST /reads HTTP/1.1\r\nHost: x\r\nX-Word: word\r\nConnection: close\r\nContent-Length: 2000000\r\n\r\n";
@@ -307,6 +307,30 @@ fn each_style_waits_also_with_hooks() {
             ends(&mut server);
         }
     }
+}
+
+#[test]
+fn datagrams_are_sent_and_received() {
+    let server = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = server.local_addr().expect("bound").port();
+    let echo = thread::spawn(move || {
+        let mut room = [0; 100];
+        for concurrency in ["2", "1"] {
+            let (size, client) = server.recv_from(&mut room).expect("a question");
+            let text = String::from_utf8_lossy(&room[..size]).into_owned();
+            server.send_to(format!("{text} with {concurrency}").as_bytes(), client).expect("sent");
+            let (size, _) = server.recv_from(&mut room).expect("another one");
+            assert_eq!(&room[..size], b"another");
+        }
+    });
+    for concurrency in ["2", "1"] {
+        let place = TestDirectory::new();
+        place.file("app.lua", APP);
+        let _server = place.serve(&["app.lua", "--concurrency", concurrency]);
+        let expected = format!("nil closed, a question with {concurrency}, nil timeout");
+        assert_eq!(body(&place, &format!("/datagrams?{port}")), expected, "{}", place.log());
+    }
+    echo.join().expect("both asked");
 }
 
 /// A Redis server, killed when the value is dropped.

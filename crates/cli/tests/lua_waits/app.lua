@@ -79,6 +79,21 @@ function pages.stream(request)
     end
 end
 
+-- Asks a server that answers the first datagram.
+function pages.datagrams(request)
+    local socket = oribi.udp()
+    local unconnected, closed = socket:send("too early")
+    assert(socket:setpeername("127.0.0.1", request.query))
+    socket:settimeout(30)
+    assert(socket:send { "a ", { "question" } })
+    local answer = assert(socket:receive())
+    socket:settimeout(0.02)
+    assert(socket:send("another"))
+    local late, why = socket:receive()
+    socket:close()
+    return tostring(unconnected) .. " " .. closed .. ", " .. answer .. ", " .. tostring(late) .. " " .. why
+end
+
 function pages.pieces()
     local count = 0
     return function()

@@ -130,6 +130,11 @@ function pages.pieces()
     assert(redis.socket:receive() == "$10")
     local parts = { by_size(3), by_size(3), tostring(by_size(3)) }
     assert(redis.socket:receive() == "rest")
+    redis.socket:send("ECHO 12345\r\n")
+    assert(redis.socket:receive("*l", "prefix ") == "prefix $5")
+    assert(redis.socket:receiveany(2):match("^12?$"))
+    local rest = redis.socket:receiveuntil("\r\n", { inclusive = true })()
+    assert(rest:match("345\r\n$"), rest)
     return table.concat(words, ",") .. " " .. table.concat(parts, ",")
 end
 
