@@ -346,7 +346,7 @@ impl Tasks {
     }
 
     fn spawn(&mut self, parent: &Task, count: i32) -> Outcome {
-        let Some(state) = self.states.get(parent.state) else { return Outcome::WORKER_ENDS };
+        let Some(state) = self.states.get(parent.state) else { return Outcome::NO_MEMORY };
         match state.spawned_coroutine(&parent.coroutine, count) {
             Ok(coroutine) => {
                 let turn = parent.turn.for_task();
@@ -357,7 +357,7 @@ impl Tasks {
             }
             Err(failure) => {
                 self.log(parent.state, &failure);
-                Outcome::WORKER_ENDS
+                Outcome::NO_MEMORY
             }
         }
     }

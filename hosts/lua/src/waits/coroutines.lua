@@ -12,6 +12,7 @@ local Ended = { __tostring = function(it) return it.reason end }
 local endings = {
     setmetatable({ reason = "the client has gone" }, Ended),
     setmetatable({ reason = "the worker ends" }, Ended),
+    setmetatable({ reason = "not enough memory for a task" }, Ended),
 }
 
 local function check(ending, ...)

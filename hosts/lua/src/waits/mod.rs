@@ -166,6 +166,8 @@ impl Outcome {
     pub(crate) const CLIENT_GONE: Self = Self::Ended(1);
     /// The worker ends.
     pub(crate) const WORKER_ENDS: Self = Self::Ended(2);
+    /// There is no memory for a task.
+    pub(crate) const NO_MEMORY: Self = Self::Ended(3);
 
     /// Pushes the values that the wait returns. Returns their number.
     ///
