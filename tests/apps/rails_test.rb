@@ -113,6 +113,13 @@ class RailsTest < Minitest::Test
     end
   end
 
+  # Action Cable takes the sockets, and its own thread waits for them.
+  def test_one_worker_with_requests_in_fibers
+    start("oribi config.ru", "production", [1, 1], { "ORIBI_FIBERS" => "50" })
+    assert_own_tests_pass_live
+    assert_subscribers_are_echoed.each(&:close)
+  end
+
   def test_a_live_stream_is_sent_as_it_is_written
     start("oribi config.ru")
     go = "#{@folder}/go"

@@ -76,6 +76,14 @@ class SinatraTest < Minitest::Test
     end
   end
 
+  def test_one_worker_with_requests_in_fibers
+    start("oribi", threads: 1, environment: { "ORIBI_FIBERS" => "50" })
+    assert_routes(@server)
+    assert_uploads(@server)
+    assert_session(@server)
+    assert_stream(@server)
+  end
+
   def test_behind_a_proxy_on_a_unix_socket
     socket = "#{@folder}/app.sock"
     launch([ServerProcess::ORIBI, "config.ru", "--listen", socket, "--workers", "2"], socket:)

@@ -297,8 +297,9 @@ typedef enum oribi_order {
  * been sent. If the app continues nevertheless, its process is killed some time later (--request-kill). */
 typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
-/* Calls work(argument), in which the app continues to answer an exchange that it has kept, on the lane's thread. Meanwhile orders to
- * the app come by `interrupt`, as by oribi_host.interrupt during oribi_host.answer: behind an edge, and if apps have deadlines. */
+/* Calls work(argument), in which the app continues to answer an exchange that it has kept, on the lane's thread. Meanwhile
+ * orders to the app come by `interrupt`, as by oribi_host.interrupt during oribi_host.answer: behind an edge, and if apps have
+ * deadlines. */
 void oribi_resume(oribi_lane *lane, oribi_exchange exchange, oribi_interrupt_fn *interrupt, void *context, void (*work)(void *),
                   void *argument);
 
@@ -464,8 +465,8 @@ oribi_setting_result oribi_config_set(oribi_config *config, const char *name, co
  * oribi_host.run_loop must be NULL. NULL if the settings contradict each other, which oribi_run() reports. */
 const char *oribi_config_loop(const oribi_config *config, int *can_loop);
 
-/* Returns the value of --fibers: the most requests of a worker that run at once, each in a fiber of the language, or 0. Unless it is
- * 0, an event loop can run in the workers. 0 also if the settings contradict each other, which oribi_run() reports. */
+/* Returns the value of --fibers: the most requests of a worker that run at once, each in a fiber of the language, or 0. Unless
+ * it is 0, an event loop can run in the workers. 0 also if the settings contradict each other, which oribi_run() reports. */
 uint32_t oribi_config_fibers(const oribi_config *config);
 
 /* Returns the value of --request-timeout in milliseconds. 0: there is none, or the settings contradict each other. */

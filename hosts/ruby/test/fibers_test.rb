@@ -185,6 +185,8 @@ class FibersTest < Minitest::Test
     serve do |server|
       others = Array.new(5) { ask(server, "/sleep/0.1") }
       %w[/raise /throw].each { |target| assert_equal 500, server.get(target).status }
+      assert_equal 500, server.get("/replace").status
+      server.wait_for_log(/the fiber scheduler of a worker with --fibers cannot be replaced/)
       assert_equal "begun", server.get("/background").body
       server.wait_for_log(/in the background/)
       assert_equal ["slept"], bodies(others).uniq
@@ -264,6 +266,10 @@ class FibersTest < Minitest::Test
       assert_equal before, server.get("/process").body
       assert_match(%r{GET /late/compute: the app has run for 1 s and is interrupted:.*fibers.ru}, server.log)
     end
+  end
+
+  def test_a_request_moves_its_deadline_after_a_wait
+    serve(request_timeout: 1, edge: "on") { |server| assert_equal "in time", server.get("/patient").body }
   end
 
   def test_a_request_that_computes_is_interrupted_without_an_edge

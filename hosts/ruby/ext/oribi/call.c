@@ -26,7 +26,7 @@ void call_detach(const Call *call, bool over) {
         input_detach(call->data, over);
 }
 
-void call_perform(Call *call) {
+static inline void perform(Call *call) {
     int state;
     rb_protect(run, (VALUE)call, &state);
     if (RB_UNLIKELY(state != 0))
@@ -38,8 +38,10 @@ void call_perform(Call *call) {
         oribi_abandon(call->lane, call->exchange);
     /* An app that has hijacked the socket, or continues to stream, may still read the content. */
     call_detach(call, call->state != CALL_TAKEN && call->state != CALL_KEPT);
-    if (RB_UNLIKELY(call->context->interrupted))
-        deadline_forget(call->context);
+}
+
+void call_perform(Call *call) {
+    perform(call);
 }
 
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
@@ -48,10 +50,12 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     context->lane = lane;
     context->call = &call;
     head_prepare(&call.head);
-    call_perform(&call);
+    perform(&call);
     if (RB_LIKELY(call.state != CALL_KEPT))
         deferred_note(&call);
     context->call = NULL;
+    if (RB_UNLIKELY(context->interrupted))
+        deadline_forget(context);
     RB_GC_GUARD(call.ticket);
     app_metrics_report_collections();
     return deferred_next(context);

@@ -1,5 +1,5 @@
-/* fibers.c - requests in fibers (--fibers): each runs in a fiber of its own under Oribi::Scheduler, on the worker's thread. While
- * all fibers wait, the lane waits in the scheduler, for which its descriptor is one more.
+/* fibers.c - requests in fibers (--fibers): each runs in a fiber of its own under Oribi::Scheduler, on the worker's thread.
+ * While all fibers wait, the lane waits in the scheduler, for which its descriptor is one more.
  *
  * A fiber has a stack of its own, on which its Call is. No frame of the server is on that stack while the fiber waits: the
  * scheduler switches fibers only in Ruby code, which the functions of this file call protected.
@@ -143,14 +143,16 @@ static VALUE run_in_fiber(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     RB_OBJ_WRITE(context->self, &context->running, call.fiber);
     start->begun = &call;
     call_perform(&call);
-    /* Nothing is sent any more. */
+    /* Nothing is sent any more, and no order counts. */
     call.streams = false;
+    context_set_call_of(call.fiber, NULL);
+    if (context->interrupted)
+        deadline_forget(context);
     if (call.state != CALL_KEPT)
         failure_guard("the work after the response failed", call.environment, finish, (VALUE)&call);
     for (link = &context->calls; *link != &call; link = &(*link)->next) {
     }
     *link = call.next;
-    context_set_call_of(call.fiber, NULL);
     if (call.start)
         ((Start *)call.start)->begun = NULL;
     app_metrics_report_collections();
@@ -165,7 +167,7 @@ static VALUE start_fiber(VALUE argument) {
     return rb_block_call(server.scheduler, id_fiber, 0, NULL, run_in_fiber, argument);
 }
 
-/* What may be done after a callback of the server. */
+/* Returns the flags that tell the server what to do next. `result` is that of the code that a callback has run. */
 static uint32_t next_step(Context *context, GuardResult result) {
     if (result == GUARD_EXITED)
         context->retiring = true;
@@ -204,7 +206,8 @@ static VALUE come_round(VALUE argument) {
         rb_funcall(server.scheduler, id_watch, 1, round->descriptor < 0 ? Qnil : INT2FIX(round->descriptor));
         watched = round->descriptor;
     }
-    return rb_funcall(server.scheduler, id_run_once, 1, round->milliseconds < 0 ? Qnil : DBL2NUM((double)round->milliseconds / 1000));
+    return rb_funcall(server.scheduler, id_run_once, 1,
+                      round->milliseconds < 0 ? Qnil : DBL2NUM((double)round->milliseconds / 1000));
 }
 
 uint32_t fibers_run_loop(void *pointer, int descriptor, int64_t milliseconds) {
@@ -217,7 +220,7 @@ uint32_t fibers_run_loop(void *pointer, int descriptor, int64_t milliseconds) {
     return next_step(context, result);
 }
 
-/* Whether the app waits for nobody: its client has got a part of the response and has gone, or the time for the request is over. */
+/* Whether the app waits in vain: its client has got a part of the response and has gone, or the request's time is over. */
 static bool is_in_vain(const Call *call, uint64_t now) {
     const bool is_late = call->state == CALL_OPEN && server.request_timeout && now - call->began >= server.request_timeout;
     return (call->streams || is_late) && oribi_has_room(call->lane, call->exchange) < 0;

@@ -1,6 +1,6 @@
 /* poller.c - Oribi::Poller: waits for descriptors on behalf of fibers (Oribi::Scheduler), by epoll(7).
  *
- * The events are those of IO::READABLE, IO::PRIORITY and IO::WRITABLE, which have the numbers of EPOLLIN, EPOLLPRI and EPOLLOUT.
+ * The events are IO::READABLE, IO::PRIORITY and IO::WRITABLE, which have the numbers of EPOLLIN, EPOLLPRI and EPOLLOUT.
  * Each wait is for one event: after it, a descriptor stays in the instance, but reports nothing until it is armed again.
  */
 #include "ruby_host.h"
@@ -90,10 +90,9 @@ static VALUE poller_watch(VALUE self, VALUE number) {
 static VALUE poller_arm(VALUE self, VALUE number, VALUE events) {
     const Poller *poller = poller_of(self);
     const int descriptor = NUM2INT(number);
-    struct epoll_event event = {
-        .events = (NUM2UINT(events) & (READABLE | PRIORITY | WRITABLE)) | EPOLLRDHUP * !!(NUM2UINT(events) & READABLE) | EPOLLONESHOT,
-        .data = {.fd = descriptor},
-    };
+    const uint32_t wanted = NUM2UINT(events) & (READABLE | PRIORITY | WRITABLE);
+    const uint32_t ends = wanted & READABLE ? EPOLLRDHUP : 0;
+    struct epoll_event event = {.events = wanted | ends | EPOLLONESHOT, .data = {.fd = descriptor}};
     if (epoll_ctl(poller->epoll, EPOLL_CTL_MOD, descriptor, &event) == 0)
         return Qtrue;
     if (errno == ENOENT && epoll_ctl(poller->epoll, EPOLL_CTL_ADD, descriptor, &event) == 0)

@@ -483,8 +483,8 @@ VALUE deadline_define(void);
 void deadline_begin(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
-/* Handles the orders for the calling thread that have just arrived. With --fibers: Ruby notes a signal for the fiber that runs then,
- * and the one that runs next would not notice. May raise. */
+/* Handles the orders for the calling thread that have just arrived. For --fibers: Ruby notes a signal for the fiber that runs
+ * then, and the one that runs next would not notice. May raise. */
 void deadline_obey(void);
 /* Makes the calling thread receive the exceptions that were raised in it because of a request that has ended by now, and drops
  * them. Never raises. */

@@ -10,7 +10,7 @@ module Oribi
     # A fiber that waits for events of a descriptor.
     Wait = Struct.new(:fiber, :events)
 
-    # In a process that the app forks, nothing schedules fibers: there, what waits blocks.
+    # In a process that the app forks, nothing schedules fibers, so waits block.
     module Forks
       def _fork
         pid = super
@@ -58,8 +58,11 @@ module Oribi
 
     # Waits at most so long (nil: without a limit) until fibers can continue, and lets these run until they wait again.
     def run_once(seconds)
+      # Ruby 3.3 forgets a scheduler that has not let itself be replaced (see close).
+      Fiber.set_scheduler(self) unless Fiber.scheduler.equal?(self)
+      return if seconds&.zero? && idle?
       take_unblocked
-      # The lane must look after what fibers have sent before it waits.
+      # The lane must send the content of fibers before it waits.
       waits = @ready.empty?
       run_ready
       handle_events(@poller.wait(waits ? [seconds, @timers.interval].compact.min : 0))
@@ -151,12 +154,19 @@ module Oribi
       cancel(fiber, exception)
     end
 
-    # The process ends: the fibers that wait do not continue.
+    # The process ends: the fibers that wait do not continue. An app that sets another scheduler would end all requests.
     def close
-      @poller.close if Process.pid == @process
+      return if Process.pid != @process
+      raise ThreadError, "the fiber scheduler of a worker with --fibers cannot be replaced" unless Fiber.current.equal?(@root)
+
+      @poller.close
     end
 
     private
+
+    def idle?
+      @waiting.empty? && @ready.empty? && @unblocked.empty?
+    end
 
     # Lets others run until the fiber is woken. Returns the value with which it is woken, or false after the timeout.
     def wait(kind, timeout)

@@ -65,7 +65,7 @@ module Fibers
     end
   end
 
-  # Writes a piece and then waits for what never comes.
+  # Writes a piece and then waits in vain.
   ENDLESS = lambda do |stream|
     Fibers.count("endless") do
       stream.write("first\n")
@@ -140,6 +140,7 @@ module Fibers
     "mutex" => lambda do |_|
       MUTEX.synchronize { sleep(0.005) && text(COUNTS["inside"] += 1) }
     end,
+    "replace" => ->(_) { Fiber.set_scheduler(nil) || text("replaced") },
     "raise" => ->(_) { sleep(0.01) && raise("broken") },
     "throw" => ->(_) { sleep(0.01) && throw(:nothing) },
     "exit" => ->(_) { sleep(0.01) && exit(3) },
@@ -172,6 +173,11 @@ run(lambda do |env|
     sleep(0.02)
     content = env["rack.input"].read
     Fibers.text("#{content.bytesize} #{content.sum}")
+  when "patient"
+    sleep 0.05
+    env["oribi.deadline"].call(nil)
+    sleep 1.5
+    Fibers.text("in time")
   when "finished"
     list = env["rack.response_finished"] || env["rack.after_reply"]
     list << ->(*) { sleep(0.05) && Fibers.note("finished", argument) }
