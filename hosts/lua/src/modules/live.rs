@@ -1,5 +1,5 @@
-//! The functions of the module `oribi` for connections that an edge keeps open: WebSockets and event streams. `live.lua` has the
-//! functions that scripts call; those here read the request, and write commands for the edge.
+//! The functions of the module `oribi` for connections that an edge keeps open: WebSockets and event streams. `live.lua` has
+//! the functions that scripts call; those here read the request, and write commands for the edge.
 
 use crate::exchange::Exchange;
 use crate::state_context::StateContext;
@@ -21,9 +21,9 @@ pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
         lua.create_function(|lua, ()| StateContext::with_exchange(lua, |exchange, _| exchange.and_then(offer)))?,
     )?;
     core.raw_set("event", lua.create_function(event)?)?;
-    core.raw_set("split", lua.create_function(split_content)?)?;
+    core.raw_set("split", lua.create_function(|lua, content: LuaString| split_content(lua, &content))?)?;
     core.raw_set("accept", lua.create_function(accept)?)?;
-    core.raw_set("hold", lua.create_function(hold)?)?;
+    core.raw_set("hold", lua.create_function(|lua, data: LuaString| hold(lua, &data))?)?;
     core.raw_set("send", lua.create_function(send)?)?;
     core.raw_set("close", lua.create_function(close)?)?;
     core.raw_set(
@@ -76,7 +76,7 @@ fn event(lua: &Lua, (): ()) -> Result<(Option<LuaString>, Option<LuaString>)> {
 }
 
 /// The data of a connection, and the payload of its event.
-fn split_content(lua: &Lua, content: LuaString) -> Result<(LuaString, LuaString)> {
+fn split_content(lua: &Lua, content: &LuaString) -> Result<(LuaString, LuaString)> {
     let content = content.as_bytes();
     let (data, payload) = split(&content).ok_or_else(|| Error::runtime("this is no event"))?;
     Ok((lua.create_string(data)?, lua.create_string(payload)?))
@@ -87,7 +87,7 @@ fn accept(lua: &Lua, (fields, data): (LuaString, LuaString)) -> Result<()> {
     StateContext::with_exchange(lua, |exchange, _| exchange.into_iter().for_each(Exchange::note_live))
 }
 
-fn hold(lua: &Lua, data: LuaString) -> Result<()> {
+fn hold(lua: &Lua, data: &LuaString) -> Result<()> {
     give(lua, &Command::Hold { data: kept(&data.as_bytes())? })?;
     StateContext::with_exchange(lua, |exchange, _| exchange.into_iter().for_each(Exchange::note_live))
 }

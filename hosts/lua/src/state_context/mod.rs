@@ -141,7 +141,8 @@ impl StateContext {
             .unwrap_or_default()
     }
 
-    /// Calls `work`, which must call no Lua function, with the exchange that a state answers, and with the number of its request.
+    /// Calls `work`, which must call no Lua function, with the exchange that a state answers, and with the number of its
+    /// request.
     ///
     /// # Errors
     /// The state has no memory left.

@@ -210,6 +210,11 @@ static bool wants_events(const oribi_bytes *accept) {
     return accept->size >= 17 && memcmp(accept->data, "text/event-stream", 17) == 0;
 }
 
+/* Whether a variable shows that the connection of its request may stay open without the app. */
+static bool asks_for_life(const oribi_variable *variable) {
+    return variable->key == key_upgrade || (variable->key == key_accept && wants_events(&variable->value));
+}
+
 /* ---- Any environment ---------------------------------------------------------------------------------------------------- */
 
 static void set_own(VALUE environment, const VALUE *own) {
@@ -247,7 +252,7 @@ static VALUE fill_by_key(Call *call, Values *values) {
             values->own[OWN_PROTOCOL] = upgrade_names(&variable->value);
         if (marks_event(variable))
             call->live = LIVE_EVENT;
-        else if (call->live == LIVE_NONE && (variable->key == key_upgrade || (variable->key == key_accept && wants_events(&variable->value))))
+        else if (call->live == LIVE_NONE && asks_for_life(variable))
             call->live = LIVE_ASKED;
         if (!is_misleading(variable))
             rb_hash_aset(environment, name_of(variable), value);

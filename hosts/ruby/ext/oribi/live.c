@@ -1,5 +1,6 @@
-/* live.c - rack.upgrade: connections that stay open while no worker has anything to do with them. An edge owns them, and sends
- * their events as requests; the app answers with commands. lib/oribi/live.rb makes the commands and calls the app's handlers. */
+/* live.c - rack.upgrade: connections that stay open while no worker has anything to do with them. An edge owns them, and
+ * sends their events as requests; the app answers with commands. lib/oribi/live.rb makes the commands and calls the app's
+ * handlers. */
 #include "ruby_host.h"
 
 /* The code for an app that has failed (RFC 6455, section 7.4.1), as the command that closes the connection of the request. */
@@ -7,7 +8,7 @@ static const char close_as_failed[] = "\3\0\0\0\12\0\0\0\0\0\0\0\0\3\363";
 
 static VALUE live_module, key_upgrade;
 
-/* ---- Commands ------------------------------------------------------------------------------------------------------------ */
+/* ---- Commands ------------------------------------------------------------------------------------------------------- */
 
 static VALUE error_class(void) {
     return rb_path2class("Oribi::Error");
@@ -37,7 +38,7 @@ void live_define(void) {
     rb_gc_register_mark_object(key_upgrade);
 }
 
-/* ---- Handlers ------------------------------------------------------------------------------------------------------------ */
+/* ---- Handlers ------------------------------------------------------------------------------------------------------- */
 
 /* Runs the app's handler. If it fails, logs that and closes the connection. */
 static void guard(Call *call, VALUE (*function)(VALUE), VALUE argument) {
@@ -72,7 +73,7 @@ static void respond_with_nothing(Call *call) {
     call->state = CALL_OVER;
 }
 
-/* ---- Opening -------------------------------------------------------------------------------------------------------------- */
+/* ---- Opening -------------------------------------------------------------------------------------------------------- */
 
 /* Whether the app wants the connection to stay open: its status is below 300, whatever it is. */
 static bool is_wanted(const Call *call) {
@@ -84,8 +85,8 @@ static bool is_wanted(const Call *call) {
 }
 
 static bool is_of_connection(const oribi_field *field) {
-    static const char *const own[] = {"connection", "upgrade", "keep-alive", "transfer-encoding", "content-length", "content-type",
-                                      "sec-websocket-accept", "sec-websocket-extensions"};
+    static const char *const own[] = {"connection",     "upgrade",      "keep-alive",           "transfer-encoding",
+                                      "content-length", "content-type", "sec-websocket-accept", "sec-websocket-extensions"};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (field_is(field, own[i]))
             return true;

@@ -51,9 +51,9 @@ static bool is_key(oribi_bytes key) {
 }
 
 static bool is_handshake(const Call *call) {
-    return is(call->request->variables[ORIBI_SERVER_PROTOCOL].value, "HTTP/1.1") && has_word(value_of(call, "HTTP_UPGRADE"), "websocket")
-           && has_word(value_of(call, "HTTP_CONNECTION"), "upgrade") && is(value_of(call, "HTTP_SEC_WEBSOCKET_VERSION"), "13")
-           && is_key(value_of(call, "HTTP_SEC_WEBSOCKET_KEY"));
+    return is(call->request->variables[ORIBI_SERVER_PROTOCOL].value, "HTTP/1.1")
+           && has_word(value_of(call, "HTTP_UPGRADE"), "websocket") && has_word(value_of(call, "HTTP_CONNECTION"), "upgrade")
+           && is(value_of(call, "HTTP_SEC_WEBSOCKET_VERSION"), "13") && is_key(value_of(call, "HTTP_SEC_WEBSOCKET_KEY"));
 }
 
 static bool accepts_events(const Call *call) {

@@ -1,12 +1,13 @@
 /* ruby_host.h - declarations shared by the C files of the Ruby host.
  *
  * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c,
- * errors.c, hijack.c and offer.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
- * stream.c) reads the return value and passes it to the server; live.c does so for connections that an edge keeps open. rescue.c (with failure.c) handles everything that goes wrong on
- * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
- * data of a thread that answers, threads.c starts those threads and has the lock that they share. With --fibers, fibers.c (with
- * poller.c) calls call.c in a fiber for each request. room.c sends content to clients that read slowly. process.c (with fork.c,
- * stray.c and signals.c) handles the life of the processes. shared.c has the data that all of them use.
+ * errors.c, hijack.c and offer.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c
+ * and stream.c) reads the return value and passes it to the server; live.c does so for connections that an edge keeps open.
+ * rescue.c (with failure.c) handles everything that goes wrong on the way, deadline.c requests that take too long,
+ * deferred.c the work after the response has been sent. context.c makes the data of a thread that answers, threads.c starts
+ * those threads and has the lock that they share. With --fibers, fibers.c (with poller.c) calls call.c in a fiber for each
+ * request. room.c sends content to clients that read slowly. process.c (with fork.c, stray.c and signals.c) handles the life
+ * of the processes. shared.c has the data that all of them use.
  *
  * The C files form no cycle: no two files use each other, not even by way of others. `cargo xtask architecture` checks this.
  *
