@@ -35,6 +35,9 @@ BOOT:
     newXS("Oribi::on_request_gone", observing_request_gone, __FILE__);
     newXS("Oribi::on_request_room", observing_request_room, __FILE__);
     newXS("Oribi::extend_deadline", interruption_extend, __FILE__);
+    newXS("Oribi::Live::command", live_command, __FILE__);
+    newXS("Oribi::Live::exchange", live_exchange, __FILE__);
+    newXS("Oribi::Live::environment", live_environment, __FILE__);
     newXS("Oribi::count", app_metrics_count, __FILE__);
     newXS("Oribi::observe", app_metrics_observe, __FILE__);
 

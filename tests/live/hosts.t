@@ -6,6 +6,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use IO::Handle ();
+use IO::Select ();
 use Test::Curl;
 use Test::More;
 use Test::Oribi;
@@ -31,6 +32,9 @@ package Stream {
         }
         return;
     }
+
+    # Whether something has come.
+    sub is_readable ($self) { return IO::Select->new($self->{out})->can_read(0.1) }
 
     sub end ($self) { return kill 'TERM', $self->{pid} }
 }
@@ -147,6 +151,19 @@ subtest 'live.lua: handlers' => sub {
     is($sockets->ask('a', 'hello'), 'text plain hello', 'and a state of their own');
     is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a name without handlers is an error');
     like($oribi->log_text, qr/oribi[.]live has no handlers `missing`/, 'which the log explains');
+    is($oribi->stop, 0, 'the server ends');
+};
+
+subtest 'live.psgi: handlers' => sub {
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.psgi", '--workers', 1, '--edge', 'on');
+    my $sockets = Test::WebSockets->new;
+    is($sockets->open('a', $oribi->url . '/plain'), 'open -', 'an app may return nothing');
+    is($sockets->ask('a', 'hello'), 'text plain hello', 'a package handles events');
+    is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a package that is none is an error');
+    like($oribi->log_text, qr/the package Missing has none of the methods/, 'which the log explains');
+    my $stream = Stream->new($oribi->url . '/bare');
+    curl('--data-binary', 'news', $oribi->url . '/publish') while !$stream->is_readable;
+    is($stream->next, 'data: news', 'a stream needs no handler');
     is($oribi->stop, 0, 'the server ends');
 };
 

@@ -12,6 +12,9 @@ use IO::Socket::INET ();
 use IO::Socket::UNIX ();
 use PerlIO::scalar   ();
 use Oribi::Mojolicious ();
+use Oribi::Live ();
+use Oribi::EventStream ();
+use Oribi::WebSocket ();
 use Oribi::Loop ();
 use Oribi::Options   ();
 use Oribi::RequestTimeout ();
@@ -25,6 +28,21 @@ our %Hooks;
 
 require XSLoader;
 XSLoader::load(__PACKAGE__, $VERSION);
+
+sub publish {
+    my ($channel, $text) = @_;
+    return Oribi::Live::publish('text', $channel, Oribi::Live::characters_as_bytes($text));
+}
+
+sub publish_binary {
+    my ($channel, $bytes) = @_;
+    return Oribi::Live::publish('binary', $channel, Oribi::Live::bytes_of($bytes));
+}
+
+sub publish_event {
+    my ($channel, $lines) = @_;
+    return Oribi::Live::publish('event', $channel, Oribi::Live::characters_as_bytes($lines));
+}
 
 sub run {
     my ($class, $app, %options) = @_;
@@ -66,6 +84,12 @@ Functions for apps. They add to a counter, or a value to a histogram, which C<--
 labels, the amount of C<count> may be left out, and is 1. Without C<--metrics> they return at once; otherwise an invalid name, and a
 number that is negative or not finite, are errors.
 
+=head2 Oribi::publish($channel, $text), Oribi::publish_binary($channel, $bytes), Oribi::publish_event($channel, $lines)
+
+Functions for apps: they send a message to all connections that have subscribed to a channel, of all workers: a text of characters, bytes
+(to WebSockets only), or lines of an event (to streams of events only). They may be called during a request or an event, and only with
+an edge. See L<Oribi::WebSocket> and L<Oribi::EventStream>.
+
 =head2 server_version
 
 The version of the server that is linked in.
@@ -75,6 +99,11 @@ The version of the server that is linked in.
 Everything that PSGI 1.1 asks for, and these extensions:
 
 =over
+
+=item psgix.websocket, psgix.event_stream
+
+With an edge, and only for requests that ask for them: an L<Oribi::WebSocket> and an L<Oribi::EventStream>, with which an app lets the
+edge keep the connection open.
 
 =item psgix.input.buffered
 

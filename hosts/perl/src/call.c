@@ -43,6 +43,11 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
             return stream_answer(aTHX_ context, response, environment);
         }
     }
+    if (context->opened == context->exchange + 1) {
+        /* The connection stays open, and its client gets no response. */
+        oribi_respond(target.lane, target.exchange, 200, NULL, 0, NULL, 0);
+        return TRUE;
+    }
     oribi_abandon(target.lane, target.exchange);
     /* An app that has used the socket itself need not return anything. */
     if (!socket_is_taken(context, context->exchange))
@@ -50,6 +55,14 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
                 "the app must return an array reference of 3 elements or a code reference, not %s",
                 text_describe(aTHX_ response));
     return TRUE;
+}
+
+/* The function that handles the request, if it is an event of a connection that an edge keeps open; else the app. */
+static SV *handler_of(pTHX_ Context *context) {
+    if (LIKELY(!context->environment.is_event))
+        return context->app;
+    context->environment.is_event = FALSE;
+    return (SV *)get_cv("Oribi::Live::event", 0);
 }
 
 static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
@@ -60,7 +73,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     SAVETMPS;
     environment = environment_fill(aTHX_ context, request);
     interruption_begin(aTHX_ context, environment);
-    response = protected_call(aTHX_ context->app, environment_argument(aTHX_ &context->environment, environment));
+    response = protected_call(aTHX_ handler_of(aTHX_ context), environment_argument(aTHX_ &context->environment, environment));
     before_response(aTHX_ context, environment);
     if (LIKELY(response != NULL)) {
         answered = send_response(aTHX_ context, response, environment);

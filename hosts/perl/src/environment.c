@@ -21,6 +21,8 @@ static const char *const psgi_names[PSGI_NAMES] = {
     [PSGIX_INFORMATIONAL] = "psgix.informational",
     [PSGIX_LOGGER] = "psgix.logger",
     [PSGIX_HARAKIRI_COMMIT] = "psgix.harakiri.commit",
+    [PSGIX_WEBSOCKET] = "psgix.websocket",
+    [PSGIX_EVENT_STREAM] = "psgix.event_stream",
     [ORIBI_DATA] = "oribi.data",
     [ORIBI_TRAILERS] = "oribi.trailers",
     [ORIBI_QUEUE_TIME] = "oribi.queue_time",
@@ -39,6 +41,10 @@ void environment_prepare(pTHX_ Environment *environment) {
     for (U32 key = 0; key < server_keys; key++) {
         oribi_bytes name = oribi_key_name(key);
         environment->names[key] = newSVpvn_share(name.data, (I32)name.size, 0);
+        if (name.size == 12 && memEQ(name.data, "HTTP_UPGRADE", 12))
+            environment->key_upgrade = key;
+        if (name.size == 11 && memEQ(name.data, "HTTP_ACCEPT", 11))
+            environment->key_accept = key;
     }
     for (U32 key = 0; key < PSGI_NAMES; key++)
         environment->names[server_keys + key] = newSVpvn_share(psgi_names[key], (I32)strlen(psgi_names[key]), 0);

@@ -141,6 +141,10 @@ static void retire_hash(pTHX_ Environment *environment) {
 static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *variable, U32 from, bool *changed) {
     SV *name;
     HE *entry;
+    /* No client can send such a field, because of the slash; the variables of a web server in front may have any name. */
+    if (UNLIKELY(variable->name.size == 16 && variable->name.data[10] == '/') && !environment->gateway
+        && memEQ(variable->name.data, "HTTP_ORIBI/EVENT", 16))
+        environment->is_event = TRUE;
     for (U32 i = from; i < environment->slot_count; i++) {
         Slot *slot = &environment->slots[i];
         if (slot->key != ORIBI_KEY_OTHER || slot->filled_for == environment->request)
@@ -252,6 +256,26 @@ static void push_text(pTHX_ AV *list, oribi_bytes text) {
     av_push(list, value);
 }
 
+/* Whether the connection of a request may stay open as a stream of events, by the value of Accept. */
+static inline bool wants_events(const Environment *environment) {
+    const Slot *slot = environment->places[environment->key_accept];
+    return slot && SvCUR(slot->value) >= 17 && memEQ(SvPVX_const(slot->value), "text/event-stream", 17);
+}
+
+/* Offers the app to keep the connection of a request open. */
+static void add_offer(pTHX_ Context *context, HV *hash, const oribi_request *request) __attribute__((noinline, cold));
+
+static void add_offer(pTHX_ Context *context, HV *hash, const oribi_request *request) {
+    const LiveOffer offer = live_offer(context, request);
+    const bool is_websocket = offer == LIVE_WEBSOCKET;
+    HV *stash;
+    if (offer == LIVE_NOTHING)
+        return;
+    stash = is_websocket ? gv_stashpvs("Oribi::WebSocket", GV_ADD) : gv_stashpvs("Oribi::EventStream", GV_ADD);
+    add_rare(aTHX_ &context->environment, hash, is_websocket ? PSGIX_WEBSOCKET : PSGIX_EVENT_STREAM,
+             sv_bless(newRV_noinc((SV *)newHV()), stash));
+}
+
 /* A list of names and values, in the form of the fields of a response. */
 static SV *trailers_new(pTHX_ const oribi_request *request) __attribute__((noinline, cold));
 
@@ -322,6 +346,8 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     }
     hash = environment->hash;
     environment->hash = NULL;
+    if (UNLIKELY(environment->places[environment->key_upgrade] || wants_events(environment)) && !environment->is_event)
+        add_offer(aTHX_ context, hash, request);
     if (UNLIKELY(request->data != NULL))
         add_rare(aTHX_ environment, hash, ORIBI_DATA, input_new(aTHX_ environment, request->data));
     if (UNLIKELY(request->trailer_count > 0))

@@ -54,6 +54,8 @@ enum {
     PSGIX_LOGGER,
     PSGI_KEYS, /* the number of variables that are always present */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
+    PSGIX_WEBSOCKET,    /* for requests whose connection an edge may keep open */
+    PSGIX_EVENT_STREAM,
     ORIBI_DATA,       /* the data for a filter */
     ORIBI_TRAILERS,   /* the trailers, if there are any */
     ORIBI_QUEUE_TIME, /* the queue time in seconds, if the app gets it */
@@ -106,6 +108,8 @@ typedef struct {
     bool has_content;  /* psgi.input is over the content of one request */
     bool gateway;      /* `hash` is laid out for requests that come through a web server */
     bool nonblocking;  /* psgi.nonblocking */
+    bool is_event;     /* the request is an event of a connection that an edge keeps open */
+    U32 key_upgrade, key_accept; /* of HTTP_UPGRADE and HTTP_ACCEPT */
     HE **buckets;      /* the hash's, when `slots` was written */
     STRLEN bucket_maximum;
     SV *version; /* the array of psgi.version */
@@ -175,6 +179,7 @@ typedef struct Context {
     bool left_destructor;    /* the exception was raised in a destructor, and must be raised again */
     PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
     HV *present;             /* the environment of the request that is being answered */
+    oribi_exchange opened;   /* 1 more than the exchange whose connection the app has made a WebSocket or a stream last; or 0 */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
     bool looping;      /* an event loop runs between the requests */
     int loop_file;     /* the descriptor that the loop watches for the lane; -1 for none */
@@ -567,6 +572,15 @@ static inline void interruption_end(Context *context) {
 /* Returns the context while it answers a request; NULL at any other time. */
 Context *interruption_context(pTHX);
 XS(interruption_extend);
+
+/* ---- live.c ------------------------------------------------------------------------------------------------------------ */
+
+/* The form in which an edge may keep the connection of a request open. */
+typedef enum { LIVE_NOTHING, LIVE_WEBSOCKET, LIVE_STREAM } LiveOffer;
+LiveOffer live_offer(const Context *context, const oribi_request *request);
+XS(live_command);
+XS(live_exchange);
+XS(live_environment);
 
 /* ---- app_metrics.c ------------------------------------------------------------------------------------------------------ */
 
