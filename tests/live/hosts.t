@@ -116,6 +116,24 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         is($sockets->next('ann'), 'closed 1000 ', 'and closes it');
         is($oribi->stop, 0, 'the server ends');
     };
+    subtest "$app: two edges, and threads" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 2, '--edges', 2, $app =~ /lua/ ? () : ('--threads', 2));
+        my $url     = $oribi->url;
+        my $sockets = Test::WebSockets->new;
+        my @names   = map { "guest$_" } 1 .. 8;
+        is_deeply([map { $sockets->open($_, "$url/ws/$_") } @names], [('open -') x @names], 'many WebSockets are open');
+        # All at once, so that workers handle several.
+        for my $number (1 .. 20) { $sockets->text($_, "echo $number") for @names }
+        for my $name (@names) {
+            is_deeply([map { $sockets->next($name) } 1 .. 20], [map { "text $_" } 1 .. 20], "$name gets its answers in order");
+        }
+        $sockets->text('guest3', 'say to all');
+        is($sockets->next($_), 'text to all', "$_ gets a message, at whichever edge it is") for @names;
+        like($sockets->ask('guest1', 'count'), qr/\Atext 21 in /, 'no message was counted twice');
+        is($oribi->stop, 0, 'the server ends');
+        is($sockets->next($_), 'closed 1001 ', "$_ is told that the server goes") for @names;
+        unlike($oribi->log_text, qr/panicked|\[error\]/, 'and nothing was wrong');
+    };
     subtest "$app: a client cannot send events" => sub {
         my $oribi = Test::Oribi->start($file, '--workers', 1, '--edge', 'on');
         for my $field ('oribi/event: text', 'Oribi/Event: close', 'oribi/connection: 0') {
