@@ -474,9 +474,21 @@ fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
 
 /// Whether the connection of a request may stay open without the app, which the bytes of the request are needed for.
 pub(super) fn may_stay_open(request: &Request<'_>) -> bool {
-    let is_stream = |accept: &[u8]| accept.windows(EVENT_STREAM.len()).any(|part| part.eq_ignore_ascii_case(EVENT_STREAM));
-    request.head.method() == b"GET"
-        && (request.head.field(KnownField::Upgrade).is_some() || request.head.field(KnownField::Accept).is_some_and(is_stream))
+    let head = &request.head;
+    head.method() == b"GET"
+        && head.layout().fields.iter().any(|field| match field.known {
+            Some(KnownField::Upgrade) => true,
+            Some(KnownField::Accept) => accepts_stream(field.value.of(head.bytes())),
+            _ => false,
+        })
+}
+
+/// Whether the value of Accept has `text/event-stream`. Clients for which that is not the first of many types are none of events.
+fn accepts_stream(accept: &[u8]) -> bool {
+    const LONGEST: usize = 80;
+    accept.starts_with(EVENT_STREAM)
+        || (EVENT_STREAM.len()..LONGEST).contains(&accept.len())
+            && accept.windows(EVENT_STREAM.len()).any(|part| part == EVENT_STREAM)
 }
 
 /// Whether several requests with this method have the same intended effect as one (RFC 9110, section 9.2.2).

@@ -61,6 +61,7 @@ module Oribi
       # Ruby 3.3 forgets a scheduler that has not let itself be replaced (see close).
       Fiber.set_scheduler(self) unless Fiber.scheduler.equal?(self)
       return if seconds&.zero? && idle?
+
       take_unblocked
       # The lane must send the content of fibers before it waits.
       waits = @ready.empty?
