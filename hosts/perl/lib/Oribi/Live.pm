@@ -10,7 +10,7 @@ use Oribi::Live::Connection ();
 # The most bytes of the data of a connection, which every event carries.
 use constant LARGEST_DATA => 64 << 10;
 
-use constant LARGEST_COMMAND => 16 << 20;
+use constant LARGEST_COMMAND => (16 << 20) + (2 << 10);
 
 my %kinds = (text => 1, binary => 2, event => 3);
 
@@ -20,7 +20,7 @@ my %kinds = (text => 1, binary => 2, event => 3);
 sub _give {
     my ($tag, @parts) = @_;
     my $body = join q{}, @parts;
-    croak 'a message has at most ' . LARGEST_COMMAND . ' bytes' if length $body > LARGEST_COMMAND;
+    croak "a message has at most 16 MiB" if length $body > LARGEST_COMMAND;
     return command(pack 'CN/a*', $tag, $body);
 }
 
