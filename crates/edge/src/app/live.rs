@@ -94,7 +94,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         pending.drain(..read);
         match self.commands.get_mut(&ticket) {
             Some(commands) if commands.connection.is_some() || commands.refused || !pending.is_empty() => {
-                commands.pending = pending
+                commands.pending = pending;
             }
             _ => _ = self.commands.remove(&ticket),
         }
