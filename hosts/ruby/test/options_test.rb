@@ -254,7 +254,7 @@ class OptionsTest < Minitest::Test
   # Of settings that take one of a few names.
   NAMES = { "accept" => "own", "access-log-format" => "json", "acme-challenge" => "http-01", "edge" => "on",
             "edge-sandbox" => "try", "forwarded-fields" => "forwarded", "hsts" => "max-age=60", "interface" => "psgi",
-            "io" => "epoll", "loop" => "none", "protocol" => "fastcgi",
+            "io" => "epoll", "loop" => "none", "websocket-origin" => "any", "protocol" => "fastcgi",
             "proxy-protocol" => "v2", "reload-mode" => "rolling", "replace-order" => "old-first",
             "ssl-ciphers" => "TLS_AES_128_GCM_SHA256", "ssl-verify-client" => "none", "strip-forwarded" => "on" }.freeze
   private_constant :NAMES
@@ -265,7 +265,7 @@ class OptionsTest < Minitest::Test
     when "ADDRESS", "HOST" then "127.0.0.1"[0, 9] + (setting.placeholder == "ADDRESS" ? ":80" : "")
     when "ADDRESSES" then "127.0.0.1"
     when "NAME" then NAMES.fetch(setting.name, "localhost")
-    when "NAMES", "TEXT", "FORMAT" then NAMES.fetch(setting.name, "8")
+    when "NAMES", "TEXT", "FORMAT", "ORIGINS" then NAMES.fetch(setting.name, "8")
     when "LEVEL" then "warn"
     when "MODE" then "660"
     when "SIZE" then "65536"

@@ -60,7 +60,7 @@ pub(super) const HTTP2: Setting = Setting::server(
 pub(super) const ORIGIN: Setting = Setting::server(
     "websocket-origin",
     Section::WebSockets,
-    "LIST",
+    "ORIGINS",
     "The sites whose pages may open a WebSocket of an edge: same (the site of the request's Host), any, or origins such as \
      https://example.org, with commas between them; others get a 403",
 )

@@ -227,7 +227,7 @@ module Oribi
       new("websocket-http2", %w[], %w[no-websocket-http2], nil, "",
           "off",
           "Announce to clients of HTTP/2 that they may open WebSockets on its streams (RFC 8441). Apps that take over the socket of a WebSocket themselves do not get it then"),
-      new("websocket-origin", %w[], %w[], nil, "LIST",
+      new("websocket-origin", %w[], %w[], nil, "ORIGINS",
           "same",
           "The sites whose pages may open a WebSocket of an edge: same (the site of the request's Host), any, or origins such as https://example.org, with commas between them; others get a 403"),
       new("timeout", %w[], %w[], nil, "TIME",
