@@ -21,8 +21,8 @@ pub(super) struct Posts<'a> {
     boxes: Option<&'a PostBoxes>,
     /// The pieces that wait for each edge, and their bytes.
     waiting: Vec<(VecDeque<Vec<u8>>, usize)>,
-    /// The pieces that have arrived from each edge.
-    arriving: Vec<Vec<u8>>,
+    /// The pieces that have arrived from each edge; `None` between two commands.
+    arriving: Vec<Option<Vec<u8>>>,
     buffer: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Posts<'a> {
             edge,
             boxes,
             waiting: (0..count).map(|_| (VecDeque::new(), 0)).collect(),
-            arriving: vec![Vec::new(); count],
+            arriving: vec![None; count],
             buffer: Vec::new(),
         }
     }
@@ -86,7 +86,13 @@ impl<'a> Posts<'a> {
             match boxes.send(edge, piece) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => log::error!("a message for the clients of edge {} is lost: {error}", edge + 1),
+                Err(error) => {
+                    log::error!("a message for the clients of edge {} is lost: {error}", edge + 1);
+                    // The other pieces alone would be none.
+                    let lost = pieces.iter().position(|piece| piece[0] & LAST != 0).map_or(pieces.len(), |last| last + 1);
+                    *bytes -= pieces.drain(..lost).map(|piece| piece.len()).sum::<usize>();
+                    continue;
+                }
             }
             *bytes -= piece.len();
             pieces.pop_front();
@@ -103,11 +109,12 @@ impl<'a> Posts<'a> {
             let Some(arriving) = self.arriving.get_mut(usize::from(u16::from_be_bytes([high, low]))) else { continue };
             if place & FIRST != 0 {
                 // An edge may have died in the middle of commands.
-                arriving.clear();
+                *arriving = Some(Vec::new());
             }
-            arriving.extend_from_slice(part);
+            let Some(commands) = arriving else { continue };
+            commands.extend_from_slice(part);
             if place & LAST != 0 {
-                return Some(std::mem::take(arriving));
+                return arriving.take();
             }
         }
     }
