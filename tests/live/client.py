@@ -35,7 +35,7 @@ async def listen(name, socket):
 
 async def main():
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(limit=1 << 24)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     sockets, listeners = {}, []
     while line := (await reader.readline()).decode().rstrip("\n"):
