@@ -46,6 +46,9 @@ sub message_like ($sockets, $name, $pattern) {
     return $line;
 }
 
+# The options by which an app of each language may wait without holding its worker.
+my %waiting = ('live.ru' => ['--fibers', 20], 'live.lua' => ['--concurrency', 20]);
+
 for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi)) {
     my $file = "$FindBin::Bin/apps/$app";
     subtest "$app: two workers" => sub {
@@ -140,6 +143,23 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         is(message_like($sockets, $_, qr/closed/), 'closed 1001 ', "$_ is told that the server goes") for @names;
         unlike($oribi->log_text, qr/panicked|\[error\]/, 'and nothing was wrong');
     };
+    subtest "$app: events that may wait" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 1, '--edge', 'on', @{ $waiting{$app} });
+        my $url     = $oribi->url;
+        my $sockets = Test::WebSockets->new;
+        is($sockets->open($_, "$url/ws/$_"), 'open -', "a WebSocket of $_ is open") for qw(ann bob);
+        $sockets->text('bob', "echo $_") for 1 .. 20;
+        $sockets->text('ann', 'say to all');
+        is(message_like($sockets, $_, qr/to all/), 'text to all', "$_ gets a message to the room") for qw(ann bob);
+        is(curl('--data-binary', 'POST', "$url/publish")->{status}, 204, 'an ordinary request publishes');
+        is(message_like($sockets, 'ann', qr/POST/), 'text POST', 'to all');
+        like($sockets->ask('ann', 'count'), qr/\Atext 2 in /, 'the data is carried');
+        $sockets->text('ann', 'fail');
+        is(message_like($sockets, 'ann', qr/closed/), 'closed 1011 ', 'an app that fails loses the connection');
+        $sockets->text('bob', 'bye');
+        is(message_like($sockets, 'bob', qr/closed/), 'closed 1000 ', 'or closes it');
+        is($oribi->stop, 0, 'the server ends');
+    } if $waiting{$app};
     subtest "$app: a client cannot send events" => sub {
         my $oribi = Test::Oribi->start($file, '--workers', 1, '--edge', 'on');
         for my $field ('oribi/event: text', 'Oribi/Event: close', 'oribi/connection: 0') {

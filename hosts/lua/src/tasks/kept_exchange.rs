@@ -188,6 +188,14 @@ impl Outlet for PatientOutlet {
         self.of_lane.get()?.queue_time(exchange)
     }
 
+    fn has_live_connections(&self) -> bool {
+        self.of_lane.get().is_some_and(Outlet::has_live_connections)
+    }
+
+    fn command(&self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
+        self.lane()?.command(exchange, commands)
+    }
+
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         self.of_lane.get().is_some_and(|lane| lane.report(exchange, message))
     }

@@ -416,6 +416,7 @@ impl Tasks {
     fn fail(&self, exchange: &KeptExchange, failure: &Failure) {
         let exchange = exchange.exchange();
         log_failure(&exchange.found.script, failure);
+        exchange.close_as_failed();
         // After the answer has begun, a page would look like a part of it: then the connection is cut.
         if exchange.progress() == Progress::Nothing {
             let show = self.shared.settings.show_errors;

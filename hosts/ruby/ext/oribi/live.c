@@ -17,7 +17,7 @@ static VALUE error_class(void) {
 /* Oribi::Live.command(bytes): returns false if the response has ended. */
 static VALUE command(VALUE self, VALUE bytes) {
     const Context *context = context_own();
-    const Call *call = context ? context->call : NULL;
+    const Call *call = context ? context_call(context) : NULL;
     oribi_result result;
     StringValue(bytes);
     if (!call || context->forks != fork_count || !threads_have_lane())
