@@ -7,7 +7,7 @@ use mlua::{Error, Lua, LuaString, Result, Table};
 use oribi_host::ReplyError;
 use oribi_live::event::{CONNECTION, EVENT, split};
 use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND};
-use oribi_message::KnownField;
+use oribi_message::{KnownField, Version};
 
 /// The most bytes of the data of a connection.
 const LARGEST_DATA: usize = 64 << 10;
@@ -51,13 +51,16 @@ fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
     };
     let field =
         |name: &str| head.fields().find(|(_, known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(.., value)| value);
-    if head.field(KnownField::Upgrade).is_some_and(|value| has(value, "websocket"))
+    if head.version() != Version::Http10
+        && head.field(KnownField::Upgrade).is_some_and(|value| has(value, "websocket"))
         && field("sec-websocket-version") == Some(b"13")
         && field("sec-websocket-key").is_some_and(|key| key.len() == 24)
     {
         return Some("WebSocket");
     }
-    let accepts = |value: &[u8]| memchr::memmem::find(value, b"text/event-stream").is_some();
+    // As the edge keeps it: a longer list is not that of a client of events.
+    let is_short = |value: &[u8]| value.len() < 80 || value.starts_with(b"text/event-stream");
+    let accepts = |value: &[u8]| is_short(value) && memchr::memmem::find(value, b"text/event-stream").is_some();
     head.field(KnownField::Accept).is_some_and(accepts).then_some("event stream")
 }
 

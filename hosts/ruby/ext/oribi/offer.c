@@ -50,8 +50,9 @@ static bool is_key(oribi_bytes key) {
     return key.size == 24 && key.data[22] == '=' && key.data[23] == '=';
 }
 
+/* An extended CONNECT of HTTP/2 arrives as a handshake of HTTP/1.1. */
 static bool is_handshake(const Call *call) {
-    return is(call->request->variables[ORIBI_SERVER_PROTOCOL].value, "HTTP/1.1")
+    return !is(call->request->variables[ORIBI_SERVER_PROTOCOL].value, "HTTP/1.0")
            && has_word(value_of(call, "HTTP_UPGRADE"), "websocket") && has_word(value_of(call, "HTTP_CONNECTION"), "upgrade")
            && is(value_of(call, "HTTP_SEC_WEBSOCKET_VERSION"), "13") && is_key(value_of(call, "HTTP_SEC_WEBSOCKET_KEY"));
 }
