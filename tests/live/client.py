@@ -7,7 +7,8 @@
     bytes NAME HEX                  sends a message of bytes
     close NAME CODE                 closes it
 
-and writes what comes, a line each, where a message has \\n for a line end: `NAME text MESSAGE`, `NAME bytes HEX`, `NAME closed CODE REASON`.
+and writes what comes, a line each, in which a message has \\n for a line end: `NAME text MESSAGE`, `NAME bytes HEX`,
+`NAME closed CODE REASON`.
 """
 
 import asyncio

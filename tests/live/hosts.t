@@ -7,6 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use IO::Handle ();
 use IO::Select ();
+use Test::Command qw(run);
 use Test::Curl;
 use Test::More;
 use Test::Oribi;
@@ -19,8 +20,8 @@ package Stream {
     use Carp qw(croak);
 
     sub new ($class, $url) {
-        my $pid = CORE::open my $out, '-|', 'curl', '--silent', '--no-buffer', '--max-time', 120, '--header', $wants_events, $url
-            or croak "curl: $!";
+        my @command = ('curl', '--silent', '--no-buffer', '--max-time', 120, '--header', $wants_events, $url);
+        my $pid     = CORE::open my $out, '-|', @command or croak "curl: $!";
         return bless { pid => $pid, out => $out }, $class;
     }
 
@@ -105,7 +106,8 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
 
         $sockets->text('ann', 'fail');
         is(message_like($sockets, 'ann', qr/closed/), 'closed 1011 ', 'an app that fails loses the connection');
-        ok($oribi->wait_until(sub { $oribi->log_text =~ /\[error\].*the handler has failed/ }), 'and its message is in the log');
+        my $is_logged = sub { $oribi->log_text =~ /\[error\].*the handler has failed/ };
+        ok($oribi->wait_until($is_logged), 'and its message is in the log');
 
         is($sockets->open('late', "$url/refused"), 'refused 403', 'an app refuses a WebSocket');
         is($sockets->foreign('evil', "$url/ws/evil"), 'refused 403', 'pages of other sites have none');
@@ -160,6 +162,12 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         is(message_like($sockets, 'bob', qr/closed/), 'closed 1000 ', 'or closes it');
         is($oribi->stop, 0, 'the server ends');
     } if $waiting{$app};
+    subtest "$app: over HTTP/2" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 1, '--edge', 'on', '--websocket-http2');
+        my @command = ('/usr/bin/python3', "$FindBin::Bin/over_http2.py", $oribi->port, '/ws/ann', 'echo over two');
+        is(run(@command), "200\nover two\n", 'a stream of HTTP/2 becomes a WebSocket');
+        is($oribi->stop, 0, 'the server ends');
+    };
     subtest "$app: a client cannot send events" => sub {
         my $oribi = Test::Oribi->start($file, '--workers', 1, '--edge', 'on');
         for my $field ('oribi/event: text', 'Oribi/Event: close', 'oribi/connection: 0') {
