@@ -116,6 +116,10 @@ impl Service {
         let in_file = |name: &str| self.seed.as_ref().is_some_and(|seed| seed.given.iter().any(|given| given == name));
         let said = |name: &str| in_file(name) || options.lua.given.iter().any(|(given, _)| *given == name);
         self.settings.waits = lets_scripts_wait(&resolved);
+        if self.settings.waits && !resolved.settings.can_loop() {
+            let why = "handlers that wait (--concurrency) need --threads 1 and, without edges, --io epoll";
+            return Err(Trouble::usage(why.to_owned()));
+        }
         notes.extend(self.settings.settle(resolved.settings.threads, said));
         let Mode::Check(form) = mode else { return self.serve(mode, &mut resolved.settings, &notes) };
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;

@@ -89,6 +89,8 @@ struct Connection {
     busy: Busy,
     /// Whether its client has gone: only its events are left.
     ended: bool,
+    /// Whether it could not subscribe to another channel.
+    is_full: bool,
     /// The events of a stream whose response has not begun.
     early: Option<Vec<u8>>,
     /// The code with which such a stream ends as soon as its response has begun.

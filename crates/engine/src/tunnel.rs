@@ -6,7 +6,11 @@ use super::websocket::WebSocket;
 #[derive(Debug)]
 pub(super) enum Tunnel {
     /// The app has not answered yet. The bytes that have arrived already, which the window of the stream limits.
-    Asked(Vec<u8>),
+    Asked {
+        early: Vec<u8>,
+        /// Whether the client has ended its side behind them.
+        ended: bool,
+    },
     /// A WebSocket, and the bytes that have arrived and are not read, because its app is busy.
     Open(WebSocket, Vec<u8>),
 }

@@ -66,6 +66,11 @@ impl Sockets {
         self.waiting < WAITING_BYTES
     }
 
+    /// Whether messages that have partly arrived take too much memory.
+    pub(super) fn hold_too_much(&self) -> bool {
+        self.held > WAITING_BYTES
+    }
+
     /// Notes the end of a WebSocket.
     pub(super) fn ended(&mut self, socket: &WebSocket, tally: &Tally) {
         self.open -= 1;
@@ -340,7 +345,7 @@ impl<B: Backend> Engine<'_, B> {
         input.release_if_read(inputs);
         line.trim(outputs);
         match read {
-            Read::All if sockets.held > WAITING_BYTES && socket.held > 0 => {
+            Read::All if sockets.hold_too_much() && socket.held > 0 => {
                 self.tally.count(Counter::LimitWebsocketBuffer);
                 log::warn!("messages that have partly arrived take too much memory: a WebSocket is closed (1013)");
                 self.close_socket_at(index, TRY_LATER, "");
@@ -366,4 +371,4 @@ impl<B: Backend> Engine<'_, B> {
 }
 
 /// The code for a client that may try again later (IANA's registry of WebSocket close codes).
-const TRY_LATER: u16 = 1013;
+pub(super) const TRY_LATER: u16 = 1013;

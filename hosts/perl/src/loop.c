@@ -19,6 +19,8 @@ void loop_run(pTHX_ Context *context, int descriptor, int64_t milliseconds) {
     if (UNLIKELY(!context->stop_noted && oribi_stops(context->lane))) {
         context->stop_noted = TRUE;
         call(aTHX_ "Oribi::Loop::note_stop", &PL_sv_undef);
+        /* It may have ended responses, so that the lane has something to do. */
+        milliseconds = 0;
     }
     if (context->wanting > 0 && observing_call(aTHX_ context))
         milliseconds = 0;

@@ -106,7 +106,8 @@ impl<B: Backend> AppPool<'_, '_, B> {
             Command::Hold { data } => self.hold(ticket, data),
             _ => {
                 let commands = self.commands.get(&ticket);
-                if commands.is_some_and(|commands| commands.refused) && is_about_own(command) {
+                if commands.is_some_and(|commands| commands.refused) {
+                    // Nobody has come of whom others should hear.
                     return;
                 }
                 let own = commands.and_then(|commands| commands.connection);
@@ -248,9 +249,4 @@ impl<B: Backend> AppPool<'_, '_, B> {
             self.live.borrow_mut().handled(&mut self.lane.source(), name, failure);
         }
     }
-}
-
-/// Whether a command is about the connection of the request during which it is given.
-fn is_about_own(command: &Command<'_>) -> bool {
-    !matches!(command, Command::Publish { .. } | Command::Send { connection: 1.., .. } | Command::Close { connection: 1.., .. })
 }

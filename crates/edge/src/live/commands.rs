@@ -32,8 +32,19 @@ impl Opening {
         let Self { exchange, app, request, now } = self;
         let early = matches!(form, Form::EventStream).then(Vec::new);
         let (data, events) = (data.to_vec(), VecDeque::new());
-        let connection =
-            Connection { exchange, app, request, data, form, events, busy: Busy::Yes, ended: false, early, ends_with: None };
+        let connection = Connection {
+            exchange,
+            app,
+            request,
+            data,
+            form,
+            events,
+            busy: Busy::Yes,
+            ended: false,
+            early,
+            ends_with: None,
+            is_full: false,
+        };
         (connection, now)
     }
 }
@@ -151,11 +162,11 @@ impl Live<'_> {
             }
             Command::Subscribe(channel) => match own {
                 Some(name) if self.connections.get(&name).is_some_and(|connection| !connection.ended) => {
-                    if channel.len() > LARGEST_CHANNEL || self.channels.count_of(name) >= MOST_CHANNELS {
-                        return log::error!(
-                            "a connection cannot subscribe to another channel: it may have {MOST_CHANNELS}, with names of at most \
-                             {LARGEST_CHANNEL} bytes"
-                        );
+                    if channel.len() > LARGEST_CHANNEL {
+                        return log::error!("the name of a channel has more than {LARGEST_CHANNEL} bytes");
+                    }
+                    if self.channels.count_of(name) >= MOST_CHANNELS {
+                        return self.refuse_channel(name);
                     }
                     self.channels.subscribe(name, channel);
                 }
@@ -187,6 +198,14 @@ impl Live<'_> {
                 _ => {}
             }
             bytes = rest;
+        }
+    }
+
+    /// Logs, once for each connection, that it has too many channels.
+    fn refuse_channel(&mut self, name: u64) {
+        let Some(connection) = self.connections.get_mut(&name) else { return };
+        if !std::mem::replace(&mut connection.is_full, true) {
+            log::error!("a connection may subscribe to {MOST_CHANNELS} channels, and not to another one");
         }
     }
 
@@ -234,7 +253,8 @@ fn handshake(settings: &WebSockets, head: &RequestHead<'_>) -> Result<Handshake,
     }
     let accept = only(b"sec-websocket-key").and_then(accept_key).ok_or(400u16)?;
     let origin = head.field(KnownField::Origin);
-    if !settings.origins.allow(origin, head.field(KnownField::Host)) {
+    let is_allowed = settings.origins.allow(origin, head.field(KnownField::Host));
+    if !is_allowed || all(b"origin").count() > 1 {
         let origin = String::from_utf8_lossy(origin.unwrap_or_default()).escape_debug().take(200).collect::<String>();
         log::warn!("a page of {origin} may not open a WebSocket: its client gets a 403 (--websocket-origin)");
         return Err(403);

@@ -164,6 +164,14 @@ fn an_app_may_refuse_and_other_protocols_are_refused() {
     app.answer_with(taken, 403, &[], "no");
     let found = frames(&mut site, &client);
     assert!(found.iter().any(|(kind, flags, content)| (*kind, flags & END, &content[..]) == (DATA, END, b"no")), "{found:?}");
+    // The client would take the page for a WebSocket.
+    let client = site.world.connect();
+    client.send(&[OPENING, &connect("websocket")].concat());
+    site.run();
+    let taken = app.take();
+    app.answer(taken, "a page");
+    let found = frames(&mut site, &client);
+    assert!(!found[0].2[..2].contains(&0x88), "no 200: {found:?}");
     let client = site.world.connect();
     client.send(&[OPENING, &connect("connect-udp")].concat());
     let found = frames(&mut site, &client);

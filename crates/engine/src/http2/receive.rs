@@ -165,7 +165,7 @@ impl<B: Backend> Engine<'_, B> {
         let announced = outline.content_length;
         let number = self.streams.insert_with(|| Stream::of_client(index, id, remote, request, complete, announced));
         if tunnels {
-            self.streams[number].tunnel = Some(Box::new(Tunnel::Asked(Vec::new())));
+            self.streams[number].tunnel = Some(Box::new(Tunnel::Asked { early: Vec::new(), ended: false }));
         }
         if let Some(carrier) = self.connections[index].carrier() {
             carrier.add(id, number);

@@ -3,12 +3,15 @@
 
 use super::super::Engine;
 use super::super::body::Body;
+use super::super::carrier::Carrier;
 use super::super::exchange::Received;
 use super::super::name::{ExchangeIndex, Name};
 use super::super::respond::Progress;
 use super::super::send::Still;
+use super::super::stream::Stream;
 use super::super::tunnel::Tunnel;
 use super::super::websocket::{LEFT, Read, Reading, Silence, WebSocket};
+use super::super::websockets::{TRY_LATER, UNHANDLED};
 use core::ops::Range;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
@@ -64,23 +67,31 @@ impl<B: Backend> Engine<'_, B> {
                 "the stream of a client of HTTP/2 was not opened for a WebSocket (--websocket-http2)",
             ));
         };
-        if !matches!(self.streams[number].tunnel.as_deref(), Some(Tunnel::Asked(_))) {
+        if !matches!(self.streams[number].tunnel.as_deref(), Some(Tunnel::Asked { .. })) {
             return Err(ReplyError::Gone);
         }
         // The accepted key belongs to HTTP/1.1.
         let is_key = |name: &[u8]| name.eq_ignore_ascii_case(b"sec-websocket-accept");
         let fields: Vec<FieldPair<'_>> = fields.iter().copied().filter(|(name, _)| !is_key(name)).collect();
+        let Stream { connection: index, framing, .. } = &self.streams[number];
+        let (index, id) = (*index, framing.id());
+        if let Some(machine) = self.connections[index].carrier().and_then(Carrier::http2) {
+            machine.open_tunnel(id);
+        }
         self.start_framed(exchange, ResponseHead { status: 200, fields: &fields }, None)?;
         let open = Tunnel::Open(WebSocket::new(connection, deflates), Vec::new());
-        let early = match self.streams[number].tunnel.replace(Box::new(open)).as_deref_mut() {
-            Some(Tunnel::Asked(early)) => std::mem::take(early),
-            _ => Vec::new(),
+        let (early, ended) = match self.streams[number].tunnel.replace(Box::new(open)).map(|tunnel| *tunnel) {
+            Some(Tunnel::Asked { early, ended }) => (early, ended),
+            _ => (Vec::new(), false),
         };
         self.sockets.open += 1;
         self.tally.count(Counter::WebsocketsOpened);
         self.write_tunnel(exchange, &[b""])?;
         if !early.is_empty() {
             let _ = self.read_tunnel(number, early);
+        }
+        if ended && self.tunnel_of(exchange).is_some() {
+            self.close_tunnel(number, LEFT, "");
         }
         Ok(())
     }
@@ -103,7 +114,7 @@ impl<B: Backend> Engine<'_, B> {
         let piece = connection.input.bytes()[range].to_vec();
         let Some(number) = connection.carrier().and_then(|carrier| carrier.number(id)) else { return Still::Open };
         match self.streams[number].tunnel.as_deref_mut() {
-            Some(Tunnel::Asked(early)) => {
+            Some(Tunnel::Asked { early, .. }) => {
                 early.extend_from_slice(&piece);
                 Still::Open
             }
@@ -137,7 +148,7 @@ impl<B: Backend> Engine<'_, B> {
             inflater: &mut sockets.inflater,
             events: &mut sockets.events,
             waiting: &mut sockets.waiting,
-            unhandled: super::super::websockets::UNHANDLED,
+            unhandled: UNHANDLED,
             answers: true,
             output: &mut output,
         };
@@ -154,6 +165,10 @@ impl<B: Backend> Engine<'_, B> {
         }
         if read == Read::Closed {
             self.end_tunnel(number);
+        } else if self.sockets.hold_too_much()
+            && matches!(self.streams[number].tunnel.as_deref(), Some(Tunnel::Open(socket, _)) if socket.held > 0)
+        {
+            self.close_tunnel(number, TRY_LATER, "");
         }
         if self.connections.get(index).is_some() { Still::Open } else { Still::Gone }
     }
@@ -234,10 +249,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Handles the end of a client's side of a tunnel, which no close has announced.
     pub(super) fn end_of_tunnel(&mut self, index: u32, id: u32) {
         let number = self.connections[index].carrier().and_then(|carrier| carrier.number(id));
-        if let Some(number) = number
-            && self.streams[number].tunnel.is_some()
-        {
-            self.close_tunnel(number, LEFT, "");
+        let Some(number) = number else { return };
+        match self.streams[number].tunnel.as_deref_mut() {
+            Some(Tunnel::Asked { ended, .. }) => *ended = true,
+            Some(Tunnel::Open(..)) => self.close_tunnel(number, LEFT, ""),
+            None => {}
         }
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Stream {
     pub(super) announced: bool,
     pub(super) bodiless: bool,
     pub(super) tunnel: bool,
+    /// The response opens the tunnel.
+    pub(super) opened: bool,
     pub(super) expects_continue: bool,
     /// The caller has content that it could not send yet.
     waiting: bool,
@@ -86,6 +88,7 @@ impl Stream {
             announced: false,
             bodiless: false,
             tunnel: false,
+            opened: false,
             expects_continue: false,
             waiting: false,
         }

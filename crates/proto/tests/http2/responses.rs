@@ -165,6 +165,7 @@ impl Run {
     /// Writes the head whose fields are complete now.
     fn flush(&mut self, invalid: bool) {
         let Some(Head { verb, id, rest, fields }) = self.head.take() else { return assert!(!invalid, "nothing to refuse") };
+        self.machine.open_tunnel(id);
         let before = (self.out.clone(), format!("{:?}", self.machine));
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
         let prepared = PreparedFields::new(&[(b"Vary", b"Accept")]).expect("valid fields");

@@ -259,6 +259,7 @@ impl Run {
         }
         let mut out = Vec::new();
         let head = ResponseHead { status: 204, fields: &[] };
+        self.machine.open_tunnel(id);
         self.machine.write_head(id, head, None, &Preset::default(), &mut out).expect("a 204 may always be sent");
         assert_eq!(self.machine.write_content_prefix(id, 1, &mut out), Admission::Dropped);
         self.finish(id, &mut out);

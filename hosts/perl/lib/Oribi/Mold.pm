@@ -52,7 +52,10 @@ sub _is_pagi {
 
 sub _pagi {
     my ($app) = @_;
-    eval { require Oribi::PAGI; 1 } or die "PAGI apps need the modules IO::Async and Future: $@";
+    if (!eval { require Oribi::PAGI; 1 }) {
+        my $missing = $@ =~ m{\ACan't locate (?:IO/Async|Future)} ? 'PAGI apps need the modules IO::Async and Future: ' : q{};
+        die "$missing$@";
+    }
     return Oribi::PAGI->wrap($app);
 }
 

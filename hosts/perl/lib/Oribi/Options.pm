@@ -122,6 +122,8 @@ sub serve {
     my $is_pagi = $INC{'Oribi/PAGI.pm'} && Oribi::PAGI->is_used;
     # The mold has done this already.
     if (!$is_pagi && ($self->{interface} // q{}) eq 'pagi') {
+        die "PAGI apps below plackup need -E deployment: the middleware of development is for PSGI apps\n"
+            if ($ENV{PLACK_ENV} // q{}) eq 'development';
         require Oribi::PAGI;
         $app     = Oribi::PAGI->wrap($app);
         $is_pagi = 1;

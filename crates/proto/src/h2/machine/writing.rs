@@ -121,6 +121,10 @@ impl Machine {
         if !matches!(head.status, 200..=999) {
             return Err(InvalidResponse("not a final status"));
         }
+        if tunnel && !stream.opened && matches!(head.status, 200..=299) {
+            // The client would take the content for the other protocol (RFC 8441, section 5).
+            return Err(InvalidResponse("the client has asked for another protocol, which the app has not accepted"));
+        }
         let start = self.begin_block(out);
         encoder::status(head.status, digits(head.status), out);
         let said = match write_fields(head.fields, out) {
@@ -161,6 +165,13 @@ impl Machine {
             stream.expects_continue = false;
         }
         Ok(())
+    }
+
+    /// Says that the response to an extended CONNECT opens its tunnel. Any other response with a status of 2xx is invalid.
+    pub fn open_tunnel(&mut self, id: u32) {
+        if let Some(stream) = self.streams.find(id) {
+            stream.opened = true;
+        }
     }
 
     /// Announces `size` bytes of content: writes the header of the next frame if any of these bytes may be sent now.

@@ -24,7 +24,11 @@ my $is_stopping = 0;
 
 sub stop_all {
     $is_stopping = 1;
-    $_->server_stops for lasting();
+    for my $exchange (lasting()) {
+        # The end of another one may have ended it, and a fault in one keeps no other open.
+        next if !$exchange->lasts;
+        eval { $exchange->server_stops; 1 } or $exchange->log(error => "cannot end a connection: $@");
+    }
     return;
 }
 
@@ -102,7 +106,8 @@ sub _send {
         die "an event is a hash reference with a type\n" if ref $event ne 'HASH' || !defined $event->{type};
         my $method = $self->method_for($event->{type});
         die "'$event->{type}' is no event of the scope $self->{scope_type}\n" if !$method;
-        my $room = $self->is_deaf ? undef : $self->$method($event);
+        # An app that sends without end lets the loop come round, also when its client has gone.
+        my $room = $self->is_deaf ? Oribi::PAGI::Loop::next_round() : $self->$method($event);
         $room || Future->done;
     };
     return $future if $future;
@@ -162,6 +167,7 @@ sub check_text {
     my ($event, $key) = @_;
     my $value = $event->{$key};
     die "'$event->{type}': $key must be a text, not a reference\n" if ref $value;
+    die "'$event->{type}': $key has characters that are none of Unicode\n" if $value =~ /[\x{D800}-\x{DFFF}]|[^\x{0}-\x{10FFFF}]/;
     utf8::encode($value);
     return $value;
 }

@@ -23,6 +23,13 @@ sub prepare {
 
 sub loop { return $loop ||= IO::Async::Loop->new }
 
+# A future that is done when the loop has come round.
+sub next_round {
+    my $future = future();
+    loop()->later(sub { $future->done if !$future->is_ready });
+    return $future;
+}
+
 sub future { return loop()->new_future }
 
 # Calls the code after a time in seconds; returns an identifier for `forget`.

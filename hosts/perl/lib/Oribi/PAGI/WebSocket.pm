@@ -209,6 +209,13 @@ sub _close {
     return;
 }
 
+# A response other than the WebSocket has been sent.
+sub has_completed {
+    my ($self) = @_;
+    $self->_end(1006, q{}) if $self->{state} eq 'connecting';
+    return;
+}
+
 sub _deny {
     my ($self) = @_;
     $self->start_response({ type => 'websocket.close', status => 403, headers => [['content-type', 'text/plain']] });
