@@ -18,11 +18,11 @@ local function check_own(connection)
     if connection.exchange ~= core.exchange() then error("this can be done only in an event of the connection itself", 3) end
 end
 
-function Connection:send(text) core.send(name_of(self), "text", text) end
+function Connection:send(text) return core.send(name_of(self), "text", text) end
 
-function Connection:send_binary(bytes) core.send(name_of(self), "binary", bytes) end
+function Connection:send_binary(bytes) return core.send(name_of(self), "binary", bytes) end
 
-function Connection:send_event(lines) core.send(name_of(self), "event", lines) end
+function Connection:send_event(lines) return core.send(name_of(self), "event", lines) end
 
 function Connection:close(code, reason) core.close(name_of(self), code or 1000, reason or "") end
 
@@ -36,7 +36,7 @@ function Connection:unsubscribe(channel)
     core.unsubscribe(channel)
 end
 
-function Connection:publish(channel, text, kind) core.publish(channel, text, kind) end
+function Connection:publish(channel, text, kind) return core.publish(channel, text, kind) end
 
 -- The handler of an event, from those that the connection was opened with.
 local function handler_of(group, event)
@@ -102,7 +102,7 @@ module.event_stream = {
     end,
 }
 
-function module.publish(channel, text, kind) core.publish(channel, text, kind) end
+function module.publish(channel, text, kind) return core.publish(channel, text, kind) end
 
 -- A connection by its id, for messages to it in other events and requests.
 function module.connection(id) return setmetatable({ id = id, data = "" }, Connection) end

@@ -95,21 +95,21 @@ fn hold(lua: &Lua, data: &LuaString) -> Result<()> {
     StateContext::with_exchange(lua, |exchange, _| exchange.into_iter().for_each(Exchange::note_live))
 }
 
-fn send(lua: &Lua, (name, kind, payload): (Option<String>, String, LuaString)) -> Result<()> {
+fn send(lua: &Lua, (name, kind, payload): (Option<String>, String, LuaString)) -> Result<bool> {
     give(
         lua,
         &Command::Send { connection: connection(name.as_deref())?, kind: kind_named(&kind)?, payload: &payload.as_bytes() },
     )
 }
 
-fn close(lua: &Lua, (name, code, reason): (Option<String>, u16, LuaString)) -> Result<()> {
+fn close(lua: &Lua, (name, code, reason): (Option<String>, u16, LuaString)) -> Result<bool> {
     if reason.as_bytes().len() > 123 {
         return Err(Error::runtime("the reason for a close has at most 123 bytes"));
     }
     give(lua, &Command::Close { connection: connection(name.as_deref())?, code, reason: &reason.as_bytes() })
 }
 
-fn publish(lua: &Lua, (name, payload, kind): (LuaString, LuaString, Option<String>)) -> Result<()> {
+fn publish(lua: &Lua, (name, payload, kind): (LuaString, LuaString, Option<String>)) -> Result<bool> {
     let kind = kind_named(kind.as_deref().unwrap_or("text"))?;
     give(lua, &Command::Publish { kind, channel: channel(&name.as_bytes())?, payload: &payload.as_bytes() })
 }
@@ -141,8 +141,8 @@ fn kept(data: &[u8]) -> Result<&[u8]> {
     })
 }
 
-/// Gives a command to the edge.
-fn give(lua: &Lua, command: &Command<'_>) -> Result<()> {
+/// Gives a command to the edge. Returns false if the response has ended, or its client has gone.
+fn give(lua: &Lua, command: &Command<'_>) -> Result<bool> {
     let mut bytes = Vec::new();
     command.write(&mut bytes);
     if bytes.len() > LARGEST_COMMAND {
@@ -151,9 +151,8 @@ fn give(lua: &Lua, command: &Command<'_>) -> Result<()> {
     let given = StateContext::with_exchange(lua, |exchange, _| exchange.map(|exchange| exchange.command(&bytes)))?;
     match given {
         None => Err(Error::runtime("messages can be sent only during a request or an event")),
-        Some(Ok(())) => Ok(()),
-        // Nobody gets it.
-        Some(Err(ReplyError::Gone)) => Ok(()),
+        Some(Ok(())) => Ok(true),
+        Some(Err(ReplyError::Gone)) => Ok(false),
         Some(Err(error)) => Err(Error::runtime(error.to_string())),
     }
 }
