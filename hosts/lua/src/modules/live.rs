@@ -58,9 +58,8 @@ fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
     {
         return Some("WebSocket");
     }
-    // As the edge keeps it: a longer list is not that of a client of events.
-    let is_short = |value: &[u8]| value.len() < 80 || value.starts_with(b"text/event-stream");
-    let accepts = |value: &[u8]| is_short(value) && memchr::memmem::find(value, b"text/event-stream").is_some();
+    // The edge keeps the requests of which this is so.
+    let accepts = |value: &[u8]| value.starts_with(b"text/event-stream");
     head.field(KnownField::Accept).is_some_and(accepts).then_some("event stream")
 }
 
