@@ -53,6 +53,9 @@ use std::time::Duration;
 /// have arrived; fewer would cost a system call for every few answers.
 const LOOKS_AT_POOL: usize = 4;
 
+/// The time between two looks for answers to the last events.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// Serves until the edge has been commanded to end, and has answered everything that it has accepted.
 ///
 /// # Errors
@@ -311,7 +314,19 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if !matches!(self.slot.command(), WorkerCommand::Serve) {
             self.live.borrow_mut().leave(&mut self.lane.source());
         }
-        goes_on
+        goes_on || self.awaits_last_events()
+    }
+
+    /// Whether workers still get the last events of connections: clients that have gone.
+    fn awaits_last_events(&self) -> bool {
+        let awaits = self.slot.command() != WorkerCommand::Quit
+            && self.live.borrow().has_events()
+            && self.apps.iter().any(|app| app.pool.worker_counts().attached > 0);
+        if awaits {
+            // Without connections, the engine does not wait.
+            std::thread::sleep(MOMENT);
+        }
+        awaits
     }
 
     /// Informs workers that no client waits any longer.

@@ -156,6 +156,11 @@ impl<'a> Live<'a> {
         self.connections.is_empty() && self.posts.is_idle()
     }
 
+    /// Whether an app has, or will get, an event.
+    pub(super) fn has_events(&self) -> bool {
+        self.connections.values().any(|connection| connection.busy != Busy::No || !connection.events.is_empty())
+    }
+
     /// The time at which it is next due.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         // Events wait for answers to earlier requests, which wake the edge.

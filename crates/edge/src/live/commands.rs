@@ -72,6 +72,10 @@ impl Live<'_> {
         if let Some(extensions) = &extensions {
             all.push((b"Sec-WebSocket-Extensions", extensions.as_bytes()));
         }
+        if fields.split(|byte| *byte == b'\n').any(|line| !line.trim_ascii().is_empty() && !line.contains(&b':')) {
+            log::error!("a WebSocket cannot be accepted: a field of its response has no colon");
+            return Err(500);
+        }
         all.extend(lines(fields));
         let (exchange, window) = (opening.exchange, deflate.as_ref().map(Deflate::window_bits));
         let (connection, now) = opening.connection(data, Form::WebSocket(window));

@@ -432,3 +432,23 @@ fn a_server_that_stops_says_so() {
     site.advance(SECOND * 2);
     assert!(!site.run(), "nothing keeps it");
 }
+
+#[test]
+fn an_app_hears_of_clients_that_leave_while_the_server_stops() {
+    let (mut site, mut app, client) = opened("mine", &[]);
+    site.slot.set_command(WorkerCommand::Drain);
+    site.world.wake();
+    site.run();
+    client.send(&masked(FrameKind::Close, b"\x03\xe9"));
+    client.end();
+    for _ in 0..MANY {
+        assert!(site.edge.turn().expect("this backend cannot fail"), "it waits for the app");
+        if app.worker.queued() > 0 {
+            break;
+        }
+    }
+    let taken = app.take();
+    assert_eq!(app.event().0, "close");
+    app.answer(taken, "");
+    assert!((0..MANY).any(|_| !site.edge.turn().expect("this backend cannot fail")), "nothing keeps it any more");
+}

@@ -100,10 +100,20 @@ static void remove_own_fields(Head *head) {
             head_remove(head, i);
 }
 
+static bool has_line_end(const oribi_bytes *text) {
+    for (size_t i = 0; i < text->size; i++) {
+        if (text->data[i] == '\r' || text->data[i] == '\n' || text->data[i] == '\0')
+            return true;
+    }
+    return false;
+}
+
 static VALUE lines_of(const Head *head) {
     VALUE lines = rb_str_new(NULL, 0);
     for (size_t i = 0; i < head->field_count; i++) {
         const oribi_field *field = &head->fields[i];
+        if (has_line_end(&field->name) || has_line_end(&field->value))
+            rb_raise(rb_eArgError, "a field of the response has a line end or a NUL");
         rb_str_cat(lines, field->name.data, (long)field->name.size);
         rb_str_cat(lines, ": ", 2);
         rb_str_cat(lines, field->value.data, (long)field->value.size);
