@@ -120,6 +120,7 @@ fn scripts_wait_in_tasks_and_coroutines_of_their_own_and_fail_alone() {
         assert_eq!(body(&place, "/tasks"), "fast2slow/tasks");
         place.wait_for_log("a task has failed: ");
         assert_eq!(body(&place, "/inner"), "123falsethrown");
+        assert_eq!(body(&place, "/abandoned"), "the task was ended;the task was ended");
         for (target, words) in [
             ("/fails", "in function 'page'\\n"),
             ("/yields", "coroutine.yield outside of a coroutine of its own"),
@@ -127,7 +128,7 @@ fn scripts_wait_in_tasks_and_coroutines_of_their_own_and_fail_alone() {
         ] {
             assert!(place.get(target).starts_with("HTTP/1.1 500 "), "{target}");
             // Lua 5.4 names the function in another way.
-            place.wait_for_log(if target == "/fails" { "app.lua:144: attempt to index" } else { words });
+            place.wait_for_log(if target == "/fails" { "app.lua:166: attempt to index" } else { words });
         }
         let mut post = place.connect();
         let text = "POST /reads HTTP/1.1\r\nHost: x\r\nX-Word: word\r\nConnection: close\r\nContent-Length: 2000000\r\n\r\n";
@@ -167,6 +168,32 @@ fn clients_that_have_gone_end_their_coroutines() {
         // Closed coroutines do not delay the end.
         ends(&mut server);
     }
+}
+
+#[test]
+fn connections_with_an_open_answer_are_not_kept() {
+    let (place, _server) = serve(APP, &["--edge", "on", "--state-memory", "16MiB"]);
+    let path = place.0.join("peer.sock");
+    let peer = std::os::unix::net::UnixListener::bind(&path).expect("a new path");
+    let target = format!("/kept?{}", path.display());
+    let mut client = place.connect();
+    client.write_all(request(&target, "close").as_bytes()).expect("sent");
+    let (mut first, _) = peer.accept().expect("the script connects");
+    first.read_exact(&mut [0; 6]).expect("a question");
+    client.shutdown(Shutdown::Both).expect("it is open");
+    drop(client);
+    wait_for(&place, "/gone", "1");
+    assert_eq!(first.read(&mut [0]).expect("the end"), 0, "the connection is closed");
+    let second = place.ask(&target);
+    let (mut peer, _) = peer.accept().expect("another connection");
+    peer.read_exact(&mut [0; 6]).expect("a question");
+    peer.write_all(b"an answer\n").expect("sent");
+    assert_eq!(content(&answer(second)), "kept");
+    let third = place.ask(&target);
+    peer.read_exact(&mut [0; 6]).expect("the connection is used again");
+    let endless = peer.write_all(&vec![b'x'; 64 << 20]);
+    assert!(endless.is_err(), "a script may not have more bytes than its state");
+    assert_eq!(content(&answer(third)), "closed");
 }
 
 #[test]

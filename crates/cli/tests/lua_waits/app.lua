@@ -51,6 +51,28 @@ function pages.hold(request)
     return "held for " .. request.path
 end
 
+-- Waits for a task that the host ends.
+function pages.abandoned()
+    local task = oribi.spawn(function()
+        oribi.sleep(0.01)
+        coroutine.yield("not a wait")
+    end)
+    return tostring(select(2, oribi.wait(task))) .. ";" .. tostring(select(2, oribi.wait(task)))
+end
+
+-- Asks a server, and keeps the connection whatever happens.
+function pages.kept(request)
+    local socket = oribi.tcp()
+    assert(socket:connect("unix:" .. request.query))
+    pcall(function()
+        socket:send(request.path .. "\n")
+        socket:receive()
+    end)
+    local kept = socket:setkeepalive(60, 0)
+    gone = gone + 1
+    return kept and "kept" or "closed"
+end
+
 function pages.stubborn()
     open = open + 1
     while true do pcall(oribi.sleep, 600) end

@@ -17,6 +17,8 @@ const AT_ONCE: usize = 16 << 10;
 pub(super) struct Socket {
     socket: Option<OwnedFd>,
     received: Received,
+    /// The most bytes that may be unread: the memory that the state may have.
+    most: usize,
 }
 
 /// The words of LuaSocket for an error.
@@ -25,12 +27,20 @@ fn words(error: Errno) -> String {
         Errno::CONNREFUSED => "connection refused".to_owned(),
         Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN => "closed".to_owned(),
         Errno::TIMEDOUT => "timeout".to_owned(),
+        Errno::NOMEM => "not enough memory".to_owned(),
         Errno::HOSTUNREACH => "no route to host".to_owned(),
         other => {
             let text = std::io::Error::from(other).to_string();
             text.split(" (os error").next().unwrap_or_default().to_lowercase()
         }
     }
+}
+
+/// The number of bytes that a state may have. Lua does not count the bytes that wait in sockets.
+fn memory_limit(lua: &Lua) -> usize {
+    // There is no other way to read the limit.
+    let limit = lua.set_memory_limit(0).and_then(|limit| lua.set_memory_limit(limit).map(|_| limit));
+    limit.ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX)
 }
 
 /// Whether a call would have blocked.
@@ -42,7 +52,10 @@ impl Socket {
     /// Connects to an address: returns the socket and whether it is connected, or nil and a message.
     pub(super) fn open(lua: &Lua, (datagrams, address, port): (bool, LuaString, u16)) -> Result<(Option<Self>, Value)> {
         match Self::connect(datagrams, &address.to_string_lossy(), port) {
-            Ok((socket, done)) => Ok((Some(socket), Value::Boolean(done))),
+            Ok((mut socket, done)) => {
+                socket.most = memory_limit(lua);
+                Ok((Some(socket), Value::Boolean(done)))
+            }
             Err(error) => Ok((None, Value::String(lua.create_string(words(error))?))),
         }
     }
@@ -70,7 +83,7 @@ impl Socket {
             Err(Errno::INPROGRESS | Errno::INTR) => false,
             Err(error) => return Err(error),
         };
-        Ok((Self { socket: Some(socket), received: Received::default() }, done))
+        Ok((Self { socket: Some(socket), received: Received::default(), most: usize::MAX }, done))
     }
 
     fn descriptor(&self) -> rustix::io::Result<&OwnedFd> {
@@ -79,8 +92,11 @@ impl Socket {
 
     /// Receives; returns the number of bytes, 0 at the end.
     fn fill(&mut self) -> rustix::io::Result<usize> {
-        let Self { socket, received } = self;
+        let Self { socket, received, most } = self;
         let socket = socket.as_ref().ok_or(Errno::NOTCONN)?;
+        if received.unread().len() >= *most {
+            return Err(Errno::NOMEM);
+        }
         received.extend(AT_ONCE, |room| recv(socket, room, RecvFlags::empty()).map(|(count, _)| count))
     }
 
@@ -141,9 +157,9 @@ impl UserData for Socket {
             Ok(found)
         });
         methods.add_method_mut("rest", |lua, this, ()| {
-            let rest = lua.create_string(this.received.unread())?;
-            this.received.skip(this.received.unread().len());
-            Ok(rest)
+            // If there is no memory for them, the bytes are dropped.
+            let received = std::mem::take(&mut this.received);
+            lua.create_string(received.unread())
         });
         methods.add_method_mut("up_to", |lua, this, (pattern, inclusive, most): (LuaString, bool, Option<usize>)| {
             let found = this.received.up_to(&pattern.as_bytes(), inclusive, most);

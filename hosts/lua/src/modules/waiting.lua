@@ -2,7 +2,7 @@
 local oribi, core, kinds, wait, Ended, log = ...
 local error, setmetatable, type, tonumber, tostring = error, setmetatable, type, tonumber, tostring
 local select, next, ipairs, xpcall, getmetatable = select, next, ipairs, xpcall, getmetatable
-local unpack, concat, remove = table.unpack or unpack, table.concat, table.remove
+local unpack, concat, remove, max = table.unpack or unpack, table.concat, table.remove, math.max
 local traceback = core.traceback or tostring
 local SLEEP, READ, WRITE, PARK, WAKE, SPAWN, SELF, FORGET, STOPPING = kinds.sleep, kinds.read, kinds.write, kinds.park,
     kinds.wake, kinds.spawn, kinds.self, kinds.forget, kinds.stopping
@@ -35,11 +35,19 @@ local function run(task, body, ...)
     for id in next, task.waiting do wait(WAKE, id) end
 end
 
+-- A task whose state the host ends cannot say so itself.
+local function note_end(task)
+    if not task.results and not wait(WAKE, task.id) then task.results = pack(false, "the task was ended") end
+end
+
 function oribi.spawn(body, ...)
     if type(body) ~= "function" then error("bad argument #1 to 'spawn' (a function expected)", 2) end
     local task = setmetatable({ waiting = {} }, Task)
     local ok, why = core.guard(wait, SPAWN, run, task, body, ...)
-    if ok then return task end
+    if ok then
+        task.id = why
+        return task
+    end
     if getmetatable(why) == Ended then error(why, 0) end
     error("tasks need --concurrency, and run only while a request is answered", 2)
 end
@@ -51,11 +59,12 @@ function oribi.stopping() return wait(STOPPING) end
 function oribi.wait(...)
     local count = select("#", ...)
     if count == 0 then error("bad argument #1 to 'wait' (a task expected)", 2) end
-    local tasks, id = { ... }, nil
+    local tasks, id, goes_on = { ... }, nil, false
     while true do
         for index = 1, count do
             local task = tasks[index]
             if getmetatable(task) ~= Task then error("bad argument #" .. index .. " to 'wait' (a task expected)", 2) end
+            if not goes_on then note_end(task) end
             local results = task.results
             if results then
                 if id then for other = 1, count do tasks[other].waiting[id] = nil end end
@@ -64,7 +73,7 @@ function oribi.wait(...)
         end
         id = id or wait(SELF)
         for index = 1, count do tasks[index].waiting[id] = true end
-        wait(PARK)
+        goes_on = wait(PARK)
     end
 end
 
@@ -102,7 +111,10 @@ local function ready(self, kind, deadline)
     self[place] = true
     local ok, found = core.guard(wait, kind, socket:descriptor(), left)
     self[place] = nil
-    if not ok then error(found, 0) end
+    if not ok then
+        self.unfinished = true
+        error(found, 0)
+    end
     if self.socket ~= socket then return "closed" end
     if not found then return "timeout" end
 end
@@ -179,7 +191,7 @@ function Socket:connect(host, port, options)
     options = type(options) == "table" and options or {}
     local name = options.pool or host .. ":" .. tostring(port or "")
     self.pool_size = options.pool_size
-    self.pool, self.times, self.late = name, 0, false
+    self.pool, self.times, self.late, self.unfinished = name, 0, false, false
     local kept = take_from_pool(name)
     if kept then
         self.socket, self.times = kept.socket, kept.times
@@ -220,14 +232,14 @@ function Socket:setkeepalive(idle_time, size)
     if not socket then return nil, "closed" end
     if self.reader or self.writer then return nil, "socket busy" end
     self.socket = nil
-    -- The answer that was too late would be taken for the next one.
-    if self.late or not socket:is_quiet() then
+    -- The answer that was too late, or for which nobody waits any more, would be taken for the next one.
+    if self.late or self.unfinished or not socket:is_quiet() then
         socket:close()
         return nil, "connection in dubious state"
     end
     local pool = pools[self.pool] or {}
     pools[self.pool] = pool
-    while #pool >= (size or self.pool_size or POOL_SIZE) do remove(pool, 1).socket:close() end
+    while #pool >= max(size or self.pool_size or POOL_SIZE, 1) do remove(pool, 1).socket:close() end
     idle_time = idle_time or IDLE_TIME
     pool[#pool + 1] = { socket = socket, times = self.times + 1, deadline = idle_time == 0 and 1 / 0 or now() + idle_time }
     return 1
@@ -255,6 +267,7 @@ function Socket:send(data, first, last)
         else
             failure = failure or ready(self, WRITE, deadline)
             if failure then
+                self.unfinished = true
                 if failure ~= "timeout" then close(self) end
                 return nil, failure, sent
             end
@@ -283,8 +296,12 @@ local function gather(self, take, argument, finish)
             if finish then return rest end
             return nil, "closed", rest
         elseif failure then
-            local rest = socket:rest()
             self.late = true
+            if failure == "not enough memory" then
+                close(self)
+                return nil, failure, ""
+            end
+            local rest = socket:rest()
             if failure ~= "timeout" then close(self) end
             return nil, failure, rest
         end

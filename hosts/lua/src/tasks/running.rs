@@ -310,10 +310,11 @@ impl Tasks {
             Wish::Myself => return Some(Outcome::Number(id)),
             Wish::IsStopping => return Some(Outcome::Happened(self.ends)),
             Wish::Wake(other) => {
-                if self.tasks.get(&other).is_some_and(|task| task.waiting == Waiting::Parked) {
+                let waiting = self.tasks.get(&other).map(|task| task.waiting);
+                if waiting == Some(Waiting::Parked) {
                     self.wake(other, Outcome::Happened(true));
                 }
-                return Some(Outcome::Happened(true));
+                return Some(Outcome::Happened(waiting.is_some()));
             }
             Wish::Forget(descriptor) => {
                 for waiter in self.poller.waiters(descriptor).into_iter().flatten() {
@@ -368,7 +369,17 @@ impl Tasks {
             let exchange = task.exchange.as_ref().map(|exchange| exchange.exchange());
             state.close(&task.coroutine, &mut task.turn, exchange, &self.slot);
         }
+        if !task.answers {
+            self.wake_parked(task.state);
+        }
         self.finish(task.state, task.exchange.filter(|_| task.answers));
+    }
+
+    /// Lets the tasks of a state that wait for others see which of these have ended.
+    fn wake_parked(&mut self, state: usize) {
+        let parked = |task: &Task| task.state == state && task.waiting == Waiting::Parked;
+        let ids: Vec<_> = self.tasks.iter().filter(|(_, task)| parked(task)).map(|(&id, _)| id).collect();
+        ids.into_iter().for_each(|id| self.wake(id, Outcome::Happened(false)));
     }
 
     /// Ends a task whose script has failed or was stopped.
