@@ -230,6 +230,21 @@ class FibersTest < Minitest::Test
     end
   end
 
+  def test_fibers_that_wait_for_a_mutex_end_with_the_worker
+    serve do |server|
+      assert_equal "begun", server.get("/aside-mutex").body
+      server.finish
+      assert_equal ["ended"] * 2, server.events("aside")
+      refute_match(/BUG|signal/, server.log)
+    end
+  end
+
+  def test_a_wait_is_not_ended_by_the_end_of_the_one_before
+    serve do |server|
+      assert_equal "slept", server.get("/late-wake").body
+    end
+  end
+
   def test_open_answers_are_finished_when_the_server_reloads
     serve do |server|
       before = server.wait_for_workers(1)

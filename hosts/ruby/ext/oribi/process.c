@@ -90,11 +90,17 @@ void process_worker_stopping(void *data, uint32_t worker) {
     app_metrics_report_collections();
 }
 
+static VALUE end_waits(VALUE unused) {
+    return rb_funcall(server.scheduler, rb_intern("end_waits"), 0);
+}
+
 /* Ends the process as a Ruby program ends: runs at_exit handlers, including those that were set while the app was loaded, then
  * finalizers, and flushes buffers. The exit status that the handlers set is ignored. */
 void process_end(void *data, int status) {
     if (getpid() != worker_process)
         stray_end(status);
+    if (server.scheduler && !context_own())
+        failure_guard("fibers cannot be ended", Qnil, end_waits, Qnil);
     ruby_cleanup(0);
     exit(status);
 }

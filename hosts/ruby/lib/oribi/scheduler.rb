@@ -10,6 +10,10 @@ module Oribi
     # A fiber that waits for events of a descriptor.
     Wait = Struct.new(:fiber, :events)
 
+    # Ends the waits of fibers when the process ends.
+    class ProcessEnds < Exception # rubocop:disable Lint/InheritException -- An app that rescues its errors must not go on.
+    end
+
     # In a process that the app forks, nothing schedules fibers, so waits block.
     module Forks
       def _fork
@@ -81,6 +85,16 @@ module Oribi
       end
     end
 
+    # Ends the waits of all fibers, which Ruby cannot end itself: a mutex for which a fiber waits would abort the process.
+    def end_waits
+      @waiting.keys.each { |fiber| cancel(fiber, ProcessEnds.new("the worker ends")) }
+      begin
+        run_ready
+      rescue ProcessEnds, StandardError
+        retry
+      end
+    end
+
     # ---- Hooks of Ruby -------------------------------------------------------------------------------------------------
 
     def fiber(&block)
@@ -104,9 +118,12 @@ module Oribi
       wait(:block, timeout)
     end
 
+    # A fiber that is woken by another one is woken at once: later, the wait may be over, and the fiber may wait again.
     def unblock(_blocker, fiber)
+      return wake_blocked(fiber) if Thread.current.equal?(@thread)
+
       @unblocked << fiber
-      @poller.wake unless Thread.current.equal?(@thread)
+      @poller.wake
     end
 
     def io_wait(io, events, timeout = nil)
@@ -199,9 +216,12 @@ module Oribi
     # A fiber that was unblocked too late waits for something else by now.
     def take_unblocked
       until @unblocked.empty?
-        fiber = @unblocked.pop
-        wake(fiber, true) if @waiting[fiber] == :block
+        wake_blocked(@unblocked.pop)
       end
+    end
+
+    def wake_blocked(fiber)
+      wake(fiber, true) if @waiting[fiber] == :block
     end
 
     # Fibers that are ready again meanwhile continue in the next round.

@@ -93,6 +93,34 @@ module Fibers
     note("late", "#{way} #{$!.class}")
   end
 
+  # Two fibers that hold a mutex in turn for as long as the worker lives.
+  def self.aside_mutex
+    mutex = Mutex.new
+    2.times do
+      Fiber.schedule do
+        loop { mutex.synchronize { sleep 0.01 } }
+      ensure
+        note("aside", "ended")
+      end
+    end
+  end
+
+  # A queue gets its item when the wait for it is over, and the fiber that has waited does not run yet.
+  def self.late_wake
+    queue = Thread::Queue.new
+    Fiber.schedule { sleep(0.02) && queue.push(1) }
+    Fiber.schedule { sleep(0.01) && spin(0.1) }
+    in_time(0.03) { queue.pop }
+    start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    sleep 0.2
+    Process.clock_gettime(Process::CLOCK_MONOTONIC) - start >= 0.2 ? "slept" : "woken"
+  end
+
+  def self.spin(seconds)
+    done = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+    nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < done
+  end
+
   WAYS = {
     "most" => ->(name) { text(COUNTS["most #{name}"]) },
     "open" => ->(name) { text(COUNTS[name]) },
@@ -147,6 +175,8 @@ module Fibers
     "kill" => ->(_) { sleep(0.01) && Thread.current.kill },
     "background" => ->(_) { Fiber.schedule { sleep(0.01) && raise("in the background") } && text("begun") },
     "late" => ->(way) { late(way) },
+    "aside-mutex" => ->(_) { aside_mutex && text("begun") },
+    "late-wake" => ->(_) { text(late_wake) },
     "aside-loop" => ->(_) { Fiber.schedule { loop { sleep 0.01 } } && text("begun") },
     "spin" => ->(_) { loop { nil } },
     "fiber-local" => ->(_) { text(Thread.current[:seen].inspect.tap { Thread.current[:seen] = sleep(0.01) }) },
