@@ -4,7 +4,7 @@ use super::StateContext;
 use crate::error_page::Fault;
 use crate::vm::{OUT_OF_TIME, Slot, Stack, disarm};
 use mlua::ffi::{self, lua_State};
-use std::os::raw::c_int;
+use std::os::raw::{c_char, c_int};
 use std::panic::resume_unwind;
 
 /// The most bytes of an error's message and traceback that are kept.
@@ -181,6 +181,23 @@ pub(crate) unsafe extern "C-unwind" fn explain_coroutine(l: *mut lua_State) -> c
     }
 }
 
+/// Pushes the message of an error of a host function, whose text is on top of the stack: without the name of its kind and
+/// without its own traceback.
+///
+/// # Safety
+/// A string is on top of the stack of `l`, which has room for another one.
+unsafe fn push_message(l: *mut lua_State) -> *const c_char {
+    // SAFETY: as promised by the caller; the string stays on the stack while it is read.
+    unsafe {
+        let mut stack = Stack::of(l);
+        let text = stack.quiet().string(-1).unwrap_or_default();
+        let message = text.strip_prefix(b"runtime error: ").unwrap_or(text);
+        let size = memchr::memmem::find(message, b"\nstack traceback:").unwrap_or(message.len());
+        ffi::lua_pushlstring(l, message.as_ptr().cast(), size);
+        ffi::lua_tolstring(l, -1, std::ptr::null_mut())
+    }
+}
+
 /// Records the error object that is alone on the stack of `l`, with a traceback of `thread` from `level` on.
 ///
 /// # Safety
@@ -199,9 +216,12 @@ unsafe fn record(l: *mut lua_State, thread: *mut lua_State, level: c_int) -> c_i
                 object = 3;
             }
         }
-        let text = ffi::luaL_tolstring(l, object, std::ptr::null_mut());
+        let mut text = ffi::luaL_tolstring(l, object, std::ptr::null_mut());
         // Code that has not run yet, or has returned already, has no stack to show.
         if context.fault.get() == Fault::Runtime && object == 1 {
+            if ffi::lua_type(l, 1) == ffi::LUA_TUSERDATA {
+                text = push_message(l);
+            }
             ffi::luaL_traceback(l, thread, text, level);
         }
         let mut stack = Stack::of(l);
