@@ -5,10 +5,12 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
+use File::Temp ();
 use IO::Handle ();
 use IO::Select ();
 use Test::Command qw(run);
 use Test::Curl;
+use Test::FreePort qw(free_port);
 use Test::More;
 use Test::Oribi;
 use Test::WebSockets;
@@ -47,6 +49,35 @@ sub message_like ($sockets, $name, $pattern) {
     return $line;
 }
 
+# The head of the response to a request with these fields.
+sub head_of ($oribi, $path, @fields) {
+    my $socket = $oribi->connection or die "connect: $!";
+    print {$socket} map { "$_\r\n" } "GET $path HTTP/1.1", 'Host: localhost', @fields, q() or die "write: $!";
+    local $/ = "\r\n\r\n";
+    return scalar readline $socket;
+}
+
+my @handshake = ('Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==');
+
+# A stream has one type, and the app says how it may be stored.
+sub is_stream_of_app ($oribi) {
+    my $head = head_of($oribi, '/fields', $wants_events);
+    is_deeply([lc($head) =~ /^(c(?:ontent-type|ache-control): [^\r]+)/gm],
+        ['content-type: text/event-stream', 'cache-control: private'], 'a stream has its type, and fields of the app');
+    return $head;
+}
+
+# An app closes with codes of frames only.
+sub closes_with_codes ($oribi, $sockets) {
+    my $url = $oribi->url;
+    $sockets->open($_, "$url/ws/$_") for qw(good bad);
+    $sockets->text('good', 'code 4001');
+    is(message_like($sockets, 'good', qr/closed/), 'closed 4001 ', 'the app chooses the code of a close');
+    $sockets->text('bad', 'code 1006');
+    is(message_like($sockets, 'bad', qr/closed/), 'closed 1011 ', 'but none that means something else');
+    return like($oribi->log_text, qr/the code of a close is 1000 to 1003, .*, not 1006/, 'which the log explains');
+}
+
 # The options by which an app of each language may wait without holding its worker.
 my %waiting = ('live.ru' => ['--fibers', 20], 'live.lua' => ['--concurrency', 20]);
 
@@ -58,6 +89,11 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         my $sockets = Test::WebSockets->new;
         is(body_of("$url/offer"), 'nil', 'an ordinary request gets no offer');
         is(body_of('--header', $wants_events, "$url/offer"), ':sse', 'a stream of events is offered');
+
+        is(body_of('--header', 'Accept: text/html, text/event-stream', "$url/offer"), 'nil', 'but not among other types');
+        my @upgrade = map { ('--header', $_) } @handshake;
+        is(body_of(@upgrade, '--header', 'Connection: keep-alive, Upgrade', "$url/offer"), ':websocket', 'so is a WebSocket');
+        is(body_of(@upgrade, '--header', 'Connection: keep-alive', "$url/offer"), 'nil', 'but not without an upgrade');
 
         is($sockets->open('ann', "$url/ws/ann", 'chat', 'other'), 'open chat', 'the app chooses the subprotocol');
         is($sockets->open('bob', "$url/ws/bob"), 'open -', 'or none');
@@ -180,7 +216,7 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         my $sockets = Test::WebSockets->new;
         is(body_of('--header', $wants_events, $oribi->url . '/offer'), 'nil', 'no stream is offered');
         is(curl('--data-binary', 'x', $oribi->url . '/publish')->{status}, 500, 'nothing is published');
-        like($oribi->log_text, qr/only with an edge/, 'and the log says why');
+        like($oribi->log_text, qr/channels need an edge: --edge on/, 'and the log says why');
         is($oribi->stop, 0, 'the server ends');
     };
 }
@@ -203,6 +239,15 @@ subtest 'live.lua: handlers' => sub {
     is($sockets->ask('a', 'hello'), 'text plain hello', 'and a state of their own');
     is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a name without handlers is an error');
     like($oribi->log_text, qr/oribi[.]live has no handlers `missing`/, 'which the log explains');
+    is($sockets->open('c', $oribi->url . '/misspelt'), 'refused 500', 'so is a misspelt option');
+    like($oribi->log_text, qr/oribi[.]websocket[.]accept has no option `hander`/, 'which the log explains');
+    is(body_of($oribi->url . '/unknown'), 'there is no event `mesage`: events are `open`, `message` and `close`', 'and an event');
+    my $head = head_of($oribi, '/fields', @handshake, 'Connection: Upgrade');
+    like($head, qr/\AHTTP\/1.1 101 .*X-List: one\r\nX-List: 2\r\n/s, 'a field of a handshake has several values');
+    like($head, qr/^X-Pair: three\r$/m, 'or is a pair');
+    like(is_stream_of_app($oribi), qr/X-List: one\r\nX-List: 2\r\n/, 'and so in a stream');
+    closes_with_codes($oribi, $sockets);
+    unlike($oribi->log_text, qr/runtime error:|stack traceback:(?:(?!\[error\]).)*stack traceback:/s, 'errors are logged once');
     is($oribi->stop, 0, 'the server ends');
 };
 
@@ -213,9 +258,30 @@ subtest 'live.psgi: handlers' => sub {
     is($sockets->ask('a', 'hello'), 'text plain hello', 'a package handles events');
     is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a package that is none is an error');
     like($oribi->log_text, qr/the package Missing has none of the methods/, 'which the log explains');
+    is_stream_of_app($oribi);
+    closes_with_codes($oribi, $sockets);
     my $stream = Stream->new($oribi->url . '/bare');
     curl('--data-binary', 'news', $oribi->url . '/publish') while !$stream->is_readable;
     is($stream->next, 'data: news', 'a stream needs no handler');
+    is($oribi->stop, 0, 'the server ends');
+};
+
+subtest 'below mount' => sub {
+    my $folder = File::Temp->newdir;
+    my $port   = free_port();
+    my $apps   = join "\n", map { qq{[app.$_]\nfile = "$FindBin::Bin/apps/live.$_"\nworkers = 1\n} } qw(ru lua psgi);
+    my $routes = join "\n", map { qq{[[route]]\nmatch = { path = "/$_/*" }\napp = "$_"\nmount = "/$_"\n} } qw(ru lua psgi);
+    CORE::open my $file, '>', "$folder/oribi.toml" or die "open: $!";
+    print {$file} qq{[[listen]]\naddress = "127.0.0.1:$port"\n\n$apps\n$routes} or die "write: $!";
+    close $file or die "close: $!";
+    my $oribi   = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', "$folder/oribi.toml");
+    my $sockets = Test::WebSockets->new;
+    for my $app (qw(ru lua psgi)) {
+        my $url = $oribi->url . "/$app";
+        is(body_of('--header', $wants_events, "$url/offer"), ':sse', "$app: a stream of events is offered");
+        is($sockets->open($app, "$url/ws/ann"), 'open -', 'a WebSocket is open');
+        is($sockets->ask($app, 'echo hello'), 'text hello', 'and gets answers');
+    }
     is($oribi->stop, 0, 'the server ends');
 };
 

@@ -24,7 +24,7 @@ pub enum ReplyError {
 
 impl ReplyError {
     /// No connection stays open without the app: see [`Outlet::command`].
-    pub const NOT_LIVE: Self = Self::Invalid("connections stay open without the app only with an edge (--edge)");
+    pub const NOT_LIVE: Self = Self::Invalid("WebSockets, event streams and channels need an edge: --edge on");
 }
 
 impl fmt::Display for ReplyError {

@@ -48,8 +48,9 @@ static bool is_handshake(const oribi_request *request) {
            && is(value_of(request, "HTTP_SEC_WEBSOCKET_VERSION"), "13") && is_key(value_of(request, "HTTP_SEC_WEBSOCKET_KEY"));
 }
 
+/* The edge keeps the requests of which this is so. */
 static bool accepts_events(oribi_bytes accept) {
-    return accept.size >= 17 && foldEQ(accept.data, "text/event-stream", 17);
+    return accept.size >= 17 && memEQ(accept.data, "text/event-stream", 17);
 }
 
 LiveOffer live_offer(const Context *context, const oribi_request *request) {
@@ -78,7 +79,7 @@ XS(live_command) {
     if (!context)
         croak("messages can be sent only during a request or an event");
     if (!oribi_has_live_connections(context->lane))
-        croak("messages can be sent only with an edge (--edge on)");
+        croak("WebSockets, event streams and channels need an edge: --edge on");
     if (size > 0 && (bytes[0] == COMMAND_ACCEPT || bytes[0] == COMMAND_HOLD))
         context->opened = context->exchange + 1;
     result = oribi_command(context->lane, context->exchange, bytes, size);

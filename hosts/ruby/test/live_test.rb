@@ -155,6 +155,7 @@ class LiveTest < Minitest::Test
     client.during do
       assert_raises(ArgumentError) { client.subscribe("a") { nil } }
       assert_raises(ArgumentError) { client.subscribe("a*", match: :redis) }
+      assert_raises(ArgumentError) { client.subscribe("a", hander: nil) }
       assert_equal :news, client.subscribe(:news)
     end
     assert_equal [[4, "news"]], @given.map(&:to_a)

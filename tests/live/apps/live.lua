@@ -18,6 +18,8 @@ function orders.leave(connection) connection:unsubscribe("room") end
 
 function orders.bye(connection) connection:close() end
 
+function orders.code(connection, code) connection:close(tonumber(code)) end
+
 function orders.fail() error("the handler has failed") end
 
 -- The data of a connection: the number of its messages, and its name.
@@ -48,7 +50,7 @@ local plain = {}
 function plain.message(connection, message) connection:send("plain " .. message) end
 
 local function handler(request)
-    local path = request.path
+    local path = request.path_info
     local name = path:match("^/ws/(.*)")
     if name then
         local offers = request.headers["Sec-WebSocket-Protocol"] or ""
@@ -60,6 +62,13 @@ local function handler(request)
         return oribi.websocket.offered() and ":websocket" or oribi.event_stream.offered() and ":sse" or "nil"
     end
     if path == "/plain" then return oribi.websocket.accept(request, { handler = "plain" }) end
+    if path == "/fields" then
+        local headers = { ["X-List"] = { "one", 2.0 }, { "X-Pair", "three" }, ["content-type"] = "a/b", ["cache-control"] = "private" }
+        local stay = oribi.websocket.offered() and oribi.websocket.accept or oribi.event_stream.hold
+        return stay(request, { headers = headers, handler = "plain" })
+    end
+    if path == "/misspelt" then return oribi.websocket.accept(request, { hander = "plain" }) end
+    if path == "/unknown" then return select(2, pcall(oribi.live, handler, { plain = { mesage = print } })) end
     if path == "/missing" then return oribi.websocket.accept(request, { handler = "missing" }) end
     if path == "/refused" then return 403, "no" end
     if path == "/publish" then

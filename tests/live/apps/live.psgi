@@ -17,6 +17,7 @@ my %orders = (
     leave => sub ($connection, $text) { $connection->unsubscribe('room') },
     path  => sub ($connection, $text) { $connection->send($connection->env->{PATH_INFO}) },
     bye   => sub ($connection, $text) { $connection->close },
+    code  => sub ($connection, $text) { $connection->close($text) },
     fail  => sub ($connection, $text) { die "the handler has failed\n" },
 );
 
@@ -57,6 +58,8 @@ sub ($env) {
     }
     return $env->{'psgix.websocket'}->accept(handler => 'Missing') if $path eq '/missing';
     return $env->{'psgix.event_stream'}->subscribe('room')        if $path eq '/bare';
+    return $env->{'psgix.event_stream'}->hold(headers => ['content-type' => 'a/b', 'cache-control' => 'private'])
+        if $path eq '/fields';
     return [403, [], ['no']] if $path eq '/refused';
     if ($path eq '/publish') {
         my $text = do { local $/ = undef; readline $env->{'psgi.input'} };

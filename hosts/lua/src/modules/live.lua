@@ -59,19 +59,59 @@ local function handle(connection, group, event, ...)
     if connection.data ~= data and event ~= "close" then core.data(kept(group, connection.data)) end
 end
 
+-- Calls `add` with the name and the value of each field. The forms are those of a response.
+local function each_field(headers, add)
+    local function add_one(name, value)
+        if type(name) ~= "string" then error("the fields of the response contain a list that is not a name and a value", 0) end
+        if type(value) == "number" then
+            local is_whole = value % 1 == 0 and math.abs(value) < 2 ^ 53
+            value = is_whole and ("%d"):format(value) or tostring(value)
+        end
+        if type(value) ~= "string" then
+            local form = "the field %s of the response is a %s: a string, a number or a list of them is expected"
+            error(form:format(name, type(value)), 0)
+        end
+        if name:find("%c") or value:find("%c") then error("a field has a control character: " .. name, 0) end
+        add(name, value)
+    end
+    for name, value in pairs(headers or {}) do
+        if type(value) ~= "table" then
+            add_one(name, value)
+        elseif type(name) == "string" then
+            for _, each in ipairs(value) do add_one(name, each) end
+        else
+            add_one(value[1], value[2])
+        end
+    end
+end
+
 local function lines_of(options)
     local lines = {}
-    local function add(name, value)
-        local line = ("%s: %s"):format(name, value)
-        if line:find("%c") then error("a field has a control character: " .. name, 0) end
-        lines[#lines + 1] = line .. "\r\n"
-    end
-    for name, value in pairs(options.headers or {}) do add(name, value) end
-    if options.protocol then add("Sec-WebSocket-Protocol", options.protocol) end
+    local function add(name, value) lines[#lines + 1] = ("%s: %s\r\n"):format(name, value) end
+    each_field(options.headers, add)
+    if options.protocol then each_field({ ["Sec-WebSocket-Protocol"] = options.protocol }, add) end
     return table.concat(lines)
 end
 
-local function open(request, kind, options)
+-- The fields of a stream of events, of which the app may choose all but the type.
+local function stream_fields(headers)
+    local fields, is_cached = { { "Content-Type", "text/event-stream" } }, false
+    each_field(headers, function(name, value)
+        is_cached = is_cached or name:lower() == "cache-control"
+        if name:lower() ~= "content-type" then fields[#fields + 1] = { name, value } end
+    end)
+    if not is_cached then fields[#fields + 1] = { "Cache-Control", "no-cache" } end
+    return fields
+end
+
+local function check_options(options, known, taker)
+    for name in pairs(options) do
+        if not known[name] then error(("%s has no option `%s`"):format(taker, tostring(name)), 4) end
+    end
+end
+
+local function open(request, kind, options, known)
+    check_options(options, known, kind == "WebSocket" and "oribi.websocket.accept" or "oribi.event_stream.hold")
     if not handlers then error("the script has no handlers of events: it must return oribi.live(handler, handlers)", 3) end
     if core.offer() ~= kind then error(("the request asks for no %s that can be kept open"):format(kind), 3) end
     local group, data = options.handler or "", options.data or ""
@@ -82,10 +122,13 @@ local function open(request, kind, options)
     handle(connection, group, "open", request)
 end
 
+local stream_options = { data = true, headers = true, handler = true }
+local websocket_options = { data = true, headers = true, handler = true, protocol = true }
+
 module.websocket = {
     offered = function() return core.offer() == "WebSocket" end,
     accept = function(request, options)
-        open(request, "WebSocket", options or {})
+        open(request, "WebSocket", options or {}, websocket_options)
         return 200
     end,
 }
@@ -94,10 +137,8 @@ module.event_stream = {
     offered = function() return core.offer() == "event stream" end,
     hold = function(request, options)
         options = options or {}
-        open(request, "event stream", options)
-        local fields = {}
-        for name, value in pairs(options.headers or {}) do fields[name] = value end
-        fields["Content-Type"], fields["Cache-Control"] = "text/event-stream", "no-cache"
+        local fields = stream_fields(options.headers)
+        open(request, "event stream", options, stream_options)
         return 200, fields, ""
     end,
 }
@@ -107,11 +148,25 @@ function module.publish(channel, text, kind) return core.publish(channel, text, 
 -- A connection by its id, for messages to it in other events and requests.
 function module.connection(id) return setmetatable({ id = id, data = "" }, Connection) end
 
+local function check_events(events, group)
+    for name, value in pairs(events) do
+        local is_event = name == "open" or name == "message" or name == "close"
+        if is_event and type(value) ~= "function" then
+            error(("the handler `%s` is a %s, not a function"):format(name, type(value)), 0)
+        elseif not is_event and not group and type(value) == "table" then
+            check_events(value, name)
+        elseif not is_event then
+            error(("there is no event `%s`: events are `open`, `message` and `close`"):format(tostring(name)), 0)
+        end
+    end
+end
+
 -- A handler of requests that also handles the events of connections.
 function module.live(handler, events)
     if type(handler) ~= "function" or type(events) ~= "table" then
         error("oribi.live takes the handler of requests and a table of handlers of events", 2)
     end
+    check_events(events)
     handlers = events
     return function(request)
         local kind, id = core.event()

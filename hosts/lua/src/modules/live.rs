@@ -43,7 +43,7 @@ pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
 /// The kind of connection that the current request may become.
 fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
     let head = &exchange.request.head;
-    if head.method() != b"GET" || exchange.request.gateway.is_some() || !exchange.has_live_connections() {
+    if head.method() != b"GET" || exchange.request.web_server().is_some() || !exchange.has_live_connections() {
         return None;
     }
     let has = |value: &[u8], wanted: &str| {
@@ -53,6 +53,7 @@ fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
         |name: &str| head.fields().find(|(_, known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(.., value)| value);
     if head.version() != Version::Http10
         && head.field(KnownField::Upgrade).is_some_and(|value| has(value, "websocket"))
+        && head.field(KnownField::Connection).is_some_and(|value| has(value, "upgrade"))
         && field("sec-websocket-version") == Some(b"13")
         && field("sec-websocket-key").is_some_and(|key| key.len() == 24)
     {
@@ -66,7 +67,7 @@ fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
 /// The kind of the event that the current request is, and the name of its connection; nothing for an ordinary request.
 fn event(lua: &Lua, (): ()) -> Result<(Option<LuaString>, Option<LuaString>)> {
     let found = StateContext::with_exchange(lua, |exchange, _| {
-        let request = exchange.filter(|exchange| exchange.request.gateway.is_none())?.request;
+        let request = exchange.filter(|exchange| exchange.request.web_server().is_none())?.request;
         let mut marks = request.head.fields().filter(|(known, ..)| known.is_none());
         let kind = marks.by_ref().find(|(_, name, _)| *name == EVENT.as_bytes())?.2.to_vec();
         let connection = marks.find(|(_, name, _)| *name == CONNECTION.as_bytes())?.2.to_vec();
@@ -101,7 +102,11 @@ fn send(lua: &Lua, (name, kind, payload): (Option<String>, String, LuaString)) -
     )
 }
 
-fn close(lua: &Lua, (name, code, reason): (Option<String>, u16, LuaString)) -> Result<bool> {
+fn close(lua: &Lua, (name, code, reason): (Option<String>, i64, LuaString)) -> Result<bool> {
+    let code =
+        u16::try_from(code).ok().filter(|code| matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)).ok_or_else(|| {
+            Error::runtime(format!("the code of a close is 1000 to 1003, 1007 to 1014 or 3000 to 4999, not {code}"))
+        })?;
     if reason.as_bytes().len() > 123 {
         return Err(Error::runtime("the reason for a close has at most 123 bytes"));
     }

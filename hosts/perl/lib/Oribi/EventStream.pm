@@ -18,7 +18,20 @@ sub hold {
     };
     if (defined $options{handler}) { Oribi::Live::open_connection($order, %options) }
     else                           { $order->(q{}) }
-    return [200, ['Content-Type' => 'text/event-stream', 'Cache-Control' => 'no-cache', @{ $options{headers} || [] }], []];
+    return [200, _fields(@{ $options{headers} || [] }), []];
+}
+
+# The app may choose all fields but the type.
+sub _fields {
+    my (@given) = @_;
+    my @fields = ('Content-Type' => 'text/event-stream');
+    my $is_cached;
+    while (my ($name, $value) = splice @given, 0, 2) {
+        $is_cached = 1 if lc $name eq 'cache-control';
+        push @fields, $name => $value if lc $name ne 'content-type';
+    }
+    push @fields, 'Cache-Control' => 'no-cache' if !$is_cached;
+    return \@fields;
 }
 
 # For a stream that needs no handler.

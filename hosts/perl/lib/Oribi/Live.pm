@@ -39,6 +39,8 @@ sub send_message {
 sub close_connection {
     my ($id, $code, $reason) = @_;
     $code   = 1000 if !defined $code;
+    croak "the code of a close is 1000 to 1003, 1007 to 1014 or 3000 to 4999, not $code"
+        if $code !~ /\A(?:100[0-37-9]|101[0-4]|[34][0-9]{3})\z/;
     $reason = characters_as_bytes(defined $reason ? $reason : q{});
     croak 'the reason for a close has at most 123 bytes' if length $reason > 123;
     return _give(3, _name($id), pack('n', $code), $reason);

@@ -23,7 +23,7 @@ static VALUE command(VALUE self, VALUE bytes) {
     if (!call || context->forks != fork_count || !threads_have_lane())
         rb_raise(error_class(), "messages can be sent only during a request or an event, by the thread that handles it");
     if (!oribi_has_live_connections(call->lane))
-        rb_raise(error_class(), "messages can be sent only with an edge (--edge on)");
+        rb_raise(error_class(), "WebSockets, event streams and channels need an edge: --edge on");
     result = oribi_command(call->lane, call->exchange, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
     RB_GC_GUARD(bytes);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)

@@ -57,10 +57,11 @@ static bool is_handshake(const Call *call) {
            && is(value_of(call, "HTTP_SEC_WEBSOCKET_VERSION"), "13") && is_key(value_of(call, "HTTP_SEC_WEBSOCKET_KEY"));
 }
 
+/* The edge keeps the requests of which this is so. */
 static bool accepts_events(const Call *call) {
     const oribi_bytes accept = value_of(call, "HTTP_ACCEPT");
     const size_t size = sizeof("text/event-stream") - 1;
-    return accept.size >= size && strncasecmp(accept.data, "text/event-stream", size) == 0;
+    return accept.size >= size && memcmp(accept.data, "text/event-stream", size) == 0;
 }
 
 void offer_make(Call *call) {

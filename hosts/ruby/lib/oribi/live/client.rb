@@ -72,6 +72,9 @@ module Oribi
         raise ArgumentError, "messages of a channel go to the client directly, not to a block" if block || options[:handler]
         raise ArgumentError, "a channel has one name: patterns are not supported" if options[:match]
 
+        unknown = options.keys - %i[as handler match]
+        raise ArgumentError, "subscribe has no option #{unknown.first.inspect}" unless unknown.empty?
+
         command_of_own(:subscribe, channel) && channel
       end
 
