@@ -10,9 +10,11 @@ use IO::Handle ();
 use IO::Select ();
 use Test::Command qw(run);
 use Test::Curl;
+use Test::Files    qw(content_of write_file);
 use Test::FreePort qw(free_port);
 use Test::More;
 use Test::Oribi;
+use Test::WebServer::Nginx;
 use Test::WebSockets;
 
 my $wants_events = 'Accept: text/event-stream';
@@ -282,6 +284,23 @@ subtest 'below mount' => sub {
         is($sockets->open($app, "$url/ws/ann"), 'open -', 'a WebSocket is open');
         is($sockets->ask($app, 'echo hello'), 'text hello', 'and gets answers');
     }
+    is($oribi->stop, 0, 'the server ends');
+};
+
+subtest 'behind nginx, as in deploy/nginx.conf' => sub {
+    my $folder  = File::Temp->newdir;
+    my $port    = free_port();
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.lua", '--workers', 1, '--edge', 'on');
+    my $text    = content_of(Test::Oribi::root() . '/deploy/nginx.conf');
+    my $address = $oribi->upstream;
+    $text =~ s{unix:/run/myapp/app[.]sock}{$address} or die 'no upstream';
+    $text =~ s/listen 80;/listen 127.0.0.1:$port;/   or die 'no listen';
+    write_file("$folder/configuration", Test::WebServer::Nginx->wrapped($text) =~ s/client_max_body_size 64m;//r =~ s/%folder%/$folder/gr);
+    my $nginx   = Test::Oribi->run_on_port($port, Test::WebServer::Nginx->start_command("$folder"));
+    my $sockets = Test::WebSockets->new;
+    is($sockets->open('ann', "http://127.0.0.1:$port/ws/ann"), 'open -', 'a WebSocket is open');
+    is($sockets->ask('ann', 'echo hello'), 'text hello', 'and gets answers');
+    is(body_of("http://127.0.0.1:$port/offer"), 'nil', 'all else is as before');
     is($oribi->stop, 0, 'the server ends');
 };
 
