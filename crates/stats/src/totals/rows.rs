@@ -255,6 +255,10 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
     row(Counter::LimitRoute, "limit_route",
         "Requests that got a 429 because of a `limit` of their route")
         .part_of(LIMITS_HIT, &[("limit", "route")]).titled("limits", "route"),
+    row(Counter::LimitWebsocketBuffer, "limit_websocket_buffer",
+        "WebSockets and event streams that were cut off because their clients took messages too slowly, or sent them in too many \
+         pieces")
+        .part_of(LIMITS_HIT, &[("limit", "websocket-buffer")]).titled("limits", "websocket-buffer"),
     row(Counter::CacheHits, "cache_hits",
         "Requests that a fresh stored response has answered (`cache`)")
         .part_of(CACHE_REQUESTS, &[("result", "hit")]).titled("cache", "hits"),
@@ -288,10 +292,6 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
         .titled("messages", "received"),
     row(Counter::LiveMessagesSent, "live_messages_sent", "Messages that edges have sent to WebSockets and event streams")
         .titled("messages", "sent"),
-    row(Counter::LimitWebsocketBuffer, "limit_websocket_buffer",
-        "WebSockets and event streams that were cut off because their clients took messages too slowly, or sent them in too many \
-         pieces")
-        .part_of(LIMITS_HIT, &[("limit", "websocket-buffer")]).titled("limits", "websocket-buffer"),
     row(Counter::ResponsesSpooled, "spooled_responses",
         "Responses of which a part waited for a slow client in a temporary file (`--output-spool-size`)")
         .titled("spooled", "responses"),
