@@ -25,10 +25,16 @@ sub gate ($folder) {
     return $gate;
 }
 
+# Waits until the app waits at GATE; returns its other end.
+sub other_end ($server, $gate) {
+    my $out;
+    ok $server->wait_until(sub { sysopen $out, $gate, O_WRONLY | O_NONBLOCK }), 'the app waits';
+    return $out;
+}
+
 # Lets the app that waits at GATE continue, as soon as it waits.
 sub open_gate ($server, $gate) {
-    my $out;
-    ok $server->wait_until(sub { sysopen $out, $gate, O_WRONLY | O_NONBLOCK }), 'the app waits' or return;
+    my $out = other_end($server, $gate) or return;
     print {$out} "please\n";
     return close $out;
 }
@@ -135,6 +141,11 @@ subtest 'a connection that is lost takes its requests with it' => sub {
     $torn->send_bytes(Test::FastCGI::begin_record(1) . "\1\4\0\1\x10");
     $torn->close;
 
+    # The server answers this itself, after it has noticed the end of the other connection.
+    my $last = Test::FastCGI->new($server);
+    $last->send_bytes(Test::FastCGI::record(Test::FastCGI::GET_VALUES, 0, Test::FastCGI::pairs_of(FCGI_MAX_CONNS => q{})));
+    is +($last->management)[0], Test::FastCGI::GET_VALUES_RESULT, 'the server has seen all that was sent';
+
     open_gate($server, $gate);
     is $busy->finish(1)->{body}, "first\nsecond, please\n", 'what was begun is finished';
     my $answer = $aborting->finish(1);
@@ -155,8 +166,10 @@ subtest 'a stream whose web server has gone' => sub {
         my $client = Test::FastCGI->new($server);
         $client->open_request(1, "/pieces?gate=$gate");
         ok $client->wait_for(1, qr/first/), 'a stream has begun';
+        my $out = other_end($server, $gate);
         $client->close;
-        open_gate($server, $gate);
+        print {$out} "please\n";
+        close $out;
         is(Test::FastCGI->new($server)->ask('/')->{body}, "probe\n", 'the next request is answered');
         is $server->stop, 0, 'TERM ends oribi with status 0';
     }
