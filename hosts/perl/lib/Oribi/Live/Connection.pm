@@ -135,7 +135,7 @@ stream, a text is the data of an event. They return false if the connection has 
 
 =head2 close($code, $reason)
 
-Closes the connection after all messages before, by default with 1000.
+Closes the connection after all messages before, by default with 1000. Codes are 1000 to 1003, 1007 to 1014 and 3000 to 4999.
 
 =head2 subscribe($channel), unsubscribe($channel), publish($channel, $text)
 
