@@ -87,7 +87,7 @@ module Oribi
 
     # Ends the waits of all fibers, which Ruby cannot end itself: a mutex for which a fiber waits would abort the process.
     def end_waits
-      @waiting.keys.each { |fiber| cancel(fiber, ProcessEnds.new("the worker ends")) }
+      @waiting.each_key { |fiber| cancel(fiber, ProcessEnds.new("the worker ends")) }
       begin
         run_ready
       rescue ProcessEnds, StandardError
@@ -215,9 +215,7 @@ module Oribi
 
     # A fiber that was unblocked too late waits for something else by now.
     def take_unblocked
-      until @unblocked.empty?
-        wake_blocked(@unblocked.pop)
-      end
+      wake_blocked(@unblocked.pop) until @unblocked.empty?
     end
 
     def wake_blocked(fiber)
