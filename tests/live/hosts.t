@@ -138,6 +138,8 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         $sockets->close('bob', 1000);
         is($stream->next, 'data: bob left', 'the end of a client reaches the app');
         $stream->end;
+        # The next event shows that its client has gone.
+        $sockets->text('ann', 'say anyone');
         is(message_like($sockets, 'ann', qr/eve left/), 'text eve left', 'also the end of a stream');
         $sockets->text('cem', 'bye');
         is($sockets->next('cem'), 'closed 1000 ', 'the app closes a WebSocket');
