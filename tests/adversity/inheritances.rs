@@ -109,7 +109,7 @@ const ROWS: [Row; 38] = [
     serves("exec \"$@\" 0<&- 1>&- 2>&-"),
     serves("umask 0777; exec \"$@\""),
     serves("umask 0; exec \"$@\""),
-    serves("exec nice -n 19 \"$@\""),
+    serves("exec nice -n 5 \"$@\""),
     serves("unset HOME; exec \"$@\""),
     serves("unset PATH; exec \"$@\""),
     serves("exec env -i ORIBI_TEST_FOLDER=\"$ORIBI_TEST_FOLDER\" \"$@\""),

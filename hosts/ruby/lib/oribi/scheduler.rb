@@ -87,7 +87,7 @@ module Oribi
 
     # Ends the waits of all fibers, which Ruby cannot end itself: a mutex for which a fiber waits would abort the process.
     def end_waits
-      @waiting.each_key { |fiber| cancel(fiber, ProcessEnds.new("the worker ends")) }
+      (@waiting.keys + @ready.keys).each { |fiber| cancel(fiber, ProcessEnds.new("the worker ends")) }
       begin
         run_ready
       rescue ProcessEnds, StandardError
