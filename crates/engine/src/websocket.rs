@@ -17,7 +17,7 @@ const NO_CODE: u16 = 1005;
 const PINGED_AT: u8 = 2;
 const CUT_AT: u8 = 4;
 
-/// What follows from the silence of a client.
+/// The consequence of the silence of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Silence {
     Nothing,
@@ -55,7 +55,7 @@ pub(super) struct WebSocket {
     pub(super) held: usize,
 }
 
-/// What a WebSocket needs to read.
+/// The parts of an engine that a WebSocket needs to read.
 pub(super) struct Reading<'a> {
     pub(super) limits: &'a Limits,
     pub(super) inflater: &'a mut Inflater,

@@ -30,7 +30,7 @@ const WAITING_BYTES: usize = 64 << 20;
 /// Pings are not answered while this many bytes of output wait for their client, which may send any number.
 const PONG_OUTPUT: usize = 64 << 10;
 
-/// What the WebSockets of an engine share.
+/// The state that all WebSockets of an engine share.
 pub(super) struct Sockets {
     pub(super) events: VecDeque<SocketEvent>,
     pub(super) inflater: Inflater,

@@ -153,7 +153,7 @@ impl Wish {
 pub(crate) enum Outcome {
     /// The coroutine begins; this number of arguments is on its stack.
     Start(c_int),
-    /// What the coroutine has waited for has happened, or the time is over.
+    /// The awaited event has happened, or the time is over.
     Happened(bool),
     /// A number.
     Number(u64),

@@ -71,7 +71,7 @@ sub note_disconnect {
     return;
 }
 
-# What closures refer to is released with them.
+# The values to which closures refer are released with them.
 sub _take {
     my ($self, $name) = @_;
     my $callbacks = $self->{$name};
