@@ -61,7 +61,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
-    Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-files",
+        sees: &["oribi-message", "oribi-host"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule {
         name: "oribi-proxy",
         sees: &["oribi-message", "oribi-host", "oribi-proto"],
@@ -90,7 +95,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-cache", sees: &["oribi-message"], uses: Uses::Only(&["httpdate"]), unsafe_code: Unsafe::Forbidden },
-    Rule { name: "oribi-live", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-live",
+        sees: &["oribi-message", "oribi-host", "oribi-websocket"],
+        uses: Uses::Only(&[]),
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-limit", sees: &[], uses: Uses::Only(&["siphasher"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-auth",
@@ -311,7 +321,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-capi",
-        sees: &["oribi-message", "oribi-host", "oribi-server", "oribi-test-support"],
+        sees: &["oribi-message", "oribi-host", "oribi-live", "oribi-server", "oribi-test-support"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Allowed,
     },

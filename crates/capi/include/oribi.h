@@ -93,6 +93,8 @@ typedef struct oribi_request {
     /* The seconds for which the request has waited for a worker or thread that runs the app. Negative if the time is unknown,
      * or if --x-request-start is not set. */
     double queue_time;
+    /* For liboribi: see oribi_live_offer(). */
+    const void *request;
 } oribi_request;
 
 /* ---- Replies ------------------------------------------------------------------------------------------------------- */
@@ -163,6 +165,12 @@ int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 /* 1: connections may stay open while no app has anything to do with them (WebSockets, event streams), so that oribi_command() has
  * an effect. This does not change during the life of a worker. The pointers in an oribi_request stay valid. */
 int oribi_has_live_connections(oribi_lane *lane);
+
+/* The form in which the connection of a request may stay open, if its app wants that: an edge accepts that form, and no other. Only
+ * while oribi_host.answer runs, with the request that it got. A request that has neither HTTP_UPGRADE nor an HTTP_ACCEPT that begins
+ * with text/event-stream is offered nothing, so hosts need not ask. */
+typedef enum oribi_live { ORIBI_LIVE_NONE = 0, ORIBI_LIVE_WEBSOCKET = 1, ORIBI_LIVE_EVENT_STREAM = 2 } oribi_live;
+oribi_live oribi_live_offer(oribi_lane *lane, const oribi_request *request);
 
 /* Gives the commands of an app for the connection of an exchange, or for others, to the process that owns the connections, before the
  * response ends. The bytes of commands, and the fields of events: docs/live.md. The commands of an exchange may come in any pieces. */

@@ -303,7 +303,7 @@ impl Host for CHost {
         let queue_time = if outlet.reports_queue_times() { outlet.queue_time(exchange) } else { None };
         let filtered = request.gateway.as_ref().filter(|gateway| gateway.role == Role::Filter);
         let data = filtered.map(|gateway| OribiContent::of(&gateway.data));
-        let request = OribiRequest {
+        let described = OribiRequest {
             variables: variables.as_ptr(),
             variable_count: variables.len(),
             content: OribiContent::of(&request.content),
@@ -313,10 +313,11 @@ impl Host for CHost {
             trailers: self.trailers.as_ptr(),
             trailer_count: self.trailers.len(),
             queue_time: queue_time.map_or(-1.0, |time| time.as_secs_f64()),
+            request: ptr::from_ref(request).cast(),
         };
         // SAFETY: the context came from `open` of the same table. Everything that the request points to is borrowed for this
         // call, and the lane lives as long as the context.
-        after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })
+        after(unsafe { answer(self.context, lane, exchange.0, &raw const described) })
     }
 
     fn interruption(&self) -> Option<Arc<dyn Interruption>> {

@@ -10,6 +10,7 @@ mod crew;
 mod fence;
 mod host;
 mod interruption;
+mod live;
 mod reply;
 mod run;
 mod table;
@@ -25,11 +26,11 @@ pub use config::{
 pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
 pub use interruption::oribi_resume;
+pub use live::{oribi_command, oribi_has_live_connections, oribi_live_offer};
 pub use reply::{
-    oribi_abandon, oribi_break_off, oribi_check, oribi_command, oribi_extend_deadline, oribi_fail, oribi_finish,
-    oribi_finish_with_trailers, oribi_has_deadlines, oribi_has_gone, oribi_has_live_connections, oribi_has_room, oribi_inform,
-    oribi_offer, oribi_respond, oribi_respond_file, oribi_retire, oribi_start, oribi_stops, oribi_take_socket, oribi_waiting,
-    oribi_write,
+    oribi_abandon, oribi_break_off, oribi_check, oribi_extend_deadline, oribi_fail, oribi_finish, oribi_finish_with_trailers,
+    oribi_has_deadlines, oribi_has_gone, oribi_has_room, oribi_inform, oribi_offer, oribi_respond, oribi_respond_file,
+    oribi_retire, oribi_start, oribi_stops, oribi_take_socket, oribi_waiting, oribi_write,
 };
 pub use run::{oribi_key_count, oribi_key_name, oribi_log, oribi_run, oribi_version};
 pub use table::{OribiHost, OribiInterruptFn, OribiLock, OribiTraceFn};

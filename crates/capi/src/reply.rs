@@ -19,7 +19,7 @@ const FEW: usize = 32;
 ///
 /// # Safety
 /// `lane` is null, or a lane that the host was given and whose context has not been closed.
-unsafe fn with(lane: *const OribiLane, act: impl FnOnce(&dyn Outlet) -> i32) -> i32 {
+pub(crate) unsafe fn with(lane: *const OribiLane, act: impl FnOnce(&dyn Outlet) -> i32) -> i32 {
     // SAFETY: the caller's promise; null becomes None.
     let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
     outlet.map_or(GONE, |outlet| fence(FAILED, || act(outlet)))
@@ -272,29 +272,6 @@ pub unsafe extern "C" fn oribi_inform(
             with_fields(fields, field_count, |fields| outcome(outlet.inform(ExchangeId(exchange), status, fields)))
         })
     }
-}
-
-/// Whether connections may stay open without the app, so that [`oribi_command`] has an effect.
-///
-/// # Safety
-/// `lane` is valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn oribi_has_live_connections(lane: *const OribiLane) -> c_int {
-    // SAFETY: the caller's promise; null becomes None.
-    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
-    outlet.map_or(0, |outlet| fence(0, || outlet.has_live_connections().into()))
-}
-
-/// Gives commands for the connection of an exchange.
-///
-/// # Safety
-/// `lane` is valid; `commands` points to `size` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn oribi_command(lane: *const OribiLane, exchange: u64, commands: *const c_char, size: usize) -> i32 {
-    // SAFETY: the caller's promise.
-    let commands = unsafe { bytes(commands, size) };
-    // SAFETY: the caller's promise covers the lane.
-    unsafe { with(lane, |outlet| outcome(outlet.command(ExchangeId(exchange), commands))) }
 }
 
 /// Whether apps have deadlines.

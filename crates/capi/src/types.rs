@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use oribi_host::environment::Key;
-use oribi_host::{Content, Outlet};
+use oribi_host::{Content, Outlet, Request};
 use std::cell::Cell;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::{ptr, slice};
 
@@ -133,6 +133,19 @@ pub struct OribiRequest {
     pub trailer_count: usize,
     /// The queue time in seconds; negative: the app does not get it.
     pub queue_time: f64,
+    /// The [`Request`] itself, for the functions that ask about it.
+    pub request: *const c_void,
+}
+
+impl OribiRequest {
+    /// The request that this one describes.
+    ///
+    /// # Safety
+    /// `request` is the one that the host got in its callback `answer`, which has not returned.
+    pub(crate) const unsafe fn described<'a>(&self) -> Option<&'a Request<'a>> {
+        // SAFETY: `CHost::answer` has put it there, and borrows it until the callback returns.
+        unsafe { self.request.cast::<Request<'a>>().as_ref() }
+    }
 }
 
 /// `oribi_lane`: leads from a context to the outlet of its replies. An own lane has an outlet only while a thread uses the

@@ -25,6 +25,8 @@ mod channels;
 mod command;
 pub mod event;
 pub mod event_stream;
+mod offer;
 
 pub use channels::{Channels, LARGEST_CHANNEL};
 pub use command::{Command, Kind, LARGEST_COMMAND, Malformed};
+pub use offer::{Offer, Refusal, accepts_events, handshake};

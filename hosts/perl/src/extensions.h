@@ -4,9 +4,6 @@
 
 /* ---- live.c ------------------------------------------------------------------------------------------------------------ */
 
-/* The form in which an edge may keep the connection of a request open. */
-typedef enum { LIVE_NOTHING, LIVE_WEBSOCKET, LIVE_STREAM } LiveOffer;
-LiveOffer live_offer(const Context *context, const oribi_request *request);
 XS(live_command);
 XS(live_exchange);
 XS(live_environment);

@@ -266,10 +266,10 @@ static inline bool wants_events(const Environment *environment) {
 static void add_offer(pTHX_ Context *context, HV *hash, const oribi_request *request) __attribute__((noinline, cold));
 
 static void add_offer(pTHX_ Context *context, HV *hash, const oribi_request *request) {
-    const LiveOffer offer = live_offer(context, request);
-    const bool is_websocket = offer == LIVE_WEBSOCKET;
+    const oribi_live offer = oribi_live_offer(context->lane, request);
+    const bool is_websocket = offer == ORIBI_LIVE_WEBSOCKET;
     HV *stash;
-    if (offer == LIVE_NOTHING)
+    if (offer == ORIBI_LIVE_NONE)
         return;
     stash = is_websocket ? gv_stashpvs("Oribi::WebSocket", GV_ADD) : gv_stashpvs("Oribi::EventStream", GV_ADD);
     add_rare(aTHX_ &context->environment, hash, is_websocket ? PSGIX_WEBSOCKET : PSGIX_EVENT_STREAM,

@@ -8,6 +8,7 @@ use oribi_engine::{CountedFile, Exchange, Sum, Wait};
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_ipc::slot::{encode_request, set_completion_time};
+use oribi_live::accepts_events;
 use oribi_message::{FieldPair, KnownField, ResponseHead};
 use oribi_pool::{Ticket, Waits, Withdrawal};
 use oribi_stats::totals::Counter;
@@ -34,8 +35,6 @@ const FORSAKEN: Duration = Duration::from_secs(10);
 
 /// The largest value of Retry-After, in seconds.
 const LONGEST_RETRY: u64 = 60;
-
-const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
 const SLOTS_ARE_FULL: &str =
@@ -472,14 +471,14 @@ fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
     (!is_there).then(|| format!("t={}.{:06}", now.as_secs(), now.subsec_micros()))
 }
 
-/// Whether the connection of a request may stay open without the app, which the bytes of the request are needed for.
+/// Whether a worker may offer its app that the connection stays open, which the bytes of the request are needed for.
+/// [`oribi_live::Offer`] decides it; this is what every request can afford.
 pub(super) fn may_stay_open(request: &Request<'_>) -> bool {
     let head = &request.head;
     head.method() == b"GET"
         && head.layout().fields.iter().any(|field| match field.known {
             Some(KnownField::Upgrade) => true,
-            // Browsers send nothing else there for a stream of events.
-            Some(KnownField::Accept) => field.value.of(head.bytes()).starts_with(EVENT_STREAM),
+            Some(KnownField::Accept) => accepts_events(field.value.of(head.bytes())),
             _ => false,
         })
 }

@@ -5,9 +5,9 @@ use oribi_config::WebSockets;
 use oribi_engine::Engine;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
-use oribi_live::{Command, LARGEST_CHANNEL};
-use oribi_message::{FieldPair, KnownField, RequestHead, Version};
-use oribi_websocket::{Deflate, accept_key, offered_deflate};
+use oribi_live::{Command, LARGEST_CHANNEL, Refusal};
+use oribi_message::{FieldPair, KnownField, RequestHead};
+use oribi_websocket::{Deflate, offered_deflate};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -232,38 +232,28 @@ fn no_connection(order: &str) {
     log::error!("an app wants to {order} its connection, and the request has none that stays open");
 }
 
-/// Checks a handshake (RFC 6455, section 4.2.1).
+/// Checks a handshake, and whether its page may open a WebSocket.
 ///
 /// # Errors
 /// The status for the client.
 fn handshake(settings: &WebSockets, head: &RequestHead<'_>) -> Result<Handshake, u16> {
-    let all = |wanted: &'static [u8]| {
-        head.fields().filter(move |(_, name, _)| name.eq_ignore_ascii_case(wanted)).map(|(.., value)| value)
-    };
-    let only = |wanted: &'static [u8]| {
-        let mut values = all(wanted);
-        values.next().filter(|_| values.next().is_none())
-    };
-    let upgrades = all(b"upgrade")
-        .any(|value| value.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket")));
-    let changes = all(b"connection")
-        .any(|value| value.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(b"upgrade")));
-    if head.method() != b"GET" || head.version() == Version::Http10 || !upgrades || !changes {
-        log::error!("a WebSocket cannot be accepted: its request does not ask for one");
-        return Err(500);
-    }
-    if only(b"sec-websocket-version") != Some(b"13") {
-        return Err(426);
-    }
-    let accept = only(b"sec-websocket-key").and_then(accept_key).ok_or(400u16)?;
+    let accept = oribi_live::handshake(head).map_err(|refusal| match refusal {
+        Refusal::NotAsked => {
+            log::error!("a WebSocket cannot be accepted: its request does not ask for one");
+            500
+        }
+        Refusal::Version => 426,
+        Refusal::Key => 400u16,
+    })?;
+    let all = |wanted| head.fields().filter(move |(known, ..)| *known == Some(wanted)).map(|(.., value)| value);
     let origin = head.field(KnownField::Origin);
     let is_allowed = settings.origins.allow(origin, head.field(KnownField::Host));
-    if !is_allowed || all(b"origin").count() > 1 {
+    if !is_allowed || all(KnownField::Origin).count() > 1 {
         let origin = String::from_utf8_lossy(origin.unwrap_or_default()).escape_debug().take(200).collect::<String>();
         log::warn!("a page of {origin} may not open a WebSocket: its client gets a 403 (--websocket-origin)");
         return Err(403);
     }
-    let offers = all(b"sec-websocket-extensions").collect::<Vec<_>>().join(&b","[..]);
+    let offers = all(KnownField::SecWebsocketExtensions).collect::<Vec<_>>().join(&b","[..]);
     Ok(Handshake { accept, deflate: offered_deflate(&offers).filter(|_| settings.compression) })
 }
 

@@ -6,8 +6,7 @@ use crate::state_context::StateContext;
 use mlua::{Error, Lua, LuaString, Result, Table};
 use oribi_host::ReplyError;
 use oribi_live::event::{CONNECTION, EVENT, split};
-use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND};
-use oribi_message::{KnownField, Version};
+use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND, Offer};
 
 /// The most bytes of the data of a connection.
 const LARGEST_DATA: usize = 64 << 10;
@@ -42,26 +41,11 @@ pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
 
 /// The kind of connection that the current request may become.
 fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
-    let head = &exchange.request.head;
-    if head.method() != b"GET" || exchange.request.web_server().is_some() || !exchange.has_live_connections() {
-        return None;
-    }
-    let has = |value: &[u8], wanted: &str| {
-        value.split(|byte| *byte == b',').any(|word| word.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes()))
-    };
-    let field =
-        |name: &str| head.fields().find(|(_, known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(.., value)| value);
-    if head.version() != Version::Http10
-        && head.field(KnownField::Upgrade).is_some_and(|value| has(value, "websocket"))
-        && head.field(KnownField::Connection).is_some_and(|value| has(value, "upgrade"))
-        && field("sec-websocket-version") == Some(b"13")
-        && field("sec-websocket-key").is_some_and(|key| key.len() == 24)
-    {
-        return Some("WebSocket");
-    }
-    // The edge keeps the requests of which this is so.
-    let accepts = |value: &[u8]| value.starts_with(b"text/event-stream");
-    head.field(KnownField::Accept).is_some_and(accepts).then_some("event stream")
+    let offer = Offer::of(exchange.request).filter(|_| exchange.has_live_connections())?;
+    Some(match offer {
+        Offer::WebSocket => "WebSocket",
+        Offer::EventStream => "event stream",
+    })
 }
 
 /// The kind of the event that the current request is, and the name of its connection; nothing for an ordinary request.
