@@ -63,7 +63,7 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-files",
-        sees: &["oribi-message", "oribi-host"],
+        sees: &["oribi-message", "oribi-host", "oribi-route"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

@@ -1,5 +1,7 @@
 //! Patterns for the media types of files that are sent.
 
+use oribi_route::fits_wildcard;
+
 const EXPECTED: &str = "expected a media type without parameters, perhaps with `*`, such as image/png, image/* or !text/html";
 
 /// Patterns for media types. A type fits if one of the patterns without `!` fits it, or if there are none, and none of those with
@@ -35,22 +37,9 @@ impl TypePatterns {
     #[must_use]
     pub fn admit(&self, media_type: &str) -> bool {
         let bare = media_type.split(';').next().unwrap_or(media_type).trim_end().to_ascii_lowercase();
-        let fits = |pattern: &String| matches(pattern, &bare);
+        let fits = |pattern: &String| fits_wildcard(pattern, bare.as_bytes());
         (self.positive.is_empty() || self.positive.iter().any(fits)) && !self.negative.iter().any(fits)
     }
-}
-
-/// Whether a text fits a pattern, in which `*` is any text.
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
-    let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else { return rest.is_empty() };
-    for piece in pieces {
-        let Some(at) = rest.find(piece) else { return false };
-        rest = &rest[at + piece.len()..];
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]
