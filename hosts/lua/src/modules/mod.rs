@@ -19,6 +19,8 @@ mod serialize;
 mod sockets;
 mod waiting;
 
+pub(crate) use sockets::MemoryLimit;
+
 use mlua::{Lua, Table};
 
 /// The longest text, in bytes, that a function of these modules makes of a table. Tables that contain the same table several

@@ -36,12 +36,9 @@ fn words(error: Errno) -> String {
     }
 }
 
-/// The number of bytes that a state may have. Lua does not count the bytes that wait in sockets.
-fn memory_limit(lua: &Lua) -> usize {
-    // There is no other way to read the limit.
-    let limit = lua.set_memory_limit(0).and_then(|limit| lua.set_memory_limit(limit).map(|_| limit));
-    limit.ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX)
-}
+/// The number of bytes that a state may have, which its creator leaves in the state. Lua does not count the bytes that wait in
+/// sockets.
+pub(crate) struct MemoryLimit(pub(crate) usize);
 
 /// Whether a call would have blocked.
 fn blocks(error: Errno) -> bool {
@@ -53,7 +50,7 @@ impl Socket {
     pub(super) fn open(lua: &Lua, (datagrams, address, port): (bool, LuaString, u16)) -> Result<(Option<Self>, Value)> {
         match Self::connect(datagrams, &address.to_string_lossy(), port) {
             Ok((mut socket, done)) => {
-                socket.most = memory_limit(lua);
+                socket.most = lua.app_data_ref::<MemoryLimit>().map_or(usize::MAX, |limit| limit.0);
                 Ok((Some(socket), Value::Boolean(done)))
             }
             Err(error) => Ok((None, Value::String(lua.create_string(words(error))?))),

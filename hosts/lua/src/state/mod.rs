@@ -13,6 +13,7 @@ use crate::LuaSettings;
 use crate::application::{self, Style};
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
+use crate::modules::MemoryLimit;
 use crate::pool::Loaded;
 use crate::state_context::{Ending, Failure, StateContext, explain, protect};
 use crate::vm::Slot;
@@ -91,8 +92,10 @@ impl State {
         // Only now, so that a limit that is too low for Lua itself fails in the script.
         let limit = settings.state_memory.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         // LuaJIT cannot be limited on a machine without room for a state with its own allocator.
-        if let Err(error) = lua.set_memory_limit(limit) {
-            log::debug!("the memory of a state is not limited: {error}");
+        match lua.set_memory_limit(limit) {
+            Ok(_) if limit > 0 => drop(lua.set_app_data(MemoryLimit(limit))),
+            Ok(_) => {}
+            Err(error) => log::debug!("the memory of a state is not limited: {error}"),
         }
         let counted = app_metrics::are_counted();
         app_metrics::note_context(Context::LuaState, 1);
