@@ -21,7 +21,7 @@ sub write_file {
     return "$directory/$name";
 }
 
-my @mold = ($^X, '-Mblib', '-MOribi::Mold', '-e', 'exit Oribi::Mold->main(@ARGV)', q{--});
+my @mold = TestServer::mold();
 
 # Runs the mold to its end: its status and its output.
 sub run_mold {
@@ -86,29 +86,13 @@ for my $without_plack (0, 1) {
     };
 }
 
-# Starts the command with a file, an environment and settings.
-sub start_mold {
-    my ($file, $environment, @settings) = @_;
-    my $port = free_port();
-    my $log  = "$directory/error.log";
-    unlink $log;
-    my $pid = fork // die $!;
-    if (!$pid) {
-        open STDERR, '>', $log or POSIX::_exit(99);
-        @ENV{ keys %{$environment} } = values %{$environment};
-        exec(@mold, $file, "listen=127.0.0.1:$port", 'workers=1', @settings) or POSIX::_exit(98);
-    }
-    my $server = bless { port => $port, owner => $$, pid => $pid, log_path => $log }, 'TestServer';
-    ok TestServer::wait_for(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) }), 'listens';
-    return $server;
-}
-
 subtest 'exceptions in development' => sub {
     my $file = write_file('dies.psgi', <<'END');
 sub buy { die "no stock of <b>books</b>\n" }
 sub { my ($env) = @_; $env->{PATH_INFO} eq '/ok' ? [ 200, [], ['ok'] ] : buy() };
 END
-    my $server   = start_mold($file, { PLACK_ENV => 'development' });
+    my $server   = TestServer->start_mold($file, { PLACK_ENV => 'development' });
+    ok $server->listens, 'listens';
     my $response = $server->get('/');
     is $response->{status}, 500;
     like $response->{body}, qr/no stock of <b>books/, 'a program sees the exception';
@@ -119,7 +103,8 @@ END
     like $server->log_like(qr/no stock/), qr/no stock of .*at \S+dies\.psgi line 1/s, 'the log has it, too';
     is $server->get('/ok')->{body}, 'ok', 'others are answered';
     is $server->stop, 0;
-    $server = start_mold($file, { PLACK_ENV => 'production' });
+    $server = TestServer->start_mold($file, { PLACK_ENV => 'production' });
+    ok $server->listens, 'listens';
     unlike $server->get('/')->{body}, qr/stock/, 'elsewhere nobody sees it';
     like $server->log_like(qr/no stock/), qr/the app died: no stock/, 'but the log';
     is $server->stop, 0;
@@ -132,7 +117,8 @@ my $name = $0;
 sub { [ 200, [], ["$name $FindBin::Bin $0"] ] };
 END
     my ($folder) = $file =~ m{\A(.*)/};
-    my $server = start_mold($file, {}, 'proctitle=off');
+    my $server = TestServer->start_mold($file, {}, 'proctitle=off');
+    ok $server->listens, 'listens';
     my ($name, $bin, $later) = split / /, $server->get('/')->{body};
     is $name, $file,   'while the app is loaded, $0 is its path, as under plackup';
     is $bin,  $folder, 'and FindBin finds its folder';
@@ -151,7 +137,8 @@ sub {
     return [];
 };
 END
-    my $server = start_mold($file, { PERLIO => ':crlf' }, 'body-buffer-size=1000');
+    my $server = TestServer->start_mold($file, { PERLIO => ':crlf' }, 'body-buffer-size=1000');
+    ok $server->listens, 'listens';
     for my $lines (1, 1000) {
         my $content = "a\r\nb\nc\r\n" x $lines;
         ok $server->request(POST => '/echo', [], $content)->{body} eq $content, "content of $lines lines is as it was sent";
@@ -175,7 +162,8 @@ get '/chunks' => sub { my ($c) = @_; $c->write_chunk('first' => sub { my ($c) = 
 get '/slow' => sub { my ($c) = @_; $c->write_chunk('first' => sub { Mojo::IOLoop->timer(0.1 => sub { $c->finish }) }) };
 app->start;
 END
-    my $server = start_mold($file, { MOJO_LOG_LEVEL => 'fatal' }, 'loop=none');
+    my $server = TestServer->start_mold($file, { MOJO_LOG_LEVEL => 'fatal' }, 'loop=none');
+    ok $server->listens, 'listens';
     is $server->get('/now')->{body},         'now',         'an action that renders';
     is $server->get('/none')->{status},      404,           'a page that is not there';
     is $server->get('/chunks')->{body},      'firstsecond', 'content in pieces';

@@ -4,10 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 use File::Temp       ();
-use IO::Socket::INET ();
-use Test::FreePort   qw(free_port);
 use OverHTTP2        ();
-use POSIX            ();
 use Socket           ();
 use Test::More;
 use TestServer ();
@@ -21,22 +18,11 @@ open my $handle, '>', $file or die $!;
 print {$handle} 'y' x 3_000_000;
 close $handle;
 
-# Starts the mold with the app, as the oribi command does.
 sub start {
     my ($app, @settings) = @_;
-    my $port = free_port();
-    my $log  = "$directory/error.log";
-    unlink $log;
-    my $pid = fork // die $!;
-    if (!$pid) {
-        open STDERR, '>', $log or POSIX::_exit(99);
-        @ENV{qw(MOJO_LOG_LEVEL TEST_FILE PLACK_ENV)} = ('fatal', $file, 'deployment');
-        exec $^X, '-Mblib', '-MOribi::Mold', '-e', 'exit Oribi::Mold->main(@ARGV)', q{--}, $app, "listen=127.0.0.1:$port",
-            'workers=1', @settings
-            or POSIX::_exit(98);
-    }
-    my $server = bless { port => $port, owner => $$, pid => $pid, log_path => $log }, 'TestServer';
-    ok TestServer::wait_for(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) }), 'listens';
+    my $environment = { MOJO_LOG_LEVEL => 'fatal', TEST_FILE => $file, PLACK_ENV => 'deployment' };
+    my $server = TestServer->start_mold($app, $environment, @settings);
+    ok $server->listens, 'listens';
     return $server;
 }
 

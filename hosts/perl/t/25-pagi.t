@@ -4,8 +4,6 @@ use strict;
 use warnings;
 use lib 't/lib';
 use File::Temp       ();
-use IO::Socket::INET ();
-use Test::FreePort   qw(free_port);
 use OverHTTP2        ();
 use Plack::Util      ();
 use POSIX            qw(getcwd);
@@ -28,23 +26,9 @@ close $handle;
 # Starts the mold with the app, as the oribi command does.
 sub start {
     my ($app, @settings) = @_;
-    my $port = free_port();
-    my $log  = "$directory/error.log";
-    unlink $log, $notes;
-    my $pid = fork // die $!;
-    if (!$pid) {
-        open STDERR, '>', $log or POSIX::_exit(99);
-        @ENV{qw(TEST_FILE TEST_NOTES PLACK_ENV)} = ($file, $notes, 'deployment');
-        exec $^X, '-Mblib', '-MOribi::Mold', '-e', 'exit Oribi::Mold->main(@ARGV)', q{--}, $app, "listen=127.0.0.1:$port",
-            'workers=1', @settings
-            or POSIX::_exit(98);
-    }
-    return bless { port => $port, owner => $$, pid => $pid, log_path => $log }, 'TestServer';
-}
-
-sub listens {
-    my ($server) = @_;
-    return TestServer::wait_for(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port) });
+    unlink $notes;
+    my $environment = { TEST_FILE => $file, TEST_NOTES => $notes, PLACK_ENV => 'deployment' };
+    return TestServer->start_mold($app, $environment, @settings);
 }
 
 sub ask {
@@ -124,7 +108,7 @@ sub says {
 my $code = getcwd() . '/t/lib/app.pagi';
 
 my $server = start('t/lib/app.pagi', 'concurrency=1100');
-ok listens($server), 'it listens';
+ok $server->listens, 'it listens';
 
 subtest 'the scope' => sub {
     my $lines = $server->get('/scope/%E2%98%BA/%2f?a=%20b', 'X-One' => 1, Cookie => 'a=1', Cookie => 'b=2')->{body};
@@ -384,7 +368,7 @@ like text_of($notes), qr/\Astartup (\d+) 1 1\n.*^shutdown \1 1 1\n\z/sm, 'startu
 
 subtest 'the end' => sub {
     $server = start('t/lib/app.pagi');
-    ok listens($server), 'it listens';
+    ok $server->listens, 'it listens';
     my @waiting = map { ask($server, '/after?0.5') } 1 .. 5;
     my $socket  = socket_at($server, '/chat');
     my $stream  = events($server, '/events');
@@ -402,7 +386,7 @@ subtest 'the end' => sub {
     unlike $server->log_text, qr/error|warn|dropped/i, 'nothing was wrong' or diag $server->log_text;
 
     $server = start('t/lib/app.pagi');
-    ok listens($server), 'it listens';
+    ok $server->listens, 'it listens';
     my $late = ask($server, '/after?0.5');
     ($socket, $stream) = (socket_at($server, '/chat'), events($server, '/events'));
     received($stream, qr/:b\n\n/);
@@ -415,7 +399,7 @@ subtest 'the end' => sub {
     unlike $server->log_text, qr/error|warn|dropped/i, 'nothing was wrong' or diag $server->log_text;
 
     $server = start('t/lib/app.pagi', 'max-requests=3');
-    ok listens($server), 'it listens';
+    ok $server->listens, 'it listens';
     my @answers = map { ask($server, '/after?0.2') } 1 .. 9;
     is scalar(grep { $_->response->{body} eq 'late' } @answers), 9, 'a worker that is replaced finishes its answers';
     TestServer::wait_for(sub { (() = text_of($notes) =~ /^shutdown/mg) > 0 });
@@ -484,7 +468,7 @@ async sub app {
 APP
     close $out;
     $server = start($app);
-    ok listens($server), 'it listens';
+    ok $server->listens, 'it listens';
     my @waiting = map { ask($server, '/?20') } 1 .. 20;
     is scalar(grep { $_->response->{body} eq 'slept' } @waiting), 20, 'apps sleep at the same time';
     is $server->stop, 0;
@@ -505,7 +489,7 @@ sub {
 APP
     close $out;
     $server = start($plain, 'interface=pagi');
-    ok listens($server), 'an app without a lifespan';
+    ok $server->listens, 'an app without a lifespan';
     is $server->get(q{/})->{body}, 'plain', 'that is no async sub';
     is $server->get('/other')->{status}, 500, 'nor returns a future';
     is $server->stop, 0;
@@ -530,7 +514,7 @@ builder {
 APP
     close $out;
     $server = start("$directory/mounted.psgi");
-    ok listens($server), 'PAGI in an app of PSGI';
+    ok $server->listens, 'PAGI in an app of PSGI';
     is $server->get(q{/})->{body}, 'PSGI', 'beside others';
     my $mounted = $server->get('/live/after?0.01');
     is_deeply [$mounted->{body}, TestServer::Connection::field($mounted, 'X-Seen')], ['late', 1], 'and below middleware';

@@ -6,6 +6,7 @@ package TestServer;
 
 use strict;
 use warnings;
+use Carp             qw(croak);
 use File::Temp       ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
@@ -69,6 +70,29 @@ sub start {
     return $self;
 }
 
+# The command of a mold, before the app and its settings.
+sub mold { return ($^X, '-Mblib', '-MOribi::Mold', '-e', 'exit Oribi::Mold->main(@ARGV)', q{--}) }
+
+# Starts a mold with an app, as the oribi command does: with one worker, and these variables in its environment.
+sub start_mold {
+    my ($class, $app, $environment, @settings) = @_;
+    my $directory = File::Temp->newdir;
+    my $self = bless { port => free_port(), owner => $$, directory => $directory, log_path => "$directory/error.log" }, $class;
+    $self->{pid} = fork // die "fork: $!";
+    if (!$self->{pid}) {
+        open STDERR, '>', $self->{log_path} or POSIX::_exit(99);
+        @ENV{ keys %{$environment} } = values %{$environment};
+        exec(mold(), $app, "listen=127.0.0.1:$self->{port}", 'workers=1', @settings) or POSIX::_exit(98);
+    }
+    return $self;
+}
+
+# Waits until a client can connect; false if that takes too long.
+sub listens {
+    my ($self) = @_;
+    return wait_for(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}) });
+}
+
 # A certificate for 127.0.0.1.
 sub _certificate {
     my ($directory) = @_;
@@ -117,13 +141,15 @@ sub within {
 }
 
 # Waits until a condition holds.
+# Waits until a condition is true, and returns its last value. Dies instead if nobody looks at that, because the test would only take
+# longer then.
 sub wait_for {
     my ($condition, $seconds) = @_;
     my $end = time + ($seconds || $PATIENCE);
     while (1) {
         my $result = $condition->();
         return $result if $result;
-        return $result if time > $end;
+        if (time > $end) { return defined wantarray ? $result : croak('nothing came of the wait') }
         select undef, undef, undef, 0.02;
     }
 }
@@ -138,7 +164,7 @@ sub log_text {
 # The log once it has something that matches; it is written by other processes.
 sub log_like {
     my ($self, $pattern) = @_;
-    wait_for(sub { $self->log_text =~ $pattern }, 10);
+    wait_for(sub { $self->log_text =~ $pattern }, 10) or Test::More::diag("the log has nothing like $pattern");
     return $self->log_text;
 }
 
