@@ -23,15 +23,7 @@ sub file ($name, $content) {
     return;
 }
 
-sub ctl (@order) {
-    my $pid = open my $from, '-|' or exec { 'sh' } 'sh', '-c', 'exec "$@" 2>&1', 'sh', Test::Oribi::command(), 'ctl', @order,
-        '--control', $control;
-    defined $pid or die "fork: $!";
-    local $/ = undef;
-    my $said = readline $from;
-    close $from or $! == 0 or die "close: $!";
-    return ($? >> 8, $said);
-}
+sub ctl (@order) { return Test::Oribi::ctl($control, @order) }
 
 # The state of an app, and its number of workers.
 sub state_of ($app) {

@@ -15,7 +15,7 @@ use Test::Load;
 use Test::More;
 use Test::Oribi;
 
-use constant { CHANGES => 30, MANY => 100, CLIENTS => 8 };
+use constant { CHANGES => 30, MANY => 40, CLIENTS => 8 };
 
 my $folder  = File::Temp->newdir;
 my $site    = "$folder/oribi.toml";
@@ -70,14 +70,7 @@ site(@usual);
 my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', $site);
 my $url    = "http://127.0.0.1:$port";
 
-sub ctl (@order) {
-    my $pid = open my $from, '-|' or exec { 'sh' } 'sh', '-c', 'exec "$@" 2>&1', 'sh', Test::Oribi::command(), 'ctl', @order,
-        '--control', $control;
-    local $/ = undef;
-    my $said = readline $from;
-    close $from;
-    return $said;
-}
+sub ctl (@order) { return (Test::Oribi::ctl($control, @order))[1] }
 sub apply (@options)   { return ctl('apply', @options) =~ s/\n\z//r }
 sub status ($path)     { return run('curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', "$url$path") }
 sub content ($path)    { return run('curl', '-s', "$url$path") }
@@ -90,7 +83,7 @@ sub fixed ($path, $text, $more = q()) {
     return qq([[route]]\nmatch = { path = "$path" }\nrespond = { status = 200, content = "$text" }\n$more\n);
 }
 
-$server->wait_until(sub { 2 == (() = ctl('status') =~ /: serving/g) });
+$server->wait_until(sub { 2 == (() = ctl('status') =~ /^app .*: serving/mg) });
 is content('/shop'), 'shop 1', 'an app answers';
 is apply(), 'nothing differs', 'the file is as it was';
 

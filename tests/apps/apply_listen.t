@@ -56,14 +56,7 @@ sub site (@parts) {
     return;
 }
 
-sub ctl (@order) {
-    my $pid = open my $from, '-|' or exec { 'sh' } 'sh', '-c', 'exec "$@" 2>&1', 'sh', Test::Oribi::command(), 'ctl', @order,
-        '--control', $control;
-    local $/ = undef;
-    my $said = readline $from;
-    close $from;
-    return $said;
-}
+sub ctl (@order) { return (Test::Oribi::ctl($control, @order))[1] }
 sub apply (@options) { return ctl('apply', @options) =~ s/\n\z//r }
 sub edges ()         { return grep { Test::Oribi::is_edge($_) } Test::Oribi::leaves(our $server->pid) }
 

@@ -120,13 +120,7 @@ sub answer ($socket) {
     return readline($socket) // q();
 }
 
-sub ctl (@order) {
-    open my $from, '-|', Test::Oribi::command(), 'ctl', @order, '--control', $control or die "ctl: $!";
-    local $/ = undef;
-    my $said = readline $from;
-    close $from or $! == 0 or die "close: $!";
-    return $said;
-}
+sub ctl (@order) { return (Test::Oribi::ctl($control, @order))[1] }
 
 sub counter ($name) { return ctl('status', '--json') =~ /"\Q$name\E":\s*(\d+)/ ? $1 : undef }
 

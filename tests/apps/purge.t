@@ -31,7 +31,7 @@ write_file("$folder/oribi.toml", <<~"TOML" . join q(), map { route($_) } qw(shop
     TOML
 my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', "$folder/oribi.toml");
 
-sub ctl (@order) { return run(Test::Oribi::command(), 'ctl', @order, '--control', $control) }
+sub ctl (@order) { return (Test::Oribi::ctl($control, @order))[1] }
 
 # What the cache did for a request on a connection of its own.
 sub ask ($target, $host = "127.0.0.1:$port") {

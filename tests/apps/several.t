@@ -135,15 +135,7 @@ site("https://127.0.0.1:$encrypted?cert=$certificate", $others, $routes);
 my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', $site);
 my $url    = $server->url =~ s{\Ahttps}{http}r;
 
-sub ctl (@order) {
-    my $pid = open my $from, '-|' or exec { 'sh' } 'sh', '-c', 'exec "$@" 2>&1', 'sh', Test::Oribi::command(), 'ctl', @order,
-        '--control', $control;
-    defined $pid or die "fork: $!";
-    local $/ = undef;
-    my $said = readline $from;
-    close $from or $! == 0 or die "close: $!";
-    return ($? >> 8, $said);
-}
+sub ctl (@order) { return Test::Oribi::ctl($control, @order) }
 
 # The log says that all apps are loaded, or cannot be.
 ok $server->wait_until(sub { $server->log_text =~ /not all apps serve: broken, killed cannot be loaded/ }),

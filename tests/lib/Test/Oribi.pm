@@ -196,6 +196,17 @@ sub is_edge ($pid) {
 
 sub workers ($self) { return grep { !is_edge($_) } leaves($self->{pid}) }
 
+# ctl(CONTROL, ORDER...): the exit status and the output of `oribi ctl ORDER...`, for the server with this control socket.
+sub ctl ($control, @order) {
+    my $pid = open my $from, '-|' or exec { 'sh' } 'sh', '-c', 'exec "$@" 2>&1', 'sh', command(), 'ctl', @order,
+        '--control', $control;
+    defined $pid or croak "fork: $!";
+    local $/ = undef;
+    my $said = readline $from;
+    close $from or $! == 0 or croak "close: $!";
+    return ($? >> 8, $said);
+}
+
 # Sends SIGNAL to the first process, or with a minus ("-INT") to its group as a terminal does.
 sub signal ($self, $signal) { return kill $signal, $self->{pid} }
 
@@ -205,11 +216,12 @@ sub exit_status ($self) {
     return $self->{status};
 }
 
-# Waits until CONDITION is true; false if it does not become so.
+# Waits until CONDITION is true; false if it does not become so. Dies instead if nobody looks at the result, because the test would
+# only take longer then.
 sub wait_until ($self, $condition) {
     my $end = time + PATIENCE;
     until ($condition->()) {
-        return 0 if time > $end;
+        if (time > $end) { return defined wantarray ? 0 : croak "nothing came of the wait:\n" . $self->log_text }
         sleep 0.02;
     }
     return 1;
