@@ -102,7 +102,7 @@ struct Request<'a> {
     https: bool,
     host: Option<&'a [u8]>,
     source: Option<IpAddr>,
-    destination: Option<Destination>,
+    destination: Option<Destination<'a>>,
     fields: Vec<(&'a [u8], &'a [u8])>,
 }
 
@@ -139,10 +139,10 @@ fn part<'a>(request: &mut Request<'a>, letter: u8, text: &'a [u8]) {
     }
 }
 
-/// Reads `unix`, an address with its port, or a port without a known address.
-fn destination(text: &str) -> Option<Destination> {
-    if text == "unix" {
-        return Some(Destination::Unix);
+/// Reads `unix` with the path of a socket, an address with its port, or a port without a known address.
+fn destination(text: &str) -> Option<Destination<'_>> {
+    if let Some(path) = text.strip_prefix("unix") {
+        return Some(Destination::Unix(path.strip_prefix(':').unwrap_or(path).as_bytes()));
     }
     if let Ok(port) = text.parse() {
         return Some(Destination::Internet { address: None, port });

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # Property: a route tells requests apart by the address of this machine at which they arrive, also at an address that includes
-# others, over TLS, HTTP/2 and Unix sockets, with each I/O model.
+# others, over TLS and HTTP/2, and by the path of a Unix socket, with each I/O model.
 
 use v5.36;
 use File::Temp ();
@@ -23,7 +23,8 @@ sub route ($destination, $content) { return "[[route]]\nmatch = { destination = 
 
 my @routes = (
     route('"127.0.0.2"', 'two'), route(qq{["127.0.0.0/24:$encrypted", "!127.0.0.3"]}, 'secure'),
-    route('"unix"', 'unix'),     route(qq{"*:$port"}, 'port'),
+    route(qq{"unix:$folder/site.sock"}, 'site'), route('"unix:./other*"', 'relative'), route('"unix"', 'unix'),
+    route(qq{"*:$port"}, 'port'),
 );
 write_file("$folder/oribi.toml", join q(), <<~"TOML", @routes);
     [server]
@@ -38,6 +39,12 @@ write_file("$folder/oribi.toml", join q(), <<~"TOML", @routes);
 
     [[listen]]
     address = "$folder/site.sock"
+
+    [[listen]]
+    address = "./other.sock"
+
+    [[listen]]
+    address = "$folder/third.sock"
 
     [app.app]
     file = "app.lua"
@@ -55,8 +62,11 @@ sub seen (@arguments) {
     return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
 }
 
+# Runs a command in the folder, where a relative path begins.
+my @inside = ('sh', '-c', "cd '$folder' && exec \"\$@\"", 'sh');
+
 for my $model (grep { model_works($_) } qw(epoll io_uring libevent)) {
-    my $server = Test::Oribi->run_on_port($port, Test::Oribi::command(), '-c', "$folder/oribi.toml", '--io', $model);
+    my $server = Test::Oribi->run_on_port($port, @inside, Test::Oribi::command(), '-c', "$folder/oribi.toml", '--io', $model);
     is seen("http://127.0.0.1:$port/"),              'port',   "$model: a port";
     is seen("http://127.0.0.2:$port/"),              'two',    "$model: an address";
     is seen("http://127.0.0.4:$port/app"),           'app',    "$model: both, for an app";
@@ -65,7 +75,9 @@ for my $model (grep { model_works($_) } qw(epoll io_uring libevent)) {
     is seen('--http1.1', "https://127.0.0.1:$encrypted/"), 'secure', "$model: over HTTP/1.1";
     is seen("https://127.0.0.2:$encrypted/"),        'two',    "$model: an address over TLS";
     is seen("https://127.0.0.3:$encrypted/"),        404,      "$model: an exception";
-    is seen('--unix-socket', "$folder/site.sock", 'http://localhost/'), 'unix', "$model: a Unix socket";
+    is seen('--unix-socket', "$folder/site.sock",  'http://localhost/'), 'site',     "$model: a Unix socket";
+    is seen('--unix-socket', "$folder/other.sock", 'http://localhost/'), 'relative', "$model: one with a relative path";
+    is seen('--unix-socket', "$folder/third.sock", 'http://localhost/'), 'unix',     "$model: any other one";
     is seen('--header', 'Host: 127.0.0.2', "http://127.0.0.1:$port/"), 'port', "$model: Host does not count";
     # Several requests on one connection.
     is join(q(), map { seen("http://127.0.0.2:$port/", "http://127.0.0.2:$port/") } 1 .. 3), 'two' x 6, "$model: on kept connections";

@@ -150,8 +150,11 @@ fn addresses(one: &str, other: &str) -> Result<Option<String>, ()> {
     if one == other {
         return Ok(Some(one.to_owned()));
     }
-    if one == "unix" || other == "unix" {
-        return Ok(None);
+    let path = |pattern: &'_ str| pattern.strip_prefix("unix").map(|rest| rest.strip_prefix(':').unwrap_or("*").to_owned());
+    match (path(one), path(other)) {
+        (None, None) => {}
+        (Some(one), Some(other)) => return Ok(relation(&one, &other)?.map(|path| format!("unix:{path}"))),
+        _ => return Ok(None),
     }
     let ((host, port), (other_host, other_port)) = (parts(one)?, parts(other)?);
     if port.zip(other_port).is_some_and(|(port, other)| port != other) {
@@ -221,6 +224,10 @@ mod tests {
             ("*:80", "10.0.0.1", Ok(Some("10.0.0.1:80"))),
             ("*:80", "*:81 10.0.0.1:80", Ok(Some("10.0.0.1:80"))),
             ("*:80 unix", "unix", Ok(Some("unix"))),
+            ("*:80 unix", "unix:/a.sock", Ok(Some("unix:/a.sock"))),
+            ("unix:/a.sock", "unix:/b.sock", Ok(None)),
+            ("unix:/a.sock", "10.0.0.1", Ok(None)),
+            ("unix:/run/*", "unix:/run/a.sock !unix:/b.sock", Ok(Some("unix:/run/a.sock !unix:/b.sock"))),
             ("*:80", "10.0.0.1:81", Ok(None)),
             ("*:80", "*:80-90", Err(())),
             ("[::1]:80", "0::1", Ok(Some("[::1]:80"))),

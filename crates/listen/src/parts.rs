@@ -11,6 +11,14 @@ impl Listener {
         self.sockets.extend(others.into_iter().flat_map(|other| other.sockets));
     }
 
+    /// Returns the path of a Unix socket as its address has it, `@` and the name of an abstract one, or nothing for one without a
+    /// name. `None` for TCP.
+    #[must_use]
+    pub fn socket_path(&self) -> Option<&str> {
+        let path = self.display.strip_prefix("fcgi+").unwrap_or(&self.display).strip_prefix("unix:");
+        path.filter(|_| self.unix)
+    }
+
     /// Returns everything but the sockets and the file.
     #[must_use]
     pub fn description(&self) -> Self {

@@ -1,16 +1,17 @@
 //! Addresses at which requests arrive.
 
 use crate::network::Network;
+use crate::pattern::Pattern;
 use alloc::format;
 use alloc::string::String;
 use core::net::IpAddr;
 
 const EXPECTED: &str = "expected an address or a network, perhaps with ports, such as 192.0.2.1, 10.0.0.0/8:8080, \
-     [2001:db8::1]:443 or *:8000-8099, or unix";
+     [2001:db8::1]:443 or *:8000-8099, or unix, or unix:/PATH";
 
 /// The address at which a request arrived: that of this machine, not of a proxy in front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum Destination<'a> {
     /// TCP.
     Internet {
         /// The address; `None` if it is not known, so that it is in no network.
@@ -18,12 +19,12 @@ pub enum Destination {
         /// The port.
         port: u16,
     },
-    /// A Unix socket.
-    Unix,
+    /// A Unix socket, with its path; the path is empty if the socket has none.
+    Unix(&'a [u8]),
 }
 
 /// A pattern for these addresses.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum DestinationPattern {
     Internet {
         /// `None`: all addresses.
@@ -31,14 +32,21 @@ pub(crate) enum DestinationPattern {
         /// The first and the last port.
         ports: (u16, u16),
     },
-    Unix,
+    /// `None`: all Unix sockets.
+    Unix(Option<Pattern>),
 }
 
 impl DestinationPattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let expected = || format!("bad destination; {EXPECTED}");
         if text == "unix" {
-            return Ok(Self::Unix);
+            return Ok(Self::Unix(None));
+        }
+        if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
+            let path = without_dot(path.as_bytes()).len();
+            let path = &text[text.len() - path..];
+            let is_path = !path.is_empty() && !path.ends_with('/') && !path.contains(['\0', '?']);
+            return if is_path { Ok(Self::Unix(Some(Pattern::plain(path)))) } else { Err(expected()) };
         }
         let (network, ports) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -75,9 +83,11 @@ impl DestinationPattern {
     }
 
     /// Whether a request that arrived at `destination` fits.
-    pub(crate) fn matches(&self, destination: Destination) -> bool {
+    pub(crate) fn matches(&self, destination: Destination<'_>) -> bool {
         match (self, destination) {
-            (Self::Unix, Destination::Unix) => true,
+            (Self::Unix(pattern), Destination::Unix(path)) => {
+                pattern.as_ref().is_none_or(|pattern| pattern.matches(without_dot(path)))
+            }
             (Self::Internet { network, ports: (first, last) }, Destination::Internet { address, port }) => {
                 (*first..=*last).contains(&port)
                     && network.is_none_or(|network| address.is_some_and(|address| network.includes(address.to_canonical())))
@@ -85,6 +95,11 @@ impl DestinationPattern {
             _ => false,
         }
     }
+}
+
+/// A path without the `./` that a relative one may begin with.
+fn without_dot(path: &[u8]) -> &[u8] {
+    path.strip_prefix(b"./").unwrap_or(path)
 }
 
 /// Reads a port, or two with a hyphen.
@@ -129,7 +144,32 @@ mod tests {
             assert!(
                 !pattern.matches(Destination::Internet { address: None, port: address.port() }) || !pattern.needs_address()
             );
-            assert_eq!(pattern.matches(Destination::Unix), pattern == DestinationPattern::Unix);
+            let is_unix = matches!(pattern, DestinationPattern::Unix(_));
+            assert_eq!(pattern.matches(Destination::Unix(b"/run/app.sock")), is_unix);
+        }
+    }
+
+    #[test]
+    fn a_pattern_fits_paths_of_unix_sockets() {
+        for (pattern, path, expected) in [
+            ("unix", "", true),
+            ("unix", "/a.sock", true),
+            ("unix:/run/a.sock", "/run/a.sock", true),
+            ("unix:///run/a.sock", "/run/a.sock", true),
+            ("unix:/run/a.sock", "/run/b.sock", false),
+            ("unix:/run/a.sock", "run/a.sock", false),
+            ("unix:/run/*.sock", "/run/a.sock", true),
+            ("unix:/run/*", "/srv/a.sock", false),
+            ("unix:a.sock", "./a.sock", true),
+            ("unix:./a.sock", "a.sock", true),
+            ("unix:~a", "~a", true),
+            ("unix:~a", "a", false),
+            ("unix:@name", "@name", true),
+            ("*:80", "80", false),
+        ] {
+            let parsed = DestinationPattern::parse(pattern).expect(pattern);
+            assert_eq!(parsed.matches(Destination::Unix(path.as_bytes())), expected, "{pattern} {path}");
+            assert!(!parsed.needs_address());
         }
     }
 
@@ -155,7 +195,11 @@ mod tests {
             "[*]:80",
             "[]:80",
             "localhost:80",
-            "unix:/a",
+            "unix:",
+            "unix:./",
+            "unix:/a/",
+            "unix:/a?mode=660",
+            "Unix",
         ] {
             let error = DestinationPattern::parse(pattern).expect_err(pattern);
             assert!(error.starts_with("bad destination; "), "{error}");

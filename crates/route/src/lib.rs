@@ -17,7 +17,7 @@
 //! | `field` | a name (case-insensitive), and for the value text (case-sensitive), a wildcard or an expression |
 //! | `query` | a name (case-sensitive), and for the value text (case-sensitive), a wildcard or an expression |
 //! | `source` | an address or a network, such as `192.0.2.1`, `10.0.0.0/8` or `2001:db8::/32` |
-//! | `destination` | such an address of this machine, also with ports: `[::1]:443`, `10.0.0.0/8:80-89`; `*:443`; `unix` |
+//! | `destination` | such an address of this machine, also with ports: `[::1]:443`, `10.0.0.0/8:80-89`; `*:443`; `unix`; `unix:` and a path, perhaps a wildcard |
 //! | `scheme` | `http` or `https` |
 //!
 //! * A wildcard is a text in which each `*` stands for any bytes, also none, also slashes. So `/a/*` matches `/a/` and

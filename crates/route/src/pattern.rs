@@ -22,7 +22,12 @@ impl Pattern {
         if let Some(expression) = text.strip_prefix('~') {
             return compile(expression).map(Self::Expression);
         }
-        Ok(Glob::of(text).map_or_else(|| Self::Exact(text.as_bytes().into()), Self::Glob))
+        Ok(Self::plain(text))
+    }
+
+    /// A text, or a wildcard.
+    pub(crate) fn plain(text: &str) -> Self {
+        Glob::of(text).map_or_else(|| Self::Exact(text.as_bytes().into()), Self::Glob)
     }
 
     #[inline]

@@ -28,7 +28,7 @@ pub struct RequestView<'a> {
     /// The address of the client; `None` for a Unix socket, which is in no network.
     pub source: Option<IpAddr>,
     /// The address at which the request arrived; `None` if it is not known, which fits no pattern.
-    pub destination: Option<Destination>,
+    pub destination: Option<Destination<'a>>,
     /// The fields.
     pub fields: FieldLines<'a>,
 }

@@ -31,7 +31,7 @@ pub struct Rule {
     pub query: Vec<NamedPattern>,
     /// Addresses or networks of the client: `192.0.2.1`, `10.0.0.0/8`.
     pub source: Vec<String>,
-    /// Addresses at which the request arrived: `192.0.2.1:443`, `*:8080`, `unix`.
+    /// Addresses at which the request arrived: `192.0.2.1:443`, `*:8080`, `unix`, `unix:/run/app.sock`.
     pub destination: Vec<String>,
     /// Schemes: `http`, `https`.
     pub scheme: Vec<String>,

@@ -121,7 +121,7 @@ fn all_lists_must_match() {
     assert_matches(&rule, &RequestView { target: b"/a?q=2", ..request }, false);
     assert_matches(&rule, &RequestView { source: Some([11, 1, 2, 3].into()), ..request }, false);
     assert_matches(&rule, &RequestView { source: None, ..request }, false);
-    assert_matches(&rule, &RequestView { destination: Some(Destination::Unix), ..request }, false);
+    assert_matches(&rule, &RequestView { destination: Some(Destination::Unix(b"/a.sock")), ..request }, false);
     assert_matches(&rule, &RequestView { destination: None, ..request }, false);
     assert_matches(&rule, &RequestView { scheme: Scheme::Http, ..request }, false);
 }
@@ -142,7 +142,7 @@ fn only_tables_with_destinations_need_them() {
     let at = |destination| RequestView { destination, ..GET };
     let rules = [rule("!*:80-89"), rule("unix"), Rule::default()];
     for (destination, expected) in [
-        (Some(Destination::Unix), 0),
+        (Some(Destination::Unix(b"/a.sock")), 0),
         (Some(Destination::Internet { address: None, port: 80 }), 2),
         (Some(Destination::Internet { address: None, port: 90 }), 0),
         (None, 0),

@@ -342,25 +342,25 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
 
 /// The addresses of both ends of a connection, as far as routes need them.
 #[derive(Debug, Default)]
-struct Endpoints {
+struct Endpoints<'l> {
     client: Option<IpAddr>,
-    here: Option<Destination>,
+    here: Option<Destination<'l>>,
 }
 
 /// Returns the addresses that the routes need. That of the client is a text, which has to be parsed, and for that of this end the
 /// system has to be asked.
 #[inline(never)]
-fn endpoints<B: Backend>(
+fn endpoints<'l, B: Backend>(
     table: &Table,
     lane: &Lane<'_, Engine<'_, B>>,
     exchange: &Exchange,
-    listeners: &[Listener],
-) -> Endpoints {
+    listeners: &'l [Listener],
+) -> Endpoints<'l> {
     let client = if table.needs_source() { exchange.client() } else { None };
     let listener = listeners.get(exchange.listener()).filter(|_| table.needs_destination());
     let here = listener.and_then(|listener| {
-        if listener.unix {
-            return Some(Destination::Unix);
+        if let Some(path) = listener.socket_path() {
+            return Some(Destination::Unix(path.as_bytes()));
         }
         let local = if table.needs_address() { lane.source().local_address(exchange.id()) } else { None };
         let port = local.map_or_else(|| listener.server_port.parse().ok(), |local| Some(local.port()))?;

@@ -72,7 +72,7 @@ impl Groups {
 /// The pattern of an address for `destination`.
 fn pattern(address: &str) -> String {
     if address.starts_with(['/', '.']) {
-        return "unix".to_owned();
+        return format!("unix:{address}");
     }
     match address.rsplit_once(':') {
         Some((host, _)) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => address.to_owned(),
@@ -187,7 +187,7 @@ impl Nginx<'_> {
 
     /// Writes the routes of all servers.
     pub(super) fn servers(&mut self, servers: &[Server]) {
-        let groups = self.groups(servers);
+        let groups = groups(servers);
         let of = |server: &Server| -> Vec<usize> {
             let place = servers.iter().position(|other| std::ptr::eq(other, server));
             (0..groups.list.len())
@@ -222,48 +222,6 @@ impl Nginx<'_> {
             }
         }
         self.covered();
-    }
-
-    /// The groups of addresses that have the same servers.
-    fn groups(&mut self, servers: &[Server]) -> Groups {
-        let mut list: Vec<Group> = Vec::new();
-        let mut seen: Vec<&str> = Vec::new();
-        let mut unix: Option<usize> = None;
-        for address in servers.iter().flat_map(|server| &server.addresses) {
-            if seen.contains(&&*address.text) {
-                continue;
-            }
-            seen.push(&address.text);
-            let at = |server: &Server| -> Vec<(bool, bool)> {
-                let same = server.addresses.iter().filter(|other| other.text == address.text);
-                same.map(|place| (place.encrypted, place.default)).collect()
-            };
-            let members: Vec<usize> = (0..servers.len()).filter(|place| !at(&servers[*place]).is_empty()).collect();
-            let says = |place: &&usize| at(&servers[**place]).iter().any(|(_, default)| *default);
-            let default = members.iter().find(says).or(members.first()).copied().unwrap_or_default();
-            let encrypted = members.iter().any(|place| at(&servers[*place]).iter().any(|(encrypted, _)| *encrypted));
-            let known = list.iter().position(|group| (&group.members, group.default) == (&members, default));
-            let index = known.unwrap_or_else(|| {
-                list.push(Group { members, default, patterns: Vec::new(), encrypted: Some(encrypted) });
-                list.len() - 1
-            });
-            let group = &mut list[index];
-            group.encrypted = group.encrypted.filter(|all| *all == encrypted);
-            let pattern = pattern(&address.text);
-            if pattern == "unix" && unix.is_some_and(|first| first != index) {
-                let text = "routes cannot tell Unix sockets apart: this one has the servers of the first one";
-                self.draft.lost(&servers[default].key, text);
-                continue;
-            }
-            if pattern == "unix" {
-                unix = Some(index);
-            }
-            if !group.patterns.contains(&pattern) {
-                group.patterns.push(pattern);
-            }
-        }
-        let schemes: Vec<Option<bool>> = list.iter().map(|group| group.encrypted).collect();
-        Groups { by_scheme: matches!(schemes.as_slice(), [Some(one), Some(other)] if one != other), list }
     }
 
     /// Leaves out addresses that another one includes.
@@ -305,6 +263,39 @@ impl Nginx<'_> {
             }
         }
     }
+}
+
+/// The groups of addresses that have the same servers.
+fn groups(servers: &[Server]) -> Groups {
+    let mut list: Vec<Group> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for address in servers.iter().flat_map(|server| &server.addresses) {
+        if seen.contains(&&*address.text) {
+            continue;
+        }
+        seen.push(&address.text);
+        let at = |server: &Server| -> Vec<(bool, bool)> {
+            let same = server.addresses.iter().filter(|other| other.text == address.text);
+            same.map(|place| (place.encrypted, place.default)).collect()
+        };
+        let members: Vec<usize> = (0..servers.len()).filter(|place| !at(&servers[*place]).is_empty()).collect();
+        let says = |place: &&usize| at(&servers[**place]).iter().any(|(_, default)| *default);
+        let default = members.iter().find(says).or(members.first()).copied().unwrap_or_default();
+        let encrypted = members.iter().any(|place| at(&servers[*place]).iter().any(|(encrypted, _)| *encrypted));
+        let known = list.iter().position(|group| (&group.members, group.default) == (&members, default));
+        let index = known.unwrap_or_else(|| {
+            list.push(Group { members, default, patterns: Vec::new(), encrypted: Some(encrypted) });
+            list.len() - 1
+        });
+        let group = &mut list[index];
+        group.encrypted = group.encrypted.filter(|all| *all == encrypted);
+        let pattern = pattern(&address.text);
+        if !group.patterns.contains(&pattern) {
+            group.patterns.push(pattern);
+        }
+    }
+    let schemes: Vec<Option<bool>> = list.iter().map(|group| group.encrypted).collect();
+    Groups { by_scheme: matches!(schemes.as_slice(), [Some(one), Some(other)] if one != other), list }
 }
 
 /// Servers by their names, in the order in which nginx looks: all exact names, then the longest wildcards. A server whose

@@ -54,8 +54,7 @@ impl Unit<'_> {
         if let Some(number) = node.get("backlog").and_then(Node::number) {
             self.draft.server.set("backlog", number, &key.inside("backlog"));
         }
-        let destination = if address.starts_with("unix:") { "unix" } else { address }.to_owned();
-        Some(Listener { key, pass, encrypted, destination })
+        Some(Listener { key, pass, encrypted, destination: address.to_owned() })
     }
 
     /// Writes the certificates into the last address. Returns whether there are any.
@@ -151,30 +150,12 @@ impl Unit<'_> {
             [one, other] => [true, false].iter().any(|on| encrypted(one, *on) && encrypted(other, !*on)),
             _ => false,
         };
-        let mut unix: Option<&Key> = None;
         for target in &targets {
             let mut conditions = Match::default();
             if by_scheme {
                 conditions.scheme.push(if target[0].encrypted { "https" } else { "http" }.to_owned());
             } else if targets.len() > 1 {
-                for listener in target {
-                    match unix.filter(|_| listener.destination == "unix") {
-                        Some(first) => {
-                            let text = format!(
-                                "routes cannot tell Unix sockets apart: this one has those of {}; run another server for it, \
-                                 or divide by host",
-                                first.name
-                            );
-                            self.draft.lost(&listener.key, text);
-                        }
-                        None => conditions.destination.push(listener.destination.clone()),
-                    }
-                }
-                conditions.destination.dedup();
-                if conditions.destination.is_empty() {
-                    continue;
-                }
-                unix = unix.or(target.iter().find(|listener| listener.destination == "unix").map(|listener| &listener.key));
+                conditions.destination = target.iter().map(|listener| listener.destination.clone()).collect();
             }
             self.pass(&target[0].pass, &conditions, &target[0].key);
         }

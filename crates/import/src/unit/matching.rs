@@ -34,7 +34,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
         let Some(alternatives) = alternatives else {
             value.skip();
             let text = match name.as_str() {
-                "destination" => "destination takes addresses and networks with ports, and unix",
+                "destination" => "destination takes addresses and networks with ports, unix, and unix:/PATH",
                 "query" => "conditions are about single parameters: query = { NAME = \"VALUE\" }",
                 "source" => "source takes addresses and networks, without ports and unix",
                 "cookies" => "a route compares one cookie with patterns that it must have: field = { Cookie = \"~...\" }",
@@ -106,6 +106,10 @@ fn destination(node: &Node) -> Option<Vec<Match>> {
     let mut list = Vec::new();
     for text in patterns(node, str::to_owned)? {
         let (sign, pattern) = text.strip_prefix('!').map_or(("", &*text), |rest| ("!", rest));
+        if pattern == "unix" || pattern.starts_with("unix:") {
+            list.push(text);
+            continue;
+        }
         let (host, port) = match pattern.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':')),
             None if pattern.matches(':').count() == 1 => pattern.split_once(':').map(|(host, port)| (host, Some(port)))?,
@@ -222,6 +226,7 @@ mod tests {
                 r#"["*:80", "!10.0.0.1", "unix", "10.0.0.0/8:80-90", "[::1]:80"]"#,
                 Some("*:80 !10.0.0.1 unix 10.0.0.0/8:80-90 [::1]:80"),
             ),
+            (r#"["unix:/run/a-b:c.sock", "!unix:/run/*"]"#, Some("unix:/run/a-b:c.sock !unix:/run/*")),
             (r#""!10.0.0.1-10.0.0.2:80""#, Some("!10.0.0.1/32:80 !10.0.0.2/32:80")),
             (r#""[::2-::3]:8080-8090""#, Some("[::2/127]:8080-8090")),
             (r#""10.0.0.1-x""#, None),

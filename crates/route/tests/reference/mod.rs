@@ -68,6 +68,10 @@ fn is_text(pattern: &str, value: &[u8]) -> bool {
         let mut builder = RegexBuilder::new(expression);
         return builder.unicode(false).dot_matches_new_line(true).build().expect("the pattern is valid").is_match(value);
     }
+    is_wildcard(pattern, value)
+}
+
+fn is_wildcard(pattern: &str, value: &[u8]) -> bool {
     // Whether the pattern so far matches the first bytes of the value, for each number of bytes.
     let mut matched = vec![false; value.len() + 1];
     matched[0] = true;
@@ -125,9 +129,17 @@ fn is_in(network: &str, source: IpAddr) -> bool {
     source.len() == network_bits.len() && source.iter().zip(&network_bits).take(prefix).all(|(one, other)| one == other)
 }
 
-fn is_at(pattern: &str, place: Destination) -> bool {
-    let Destination::Internet { address, port } = place else { return pattern == "unix" };
-    if pattern == "unix" {
+fn is_at(pattern: &str, place: Destination<'_>) -> bool {
+    let (address, port) = match place {
+        Destination::Internet { address, port } => (address, port),
+        Destination::Unix(path) => {
+            let wanted = pattern.strip_prefix("unix://").or_else(|| pattern.strip_prefix("unix:"));
+            let wanted = wanted.map(|wanted| wanted.strip_prefix("./").unwrap_or(wanted));
+            let path = path.strip_prefix(b"./").unwrap_or(path);
+            return pattern == "unix" || wanted.is_some_and(|wanted| is_wildcard(wanted, path));
+        }
+    };
+    if pattern == "unix" || pattern.starts_with("unix:") {
         return false;
     }
     let colons = pattern.matches(':').count();
