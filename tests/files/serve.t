@@ -358,12 +358,15 @@ subtest 'options' => sub {
 };
 
 subtest 'media types' => sub {
-    my @types = map { ('--media-type', $_) } '.bin=application/x-own', '.css=text/css', 'HELLO.TXT=text/x-hello; charset=utf-8', '.gz=text/x-gz';
+    my @types = map { ('--media-type', $_) } '.bin=application/x-own', '.css=text/css', 'HELLO.TXT=text/x-hello; charset=utf-8', '.gz=text/x-gz', '*=text/x-other';
+    put("$site/NAMELESS", 'no ending');
     $server = Test::Oribi->start('serve', "$site", '--workers', 1, @types);
     $url    = $server->url;
     is header_of(curl("$url/large.bin"), 'Content-Type'), 'application/x-own',           'of an ending';
     is header_of(curl("$url/hello.txt"), 'Content-Type'), 'text/x-hello; charset=utf-8', 'of a name, in any case of letters';
     is header_of(curl("$url/empty.txt"), 'Content-Type'), 'text/plain; charset=utf-8',   'others are as without the option';
+    is header_of(curl("$url/NAMELESS"), 'Content-Type'), 'text/x-other', 'of those whose names say none';
+    unlink "$site/NAMELESS" or die "cannot remove it: $!";
     my $answer = curl('--header', 'Accept-Encoding: gzip', "$url/style.css");
     is header_of($answer, 'Content-Type'), 'text/css', 'a variant has the type of its file';
     is $answer->{body}, 'as gz', 'with its own content';

@@ -450,7 +450,7 @@ static TABLE: &[Setting] = &[
         "media-type",
         Section::Files,
         ".ENDING=TYPE",
-        "The media type of files whose names end so, or have this NAME, as in .wasm=application/wasm; may be given several times",
+        "The media type of files whose names end so, have this NAME, or with * say no type, as in .wasm=application/wasm; may be given several times",
     )
     .default_words("that of the last ending, as it is built in")
     .apply(|draft, text| draft.settings.files.options.media_types.add(text))

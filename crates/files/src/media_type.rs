@@ -7,11 +7,16 @@ const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a file with this name. Text is declared as UTF-8, except XML, which declares its encoding itself.
 pub fn of(path: &[u8]) -> &'static str {
+    built_in(path).unwrap_or(UNKNOWN)
+}
+
+/// The media type of a file with this name; `None` if its ending is not known.
+#[must_use]
+pub fn built_in(path: &[u8]) -> Option<&'static str> {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else { return UNKNOWN };
-    let Ok(ending) = std::str::from_utf8(&name[dot + 1..]) else { return UNKNOWN };
-    let Some(found) = mime_guess::from_ext(ending).first_raw() else { return UNKNOWN };
-    UTF_8.iter().find(|(bare, _)| *bare == found).map_or(found, |(_, with_charset)| with_charset)
+    let dot = name.iter().rposition(|byte| *byte == b'.')?;
+    let found = mime_guess::from_ext(std::str::from_utf8(&name[dot + 1..]).ok()?).first_raw()?;
+    Some(UTF_8.iter().find(|(bare, _)| *bare == found).map_or(found, |(_, with_charset)| with_charset))
 }
 
 /// Media types by names of files, before those that are built in.
@@ -19,15 +24,17 @@ pub fn of(path: &[u8]) -> &'static str {
 pub struct MediaTypes {
     /// Endings such as `.wasm` or whole names, in small letters, with their types.
     of_names: Vec<(String, String)>,
+    /// The type of files whose names say none.
+    other: Option<String>,
 }
 
 impl MediaTypes {
-    /// Adds `.ENDING=TYPE`, or `NAME=TYPE` for the files with this name.
+    /// Adds `.ENDING=TYPE`, `NAME=TYPE` for the files with this name, or `*=TYPE` for those whose names say no type.
     ///
     /// # Errors
     /// Says which form is expected.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
-        const EXPECTED: &str = "expected .ENDING=TYPE or NAME=TYPE, as in .wasm=application/wasm";
+        const EXPECTED: &str = "expected .ENDING=TYPE, NAME=TYPE or *=TYPE, as in .wasm=application/wasm";
         let (name, media_type) = text.split_once('=').ok_or(EXPECTED)?;
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
         let mut halves = media_type.split(';').next().unwrap_or_default().trim_end().splitn(2, '/');
@@ -37,24 +44,30 @@ impl MediaTypes {
         {
             return Err(EXPECTED.to_owned());
         }
+        if name == "*" {
+            self.other = Some(media_type.to_owned());
+            return Ok(());
+        }
         let name = name.to_ascii_lowercase();
         self.of_names.retain(|(known, _)| *known != name);
         self.of_names.push((name, media_type.to_owned()));
         Ok(())
     }
 
-    /// The media type of a file: that of its whole name, or of its longest ending that is known here, or the one that is built in.
+    /// The media type of a file: that of its whole name, or of its longest ending that is known here, or the one that is built
+    /// in, or that of all other files.
     #[must_use]
     pub fn of(&self, path: &[u8]) -> Cow<'static, str> {
-        if self.of_names.is_empty() {
-            return Cow::Borrowed(of(path));
-        }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
         let fits =
             |known: &str| if known.starts_with('.') { name.ends_with(known.as_bytes()) } else { name == known.as_bytes() };
         let known = self.of_names.iter().filter(|(known, _)| fits(known));
         let best = known.max_by_key(|(known, _)| (!known.starts_with('.'), known.len()));
-        best.map_or_else(|| Cow::Borrowed(of(path)), |(_, media_type)| Cow::Owned(media_type.clone()))
+        match (best, &self.other) {
+            (Some((_, media_type)), _) => Cow::Owned(media_type.clone()),
+            (None, Some(other)) => built_in(path).map_or_else(|| Cow::Owned(other.clone()), Cow::Borrowed),
+            (None, None) => Cow::Borrowed(of(path)),
+        }
     }
 }
 
@@ -62,7 +75,8 @@ impl MediaTypes {
     /// The texts that [`MediaTypes::add`] takes.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
-        self.of_names.iter().map(|(name, media_type)| format!("{name}={media_type}")).collect()
+        let other = self.other.iter().map(|media_type| format!("*={media_type}"));
+        self.of_names.iter().map(|(name, media_type)| format!("{name}={media_type}")).chain(other).collect()
     }
 }
 
@@ -146,6 +160,11 @@ mod tests {
         ] {
             assert_eq!(types.of(path.as_bytes()), expected, "{path}");
         }
+        types.add("*=text/other").expect("a type of other files");
+        for (path, expected) in [("x", "text/other"), ("a.unheard-of", "text/other"), ("b.x", "text/x-own; charset=utf-8")] {
+            assert_eq!(types.of(path.as_bytes()), expected, "{path}");
+        }
+        assert_eq!(types.of(b"a.png"), "image/png");
         let mut same = MediaTypes::default();
         types.texts().iter().for_each(|text| same.add(text).expect(text));
         assert_eq!(same, types);

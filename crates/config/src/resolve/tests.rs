@@ -281,6 +281,7 @@ fn arguments_make_the_same_settings_elsewhere() {
         "accel=/internal=/usr/share",
         "index=off",
         "media-type=.zork=text/x-zork",
+        "media-type=*=text/x-other",
         "max-age=1h",
         "cache-control=public, max-age=60",
         "open-files=0",

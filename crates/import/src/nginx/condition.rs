@@ -114,7 +114,7 @@ impl Nginx<'_> {
         let both = if answer.is_some_and(alone) { both } else { Err(()) };
         match (both, answer) {
             (Ok(Some(both)), Some(answer)) => {
-                let action = self.answer(answer, &both, &key);
+                let action = self.answer(answer, &both, context, &key);
                 self.push(routes, both, action, key, context, false);
             }
             (Ok(None), Some(_)) => self.draft.same(&key, "no request of this block fits it"),

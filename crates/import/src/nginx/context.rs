@@ -55,6 +55,8 @@ pub(super) struct Context {
     pub satisfy_any: bool,
     /// Directives that are filters.
     pub filters: Vec<Directive>,
+    /// The directive with the type of files whose names say none.
+    pub default_type: Option<Directive>,
     /// Directives about apps of Passenger.
     pub passenger: Vec<Directive>,
     /// Locations of the server, the one that fits best first.
@@ -76,6 +78,7 @@ impl Context {
                 let place = ["auth_basic", "auth_request"].iter().position(|name| *name == directive.name).unwrap_or(2);
                 self.logins[place] = Some(directive.clone()).filter(|directive| directive.word(0) != "off");
             }
+            "default_type" => self.default_type = Some(directive.clone()),
             "satisfy" => self.satisfy_any = directive.word(0) == "any",
             "auth_basic_user_file" => self.users = Some(directive.word(0).to_owned()),
             name if is_of_passenger(name) => self.passenger.push(directive.clone()),

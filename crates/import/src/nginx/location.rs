@@ -455,6 +455,7 @@ impl Nginx<'_> {
                 Action::status(404)
             }
             Some(root) => {
+                self.types_of_files.push(context.default_type.clone());
                 let index = self.indexes(of, context, key);
                 Action::Files { root, tried: names, index, types: Vec::new(), fallback }
             }

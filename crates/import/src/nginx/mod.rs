@@ -19,6 +19,7 @@ mod rewriting;
 mod server;
 mod syntax;
 mod table;
+mod types;
 
 use crate::draft::Draft;
 use crate::note::Key;
@@ -41,6 +42,8 @@ struct Nginx<'d> {
     /// Whether a note says that errors have fields, too.
     told_of_errors: bool,
     told_of_passwords: bool,
+    /// The `default_type` of each route with files.
+    types_of_files: Vec<Option<Directive>>,
     /// The directory of the file, in which nginx looks for others; `None` if it is not known.
     directory: Option<String>,
     draft: &'d mut Draft,
@@ -63,6 +66,7 @@ pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unre
         used: BTreeSet::new(),
         told_of_errors: false,
         told_of_passwords: false,
+        types_of_files: Vec::new(),
         directory: directory(name, text),
         draft,
     };
@@ -71,6 +75,8 @@ pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unre
     nginx.servers(&servers);
     nginx.unused_filters(&directives);
     nginx.unused_of_passenger(&directives);
+    nginx.type_of_files();
+    nginx.unused_types(&directives);
     for upstream in nginx.upstreams.iter().filter(|upstream| !upstream.used) {
         nginx.draft.lost(&upstream.key, format!("no location that was carried over leads to {}", upstream.name));
     }

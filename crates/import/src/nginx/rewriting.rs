@@ -33,7 +33,7 @@ impl Nginx<'_> {
                     break;
                 }
                 "return" if !done => {
-                    let action = self.answer(directive, conditions, &key);
+                    let action = self.answer(directive, conditions, context, &key);
                     self.push(routes, conditions.clone(), action, key, context, false);
                     done = true;
                 }
@@ -137,7 +137,7 @@ impl Nginx<'_> {
     }
 
     /// `return` for requests that meet the conditions.
-    pub(super) fn answer(&mut self, directive: &Directive, conditions: &Match, key: &Key) -> Action {
+    pub(super) fn answer(&mut self, directive: &Directive, conditions: &Match, context: &Context, key: &Key) -> Action {
         let (first, second) = (directive.word(0), directive.word(1));
         let (status, text) = match first.parse::<u16>() {
             Ok(status) => (status, second),
@@ -160,7 +160,7 @@ impl Nginx<'_> {
             self.draft.lost(key, "content has no variables");
         }
         let content = (!text.is_empty()).then(|| text.to_owned());
-        let content_type = None;
+        let content_type = content.as_ref().and_then(|_| self.type_of_text(conditions, context));
         Action::Respond { status, content, content_type }
     }
 }

@@ -380,10 +380,6 @@ pub(super) fn read(directive: &Directive, key: &Key, draft: &mut Draft) {
                 }
             }
         }
-        "default_type" if word == "application/octet-stream" => draft.same(key, "the default of Oribi"),
-        "default_type" => {
-            draft.lost(key, "files without a known ending are application/octet-stream: media-type names types of endings");
-        }
         "include" if word.ends_with("mime.types") || word.ends_with("_params") || word.ends_with("fastcgi.conf") => {
             draft.same(key, "media types and variables of apps are built in");
         }

@@ -376,7 +376,7 @@ module Oribi
           "Answer a request for a directory with the first of these files that exists, separated by commas; off: none"),
       new("media-type", %w[], %w[], nil, ".ENDING=TYPE",
           "that of the last ending, as it is built in",
-          "The media type of files whose names end so, or have this NAME, as in .wasm=application/wasm; may be given several times"),
+          "The media type of files whose names end so, have this NAME, or with * say no type, as in .wasm=application/wasm; may be given several times"),
       new("max-age", %w[], %w[], nil, "TIME",
           "",
           "Time for clients to cache a file: --cache-control max-age=SECONDS"),
