@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: the example of each page docs/from-*.md is true: `oribi import` makes the oribi.toml of the page out of the source of the
+# Property: each example of the pages docs/from-*.md is true: `oribi import` makes the oribi.toml of the page out of the source of the
 # page, lists what is not in it on standard error, and `oribi check` accepts the file with the apps that it names.
 
 use v5.36;
@@ -32,12 +32,21 @@ sub page ($path) {
     my $name   = basename($path);
     my $folder = File::Temp->newdir;
     my $text   = content_of($path);
-    my %file   = $text =~ /^`([\w.]+)`:\n\n```\w+\n(.*?)^```$/gms;
-    write_file("$folder/$_", $file{$_}) for keys %file;
-    my ($line)     = $text =~ /^\$ oribi (import .*)$/m or return fail("$name has a command");
-    my ($expected) = $text =~ /^```toml\n(.*?)^```$/ms  or return fail("$name has an oribi.toml");
+    my %file   = $text =~ /^`([\w.\/]+)`:\n\n```\w+\n(.*?)^```$/gms;
+    for my $path (keys %file) {
+        make_path(dirname("$folder/$path"));
+        write_file("$folder/$path", $file{$path});
+    }
+    my @examples = $text =~ /^\$ oribi (import [^\n]*)\n.*?^```toml\n(.*?)^```$/gms or return fail("$name has an example");
+    while (my ($line, $expected) = splice @examples, 0, 2) {
+        example("$name: $line", $folder, $line, $expected);
+    }
+    return;
+}
+
+sub example ($name, $folder, $line, $expected) {
     my $made = run({ folder => $folder }, 'bash', '-c', "'$command' $line 2>errors >oribi.toml; echo \$?");
-    is $made, "0\n", "$name: $line" or diag content_of("$folder/errors");
+    is $made, "0\n", $name or diag content_of("$folder/errors");
     is content_of("$folder/oribi.toml"), $expected, "$name: the file is that of the page";
 
     my $errors = content_of("$folder/errors");

@@ -7,6 +7,7 @@ use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use Test::Command qw(run);
+use Test::Curl;
 use Test::Files   qw(content_of write_file);
 use Test::More;
 use Test::Oribi;
@@ -48,6 +49,22 @@ statuses('words behind --', 0, q{IMPORT -- starman -l :80 app.psgi},        qr/^
 statuses('an unknown flag', 0, q{IMPORT -- starman --zork 1},               qr/^# - --zork: /m,
     qr/\Acommand line: --zork: .*\noribi: 1 thing was not carried over, or only in part\n\z/);
 statuses('a program in Ruby', 0, 'IMPORT puma.rb', qr/^workers = 3$/m, qr/^puma[.]rb:2: frobnicate: /m);
+
+# Each vassal of an emperor of uWSGI has its socket, in one server.
+mkdir "$folder/vassals" or die "mkdir: $!";
+for my $name (qw(one two)) {
+    write_file("$folder/vassals/$name.ini", "[uwsgi]\nhttp-socket = $folder/$name.sock\nlua = %n.lua\n");
+    write_file("$folder/vassals/$name.lua", "return function() return 200, {}, '$name' end\n");
+}
+write_file("$folder/emperor.ini", "[uwsgi]\nemperor = $folder/vassals\n");
+statuses('an emperor',        0, 'IMPORT emperor.ini',                qr/^\[app[.]one\].*^\[app[.]two\]/ms, $all);
+statuses('its command line',  0, "IMPORT uwsgi --emperor $folder/vassals", qr/^\[app[.]one\].*^\[app[.]two\]/ms, $all);
+statuses('in files',          0, 'IMPORT -o empire.toml emperor.ini', $nothing, $all);
+like content_of("$folder/two.app.toml"), qr{^\[app[.]two\]\nfile = "\Q$folder\E/vassals/two[.]lua"$}m, 'a file for each vassal';
+statuses('which may not exist', 1, 'IMPORT -o empire.toml emperor.ini', $nothing, qr/empire[.]toml: the file exists/);
+my $empire = Test::Oribi->run_on_socket("$folder/one.sock", $command, '-c', "$folder/empire.toml");
+is curl('--unix-socket', "$folder/$_.sock", 'http://localhost/')->{body}, $_, "$_ has its socket" for qw(one two);
+is $empire->stop, 0, 'the server ends';
 
 write_file("$folder/nginx.conf", <<'END');
 upstream shop { server 127.0.0.1:3000; server 127.0.0.1:3001; }

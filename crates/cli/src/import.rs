@@ -4,7 +4,8 @@ use crate::host_files;
 use crate::trouble::{Trouble, explain};
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use oribi_import::{Format, Imported, Kind, RECORDER, Unreadable};
+use oribi_config_file::matching;
+use oribi_import::{Format, Found, Imported, Kind, RECORDER, Unreadable};
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -80,7 +81,8 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (source, imported) = read(&words, from)?;
     match output {
         None => crate::print(&imported.toml).map(|_| ())?,
-        Some(path) => write(path, &imported.toml)?,
+        Some(path) if imported.parts.is_empty() => write(path, &imported.toml)?,
+        Some(path) => write_parts(path, &imported)?,
     }
     report(&source, &imported);
     Ok(0)
@@ -115,14 +117,17 @@ fn read(words: &[OsString], from: Option<Format>) -> Result<(String, Imported), 
             let source = "command line".to_owned();
             let imported = match texts.as_slice() {
                 [line] if line.contains(' ') || from == Some(Format::Command) => {
-                    oribi_import::import(Format::Command, "", line)
+                    oribi_import::import(Format::Command, "", line).and_then(|imported| {
+                        with_files(imported, |found| oribi_import::import_with(Format::Command, "", line, found))
+                    })
                 }
                 [word] if word.contains(['/', '.']) => {
                     return Err(Trouble::usage(format!(
                         "there is no file {word}; a command line is one argument, or begins after --"
                     )));
                 }
-                texts => oribi_import::command(texts),
+                texts => oribi_import::command(texts)
+                    .and_then(|imported| with_files(imported, |found| oribi_import::command_with(texts, found))),
             };
             return match imported {
                 Ok(imported) => Ok((source, imported)),
@@ -149,8 +154,30 @@ fn read(words: &[OsString], from: Option<Format>) -> Result<(String, Imported), 
         Trouble::usage(format!("{source}: the format is not known; name it with --from: {}", names.join(", ")))
     })?;
     let text = if format.is_ruby() { calls(path, &source)? } else { text };
-    let imported = oribi_import::import(format, &source, &text).map_err(|error| unreadable(&source, &error))?;
+    let imported = oribi_import::import(format, &source, &text)
+        .and_then(|imported| with_files(imported, |found| oribi_import::import_with(format, &source, &text, found)))
+        .map_err(|error| unreadable(&source, &error))?;
     Ok((source, imported))
+}
+
+/// Imports once more with the files that the source names, if it names some.
+fn with_files(
+    imported: Imported,
+    again: impl FnOnce(&[Found]) -> Result<Imported, Unreadable>,
+) -> Result<Imported, Unreadable> {
+    if imported.wanted.is_empty() {
+        return Ok(imported);
+    }
+    let mut found = Vec::new();
+    for pattern in &imported.wanted {
+        // The files of a folder that cannot be read are not there.
+        for path in matching(Path::new(""), pattern).unwrap_or_default() {
+            let text = std::fs::read(&path).map_err(|error| error.to_string());
+            let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()));
+            found.push(Found { pattern: pattern.clone(), path: path.display().to_string(), text });
+        }
+    }
+    again(&found)
 }
 
 /// Runs a file of Puma or Unicorn in Ruby. Returns its calls.
@@ -174,6 +201,17 @@ fn write(path: &Path, text: &str) -> Result<(), Trouble> {
     let file = std::fs::File::options().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| Trouble::failure(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Writes `oribi.toml` and the files that it includes, none of which may exist yet.
+fn write_parts(path: &Path, imported: &Imported) -> Result<(), Trouble> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let whole = |part: &str| if part.is_empty() { path.to_owned() } else { folder.join(part) };
+    if let Some(path) = imported.parts.iter().map(|part| whole(&part.name)).find(|path| path.exists()) {
+        return Err(Trouble::failure(format!("cannot write {}: the file exists", path.display())));
+    }
+    // Included files first, so that a server finds all of them.
+    imported.parts.iter().rev().try_for_each(|part| write(&whole(&part.name), &part.toml))
 }
 
 /// Lists all that was not carried over.

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 ///
 /// # Errors
 /// The folder that cannot be read.
-pub(crate) fn matches(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+pub fn matches(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     let mut found = vec![folder.to_owned()];
     for component in Path::new(pattern).components() {
         let name = component.as_os_str();

@@ -31,6 +31,7 @@ pub use content::{
     RouteSection, Text,
 };
 pub use finding::{Excerpt, Finding, Findings, Severity};
+pub use include::matches as matching;
 pub use language_options::{LANGUAGE_OPTIONS, LanguageOption, ValueForm};
 pub use place::Place;
 pub use reading::{Reading, SourceFiles, parse, read, read_keeping, read_with, source_files};

@@ -1,5 +1,7 @@
 //! Addresses as servers of Perl and Ruby write them.
 
+use std::net::IpAddr;
+
 /// An address for `[[listen]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -81,9 +83,44 @@ pub(crate) fn of_server(text: &str) -> Result<Address, String> {
     Ok(address)
 }
 
+/// The pattern of an address of `[[listen]]` for `destination`.
+pub(crate) fn destination(address: &str) -> String {
+    let plain = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let plain = plain.strip_prefix("fcgi+").unwrap_or(plain);
+    if plain.starts_with("unix:") {
+        return plain.to_owned();
+    }
+    if plain.starts_with(['/', '.']) {
+        return format!("unix:{plain}");
+    }
+    match plain.rsplit_once(':') {
+        Some((host, _)) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => plain.to_owned(),
+        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
+        Some((_, port)) => format!("*:{port}"),
+        None => plain.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_has_a_pattern() {
+        for (address, expected) in [
+            (":80", "*:80"),
+            ("fcgi://*:9000", "*:9000"),
+            ("fcgi://127.0.0.1:9000", "127.0.0.1:9000"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("example.com:80", "*:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("/run/a.sock", "unix:/run/a.sock"),
+            ("./a.sock", "unix:./a.sock"),
+            ("fcgi+unix:/run/a.sock", "unix:/run/a.sock"),
+        ] {
+            assert_eq!(destination(address), expected, "{address}");
+        }
+    }
 
     #[test]
     fn addresses_are_those_of_oribi() {

@@ -2,6 +2,7 @@
 
 use crate::conditions::Match;
 use crate::filters::{Filters, NAMES};
+use crate::found::Found;
 use crate::note::{Key, Kind, Note};
 use oribi_config::setting_of;
 use std::collections::BTreeMap;
@@ -13,6 +14,18 @@ pub(crate) enum Value {
     Number(u64),
     On(bool),
     List(Vec<String>),
+}
+
+impl Value {
+    /// The value without quotes.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+            Self::On(on) => on.to_string(),
+            Self::List(list) => list.join(", "),
+        }
+    }
 }
 
 impl From<&str> for Value {
@@ -116,6 +129,8 @@ pub(crate) struct App {
     /// The lowest number of workers, if their number follows the load; `workers` is the highest one.
     pub least_workers: Option<(u64, Key)>,
     pub key: Key,
+    /// The name of the file to which it belongs, if the source is several files.
+    pub part: Option<String>,
 }
 
 impl App {
@@ -188,6 +203,19 @@ impl Action {
         Self::Files { root: root.into(), tried: Vec::new(), index: Vec::new(), types: Vec::new(), fallback }
     }
 
+    /// Gives apps other names: pairs of the old and the new one.
+    pub fn rename(&mut self, names: &[(String, String)]) {
+        match self {
+            Self::App { name, .. } => {
+                if let Some((_, new)) = names.iter().find(|(old, _)| old == name) {
+                    name.clone_from(new);
+                }
+            }
+            Self::Files { fallback: Some(fallback), .. } => fallback.rename(names),
+            _ => {}
+        }
+    }
+
     /// A response without content.
     pub fn status(status: u16) -> Self {
         Self::Respond { status, content: None, content_type: None }
@@ -203,12 +231,14 @@ pub(crate) struct Route {
     pub action: Action,
     pub filters: Filters,
     pub key: Key,
+    /// The name of the file to which it belongs, if the source is several files.
+    pub part: Option<String>,
 }
 
 impl Route {
     /// A route without filters.
     pub fn new(conditions: Match, action: Action, key: Key) -> Self {
-        Self { conditions, rewrite: None, action, filters: Filters::default(), key }
+        Self { conditions, rewrite: None, action, filters: Filters::default(), key, part: None }
     }
 }
 
@@ -224,6 +254,10 @@ pub(crate) struct Draft {
     pub defaults: Filters,
     pub routes: Vec<Route>,
     pub notes: Vec<Note>,
+    /// The patterns of further files that belong to the source.
+    pub wanted: Vec<String>,
+    /// These files; `None` if they are not known yet.
+    pub found: Option<Vec<Found>>,
 }
 
 impl Draft {
@@ -237,7 +271,7 @@ impl Draft {
         self.note(Kind::Same, key, text.into());
     }
 
-    fn note(&mut self, kind: Kind, key: &Key, text: String) {
+    pub fn note(&mut self, kind: Kind, key: &Key, text: String) {
         let note = Note { kind, line: key.line, key: key.name.clone(), text };
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -268,6 +302,14 @@ impl Draft {
             return plain;
         }
         (2..).map(|number| format!("{plain}-{number}")).find(|name| !taken(name)).unwrap_or(plain)
+    }
+
+    /// The name of a file for a part of the source, which no other part has.
+    pub fn free_part(&self, wanted: &str) -> String {
+        let free = |name: &String| self.apps.iter().all(|app| app.part.as_ref() != Some(name));
+        let plain = Self::default().free_name(wanted);
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        std::iter::once(plain.clone()).chain(numbered).find(free).unwrap_or_default()
     }
 
     /// The action that passes requests on to other servers, as an app with the first free name like `name`. Servers with the

@@ -1,9 +1,11 @@
 //! The formats, and how a file is recognized.
 
 use crate::draft::Draft;
+use crate::found::Found;
 use crate::note::Note;
+use crate::part::Part;
 use crate::unreadable::Unreadable;
-use crate::{command as commands, json, luafcgid, nginx, ruby, settle, unit, uwsgi};
+use crate::{command as commands, json, luafcgid, nginx, ruby, settle, unit, uwsgi, write};
 
 /// The most bytes of a source.
 const MOST: usize = 1 << 20;
@@ -65,6 +67,10 @@ pub struct Imported {
     pub toml: String,
     /// The notes, which are also comments in the text.
     pub notes: Vec<Note>,
+    /// The patterns of further files that belong to the source: [`import_with`] and [`command_with`] read them, too.
+    pub wanted: Vec<String>,
+    /// The same configuration as several files, if the source has several: `oribi.toml`, and those that it includes.
+    pub parts: Vec<Part>,
 }
 
 /// The format of a file, by its name and its text.
@@ -120,10 +126,26 @@ fn of_ruby(file: &str, text: &str) -> Format {
 /// # Errors
 /// The source cannot be read, with the place if it is known.
 pub fn import(format: Format, name: &str, text: &str) -> Result<Imported, Unreadable> {
+    read(format, name, text, None)
+}
+
+/// Like [`import`], with further files that the source names.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_with(format: Format, name: &str, text: &str, found: &[Found]) -> Result<Imported, Unreadable> {
+    read(format, name, text, Some(found))
+}
+
+fn read(format: Format, name: &str, text: &str, found: Option<&[Found]>) -> Result<Imported, Unreadable> {
     if text.len() > MOST {
         return Err(Unreadable::new(format!("the source has more than {MOST} bytes")));
     }
-    let title = |name: &str| Draft { title: format!("Made by oribi import from {name}."), ..Draft::default() };
+    let title = |name: &str| Draft {
+        title: format!("Made by oribi import from {name}."),
+        found: found.map(<[_]>::to_vec),
+        ..Draft::default()
+    };
     let draft = match format {
         Format::Unit => {
             let root = json::read(text)?;
@@ -179,12 +201,29 @@ pub fn import(format: Format, name: &str, text: &str) -> Result<Imported, Unread
 /// # Errors
 /// It is no command line of a known server.
 pub fn command(words: &[String]) -> Result<Imported, Unreadable> {
-    let mut draft = Draft { title: "Made by oribi import from a command line.".to_owned(), ..Draft::default() };
+    read_words(words, None)
+}
+
+/// Like [`command`], with further files that the command line names.
+///
+/// # Errors
+/// As [`command`].
+pub fn command_with(words: &[String], found: &[Found]) -> Result<Imported, Unreadable> {
+    read_words(words, Some(found))
+}
+
+fn read_words(words: &[String], found: Option<&[Found]>) -> Result<Imported, Unreadable> {
+    let mut draft = Draft {
+        title: "Made by oribi import from a command line.".to_owned(),
+        found: found.map(<[_]>::to_vec),
+        ..Draft::default()
+    };
     commands::words(words, &mut draft)?;
     Ok(finish(draft))
 }
 
 fn finish(draft: Draft) -> Imported {
     let (toml, draft) = settle::settle(draft);
-    Imported { toml, notes: draft.notes }
+    let parts = write::parts(&draft);
+    Imported { toml, notes: draft.notes, wanted: draft.wanted, parts }
 }

@@ -4,6 +4,7 @@ use crate::conditions::{Match, Named};
 use crate::draft::{Action, App, Draft, Route, Setting, Settings, Value};
 use crate::filters::{Filters, NAMES};
 use crate::note::{Kind, one_line};
+use crate::part::Part;
 use crate::toml::{array, key, one_or_array, string, table};
 
 /// A part of a draft that can be left out.
@@ -167,6 +168,36 @@ pub(crate) fn write(draft: &Draft) -> Text {
         text.route(index, route);
     }
     text
+}
+
+/// The ending of included files. They are beside `oribi.toml`, because their relative paths begin there.
+const ENDING: &str = ".app.toml";
+
+/// The files of a draft whose source is several files: `oribi.toml` with the notes, then a file for each of the others.
+pub(crate) fn parts(draft: &Draft) -> Vec<Part> {
+    let mut names: Vec<&String> = draft.apps.iter().filter_map(|app| app.part.as_ref()).collect();
+    names.extend(draft.routes.iter().filter_map(|route| route.part.as_ref()));
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let of = |part: Option<&String>| {
+        let apps = draft.apps.iter().filter(|app| app.part.as_ref() == part).cloned().collect();
+        let routes = draft.routes.iter().filter(|route| route.part.as_ref() == part).cloned().collect();
+        (apps, routes)
+    };
+    let (apps, routes) = of(None);
+    let whole = write(&Draft { apps, routes, ..draft.clone() }).text;
+    let (title, rest) = whole.split_once('\n').unwrap_or((&whole, ""));
+    let mut toml = format!("{title}\n\ninclude = {}\n{rest}", string(&format!("*{ENDING}")));
+    add_notes(&mut toml, draft);
+    let others = names.into_iter().map(|name| {
+        let (apps, routes) = of(Some(name));
+        let toml = write(&Draft { title: draft.title.clone(), apps, routes, ..Draft::default() }).text;
+        Part { name: format!("{name}{ENDING}"), toml }
+    });
+    std::iter::once(Part { name: String::new(), toml }).chain(others).collect()
 }
 
 /// Adds the notes as comments.

@@ -3,10 +3,10 @@
 use super::context::{Context, pages, questions};
 use super::syntax::Directive;
 use super::{Nginx, key};
+use crate::address::destination;
 use crate::conditions::Match;
 use crate::draft::{Route, Value};
 use crate::note::Key;
-use std::net::IpAddr;
 
 /// A server.
 pub(super) struct Server {
@@ -66,19 +66,6 @@ impl Groups {
             }
         }
         (!conditions.destination.is_empty()).then_some(conditions)
-    }
-}
-
-/// The pattern of an address for `destination`.
-fn pattern(address: &str) -> String {
-    if address.starts_with(['/', '.']) {
-        return format!("unix:{address}");
-    }
-    match address.rsplit_once(':') {
-        Some((host, _)) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => address.to_owned(),
-        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
-        Some((_, port)) => format!("*:{port}"),
-        None => address.to_owned(),
     }
 }
 
@@ -289,7 +276,7 @@ fn groups(servers: &[Server]) -> Groups {
         });
         let group = &mut list[index];
         group.encrypted = group.encrypted.filter(|all| *all == encrypted);
-        let pattern = pattern(&address.text);
+        let pattern = destination(&address.text);
         if !group.patterns.contains(&pattern) {
             group.patterns.push(pattern);
         }

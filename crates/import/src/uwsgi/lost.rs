@@ -301,20 +301,24 @@ pub(super) const LOST: &[(&[&str], To)] = &[
         Lost("metrics in [server] is for Prometheus"),
     ),
     (
-        &[
-            "emperor",
-            "emperor-tyrant",
-            "emperor-stats",
-            "emperor-pidfile",
-            "vassals-include",
-            "vassal-set",
-            "vassal-sos",
-            "emperor-on-demand-directory",
-            "emperor-max-throttle",
-            "emperor-use-clone",
-        ],
-        Lost("include = [\"apps/*.toml\"] has a file with [app.NAME] and [[route]] for each app"),
+        &["emperor-tyrant", "emperor-tyrant-initgroups", "emperor-tyrant-nofollow"],
+        Lost("the owner of a file does not matter: user and group of [app.NAME] set those of its processes"),
     ),
+    (&["emperor-stats", "emperor-stats-server"], Lost("metrics in [server]; oribi ctl status shows all apps")),
+    (&["emperor-pidfile"], Lost("pid-file in [server]: one server runs all apps")),
+    (
+        &["emperor-throttle", "emperor-max-throttle", "emperor-freq", "emperor-required-heartbeat", "emperor-nofollow"],
+        Lost("auto-apply notices changes by itself, and an app that cannot be loaded changes nothing"),
+    ),
+    (
+        &["emperor-use-clone", "emperor-cap", "emperor-wrapper", "emperor-use-fork-server", "emperor-subreaper"],
+        Lost("user, group and cgroup of [app.NAME] separate apps; a unit of systemd has namespaces and capabilities"),
+    ),
+    (
+        &["emperor-on-demand-exec", "emperor-trigger-socket", "emperor-command-socket", "emperor-broodlord"],
+        Lost("auto-apply with include: a file that is added starts an app, workers = \"0:N\" lets it sleep"),
+    ),
+    (&["vassal-sos", "vassal-sos-backlog"], Lost("workers = \"LEAST:MOST\" adds workers while requests wait")),
     (
         &["ini", "xml", "x", "yaml", "y", "yml", "json", "j", "include", "inherit", "config"],
         Lost("another file: import it, too, and put the parts together"),

@@ -1,5 +1,6 @@
 //! uWSGI: its files in four formats, and its command line.
 
+mod emperor;
 mod entry;
 mod lost;
 mod options;
@@ -10,6 +11,7 @@ use crate::conditions::Match;
 use crate::draft::{Action, App, Draft, Route};
 use crate::note::Key;
 use crate::unreadable::Unreadable;
+use emperor::Emperor;
 use entry::{Entry, Placeholders};
 use lost::{GROUPS, LOST};
 use options::{OPTIONS, SWITCHES, To};
@@ -74,6 +76,7 @@ struct Serving<'d> {
     cheap: Option<Key>,
     idle: Option<(String, Key)>,
     dies: Option<Key>,
+    emperor: Emperor,
     draft: &'d mut Draft,
 }
 
@@ -90,6 +93,7 @@ fn serve(entries: Vec<Entry>, path: &str, environment: &[(String, String)], dire
         cheap: None,
         idle: None,
         dies: None,
+        emperor: Emperor::default(),
         draft,
     };
     let mut unknown = Vec::new();
@@ -98,6 +102,9 @@ fn serve(entries: Vec<Entry>, path: &str, environment: &[(String, String)], dire
         placeholders.set(&entry.name, &entry.value);
         for name in std::mem::take(&mut placeholders.unknown) {
             serving.draft.lost(&entry.key(), format!("{name} has no value here: write it in its place"));
+        }
+        if serving.emperor.take(&entry) {
+            continue;
         }
         match find(&entry.name) {
             Some(To::Placeholder) => {
@@ -377,7 +384,8 @@ impl Serving<'_> {
         // The longest path first.
         apps.sort_by_key(|(conditions, _, _)| std::cmp::Reverse(conditions.path.first().map_or(0, String::len)));
         let main = self.file.take();
-        if main.is_none() && apps.is_empty() {
+        let emperor = std::mem::take(&mut self.emperor);
+        if main.is_none() && apps.is_empty() && emperor.is_empty() {
             self.draft.lost(
                 &Key::new("app"),
                 "there is no app in Perl (psgi), Ruby (rack) or Lua (lua): write [app.NAME] with its file",
@@ -389,13 +397,16 @@ impl Serving<'_> {
         for (conditions, action, key) in apps {
             self.draft.route(conditions, action, &key);
         }
+        let here = if emperor.is_empty() { Vec::new() } else { self.addresses() };
+        let here = Match { destination: here, ..Match::default() };
+        let several = several || !here.is_open();
         let Some((file, own, key)) = main else {
             if !mounted {
                 self.without_app();
             } else if let Some((_, key)) = self.check_static {
                 self.draft.lost(&key, "a route with files = { root = \"DIR\", fallback = \"APP\" } for each app");
             }
-            return;
+            return emperor.finish(self.draft);
         };
         self.app.file = whole(&file);
         if language(&file) != Some(own) {
@@ -406,10 +417,16 @@ impl Serving<'_> {
         let name = self.app.name.clone();
         self.draft.apps.push(self.app);
         if let Some((root, key)) = self.check_static {
-            self.draft.route(Match::default(), Action::files(root, Some(Action::app(name))), &key);
+            self.draft.route(here, Action::files(root, Some(Action::app(name))), &key);
         } else if several {
-            self.draft.route(Match::default(), Action::app(name), &key);
+            self.draft.route(here, Action::app(name), &key);
         }
+        emperor.finish(self.draft);
+    }
+
+    /// The patterns of the addresses.
+    fn addresses(&self) -> Vec<String> {
+        self.draft.listens.iter().map(|listen| crate::address::destination(&listen.address)).collect()
     }
 
     /// Keeps the options of an app that is not here: in `[server]` they are the defaults of all apps.
