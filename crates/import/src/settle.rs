@@ -1,5 +1,6 @@
 //! Makes a draft a file that the reader of `oribi.toml` accepts: each element with a mistake is left out, with a note.
 
+use crate::conditions::Match;
 use crate::draft::{Action, Draft, Route};
 use crate::note::Key;
 use crate::write::{Element, add_notes, write};
@@ -13,10 +14,15 @@ const CLOSED: &str = "its requests get a 404";
 
 /// The text of the file, with the notes as comments.
 pub(crate) fn settle(mut draft: Draft) -> (String, Draft) {
+    let had_routes = !draft.routes.is_empty();
     limit_expressions(&mut draft);
     draft.gather();
     replaced(&mut draft);
     loop {
+        if had_routes && draft.routes.is_empty() {
+            // The one app of a server without routes gets all requests.
+            draft.route(Match::default(), Action::status(404), &Key::new("routes"));
+        }
         let written = write(&draft);
         // A variable has some value; which values its option accepts is seen when the file is used.
         let read = parse(&[("oribi.toml", written.text.as_bytes())], &|_| Some("1".to_owned()));
@@ -189,7 +195,6 @@ fn limit_expressions(draft: &mut Draft) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conditions::Match;
     use crate::draft::App;
 
     #[test]
@@ -214,7 +219,9 @@ mod tests {
         let app = App { name: "a".to_owned(), file: "a.psgi".to_owned(), ..App::default() };
         let routes = vec![Route::new(unknown, Action::app("a"), Key::new("route"))];
         let (text, draft) = settle(Draft { apps: vec![app], routes, ..Draft::default() });
-        assert_eq!(draft.routes.len(), 0, "{text}");
+        // The app does not get the requests of all routes, because there is none any more.
+        let left: Vec<_> = draft.routes.iter().map(|route| (&route.conditions, &route.action)).collect();
+        assert_eq!(left, [(&Match::default(), &Action::status(404))], "{text}");
         assert!(text.contains("its requests GO TO OTHER ROUTES") && !text.contains(CLOSED), "{text}");
     }
 }

@@ -1,7 +1,6 @@
 //! `listeners`: addresses, and the targets to which each passes its requests.
 
 use super::Unit;
-use super::matching::networks;
 use crate::conditions::Match;
 use crate::note::Key;
 use crate::tree::Node;
@@ -26,6 +25,7 @@ impl Unit<'_> {
                 listeners.push(listener);
             }
         }
+        self.trusts_of_all(node);
         self.passes(&listeners);
     }
 
@@ -86,54 +86,6 @@ impl Unit<'_> {
             }
         }
         !names.is_empty()
-    }
-
-    /// Trusted proxies: `forwarded`, or `client_ip` of older versions.
-    fn proxies(&mut self, node: &Node, key: &Key) {
-        for name in ["forwarded", "client_ip"] {
-            let Some(forwarded) = node.get(name) else { continue };
-            let key = key.inside(name);
-            let mut sources = Vec::new();
-            if let Some(source) = forwarded.get("source") {
-                for value in source.values() {
-                    let Some(text) = value.text() else { continue };
-                    let range = text
-                        .split_once('-')
-                        .map(|(first, last)| networks(first.trim().parse().ok()?, last.trim().parse().ok()?));
-                    if let Some(Some(networks)) = range {
-                        sources.extend(networks);
-                    } else if text.starts_with('!') || text.contains('-') {
-                        let text = "trusted-proxies takes addresses and networks, without `!`";
-                        self.draft.lost(&key.inside("source"), text);
-                    } else {
-                        sources.push(text.to_owned());
-                    }
-                }
-            }
-            for source in sources {
-                self.draft.server.set("trusted-proxies", source, &key.inside("source"));
-            }
-            let client = forwarded.get(if name == "forwarded" { "client_ip" } else { "header" }).and_then(Node::text);
-            let protocol = forwarded.get("protocol").and_then(Node::text);
-            let mut fields: Vec<String> = Vec::new();
-            for field in client.into_iter().chain(protocol).map(str::to_ascii_lowercase) {
-                if !["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "forwarded"]
-                    .contains(&&*field)
-                {
-                    self.draft.lost(&key, format!("the field {field} is not known: the proxy has to send X-Forwarded-For"));
-                } else if !fields.contains(&field) {
-                    fields.push(field);
-                }
-            }
-            if !fields.is_empty() {
-                self.draft.server.set("forwarded-fields", fields.join(","), &key);
-            }
-            if let Some(recursive) = forwarded.get("recursive").and_then(Node::boolean) {
-                let text = "Oribi takes the last address that is not that of a trusted proxy";
-                let inside = key.inside("recursive");
-                if recursive { self.draft.same(&inside, text) } else { self.draft.lost(&inside, text) }
-            }
-        }
     }
 
     /// Writes the routes of all listeners: those that pass requests elsewhere are told apart by schemes or addresses.

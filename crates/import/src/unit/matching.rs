@@ -1,18 +1,26 @@
 //! `match`: the conditions of a step.
 
 use super::decoded;
+use super::networks::networks;
 use super::patterns::{LITERAL, LITERAL_STAR, escaped};
 use crate::conditions::{Match, Named};
 use crate::draft::Draft;
 use crate::note::Key;
 use crate::tree::Node;
-use std::net::IpAddr;
+use oribi_route::{NamedPattern, Rule, Table};
 
 /// The most routes that one step becomes.
 const ALTERNATIVES: usize = 64;
 
-/// Reads conditions as alternatives, each of which a route can say. `None`: no routes can.
-pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Match>> {
+/// Conditions as alternatives, each of which a route can say.
+pub(super) struct Conditions {
+    pub alternatives: Vec<Match>,
+    /// Whether these are all conditions. Otherwise more requests meet the alternatives.
+    pub complete: bool,
+}
+
+/// Reads conditions.
+pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Conditions {
     let mut found = vec![Match::default()];
     let mut complete = true;
     for (name, value) in node.entries() {
@@ -31,7 +39,8 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
             "cookies" => cookies(value),
             _ => None,
         };
-        let Some(alternatives) = alternatives else {
+        let invalid = alternatives.iter().flatten().find_map(invalid);
+        let Some(alternatives) = alternatives.filter(|_| invalid.is_none()) else {
             value.skip();
             let text = match name.as_str() {
                 "destination" => "destination takes addresses and networks with ports, unix, and unix:/PATH",
@@ -41,7 +50,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
                 "if" => "conditions have no scripts and variables",
                 _ => "no such condition",
             };
-            draft.lost(&inside, text);
+            draft.lost(&inside, invalid.unwrap_or_else(|| text.to_owned()));
             complete = false;
             continue;
         };
@@ -54,6 +63,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
                     Ok(None) => {}
                     Err(()) => {
                         draft.lost(&inside, "two conditions about one field");
+                        joined.push(one.clone());
                         complete = false;
                     }
                 }
@@ -61,11 +71,31 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Option<Vec<Matc
         }
         if joined.len() > ALTERNATIVES {
             draft.lost(&inside, format!("more than {ALTERNATIVES} alternatives"));
-            return None;
+            return Conditions { alternatives: vec![Match::default()], complete: false };
         }
         found = joined;
     }
-    complete.then_some(found)
+    Conditions { alternatives: found, complete }
+}
+
+/// The reason why a route cannot have a condition.
+fn invalid(conditions: &Match) -> Option<String> {
+    let named = |named: &Named| {
+        let pattern = |name: &String, value: &String| NamedPattern { name: name.clone(), value: Some(value.clone()) };
+        named.iter().flat_map(|(name, values)| values.iter().map(move |value| pattern(name, value))).collect()
+    };
+    let rule = Rule {
+        host: conditions.host.clone(),
+        path: conditions.path.clone(),
+        method: conditions.method.clone(),
+        field: named(&conditions.field),
+        query: named(&conditions.query),
+        source: conditions.source.clone(),
+        destination: conditions.destination.clone(),
+        scheme: conditions.scheme.clone(),
+    };
+    let errors = Table::compile(&[rule]).err()?;
+    errors.first().map(|error| error.message.clone())
 }
 
 /// A list of patterns.
@@ -135,31 +165,6 @@ fn pattern_decoded(text: &str) -> String {
     let rest = decoded(&rest.replace("%2a", "%2A").replace("%2A", LITERAL_STAR));
     let literal = if rest.starts_with(['!', '~']) { LITERAL } else { "" };
     format!("{sign}{literal}{rest}")
-}
-
-/// The networks of a range of addresses.
-pub(super) fn networks(first: IpAddr, last: IpAddr) -> Option<Vec<String>> {
-    let (mut start, end, width) = match (first, last) {
-        (IpAddr::V4(first), IpAddr::V4(last)) => (u128::from(u32::from(first)), u128::from(u32::from(last)), 32),
-        (IpAddr::V6(first), IpAddr::V6(last)) => (u128::from(first), u128::from(last), 128),
-        _ => return None,
-    };
-    let mut list = Vec::new();
-    while start <= end {
-        let mut bits = start.trailing_zeros().min(width);
-        let last_of = |bits: u32| start | 1_u128.checked_shl(bits).map_or(u128::MAX, |size| size - 1);
-        while last_of(bits) > end {
-            bits -= 1;
-        }
-        let address = match width {
-            32 => IpAddr::V4(u32::try_from(start).ok()?.into()),
-            _ => IpAddr::V6(start.into()),
-        };
-        list.push(format!("{address}/{}", width - bits));
-        let Some(next) = last_of(bits).checked_add(1) else { break };
-        start = next;
-    }
-    (!list.is_empty()).then_some(list)
 }
 
 /// Patterns by names: an object, or an array of objects, one of which must fit.
@@ -234,18 +239,5 @@ mod tests {
         ] {
             assert_eq!(read(text).as_deref(), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn a_range_of_addresses_is_some_networks() {
-        let networks =
-            |first: &str, last: &str| networks(first.parse().expect("an address"), last.parse().expect("an address"));
-        let list = |text: &str| Some(text.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(networks("10.0.0.1", "10.0.0.6"), list("10.0.0.1/32 10.0.0.2/31 10.0.0.4/31 10.0.0.6/32"));
-        assert_eq!(networks("0.0.0.0", "255.255.255.255"), list("0.0.0.0/0"));
-        assert_eq!(networks("10.0.0.2", "10.0.0.1"), None);
-        assert_eq!(networks("::1", "::4"), list("::1/128 ::2/127 ::4/128"));
-        assert_eq!(networks("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), list("::/0"));
-        assert_eq!(networks("::", "1.2.3.4"), None);
     }
 }

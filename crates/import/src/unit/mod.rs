@@ -4,7 +4,9 @@ mod actions;
 mod apps;
 mod listeners;
 mod matching;
+mod networks;
 mod patterns;
+mod proxies;
 mod routes;
 mod settings;
 

@@ -1,6 +1,7 @@
 //! `routes`: steps, and the passes between them, as one list of routes.
 
-use super::{Unit, decoded, matching};
+use super::matching::{self, Conditions};
+use super::{Unit, decoded};
 use crate::conditions::Match;
 use crate::draft::Action;
 use crate::note::Key;
@@ -88,12 +89,13 @@ impl Unit<'_> {
         let key = Key::new("routes");
         let key = if name.is_some() { key.inside(&label) } else { key };
         above.push(label);
-        let mut open = false;
+        let (mut open, first) = (false, self.draft.routes.len());
         for (index, step) in node.values().iter().enumerate() {
             open |= self.step(step, conditions, &key.inside(&index.to_string()), above);
         }
         above.pop();
-        if !open && !conditions.is_open() {
+        // Without any route, the one app of a server would answer.
+        if !open && (!conditions.is_open() || self.draft.routes.len() == first) {
             self.draft.route(conditions.clone(), Action::status(404), &key);
         }
     }
@@ -105,23 +107,37 @@ impl Unit<'_> {
             self.draft.lost(key, "too many routes");
             return false;
         }
-        let found = match step.get("match") {
-            Some(node) => matching::read(node, &key.inside("match"), self.draft),
-            None => Some(vec![Match::default()]),
-        };
-        let Some(found) = found else {
-            if let Some(action) = step.get("action") {
+        let action = step.get("action");
+        let all = Conditions { alternatives: vec![Match::default()], complete: true };
+        let found = step.get("match").map_or(all, |node| matching::read(node, &key.inside("match"), self.draft));
+        if !found.complete {
+            if let Some(action) = action {
                 action.skip();
             }
-            self.draft.lost(key, "left out: a route cannot say its conditions");
+            let refusal = action.and_then(refusal);
+            match refusal {
+                Some(status) => {
+                    let text = format!(
+                        "a route cannot say its conditions: until you write it, all requests that meet the others get a {status}"
+                    );
+                    self.draft.lost(key, text);
+                    for own in &found.alternatives {
+                        let both = conditions.and(own).unwrap_or_else(|()| Some(conditions.clone()));
+                        if let Some(both) = both {
+                            self.draft.route(both, Action::status(status), key);
+                        }
+                    }
+                    return found.alternatives.iter().any(Match::is_open);
+                }
+                None => self.draft.lost(key, "left out: a route cannot say its conditions"),
+            }
             return false;
-        };
-        let action = step.get("action");
+        }
         if action.is_none() {
             self.draft.lost(key, "a step without an action");
         }
         let mut open = false;
-        for own in found {
+        for own in found.alternatives {
             match conditions.and(&own) {
                 Ok(None) => {}
                 Ok(Some(both)) => {
@@ -129,6 +145,12 @@ impl Unit<'_> {
                     if let Some(action) = action {
                         self.action(action, &both, &key.inside("action"), above);
                     }
+                }
+                Err(()) if action.and_then(refusal).is_some() => {
+                    let text = "a route cannot say its conditions together with those of the step that passes to it: until \
+                         you write it, all requests that are passed to it are refused";
+                    self.draft.lost(key, text);
+                    self.draft.route(conditions.clone(), Action::status(action.and_then(refusal).unwrap_or(403)), key);
                 }
                 Err(()) => {
                     self.draft.lost(
@@ -143,4 +165,10 @@ impl Unit<'_> {
         }
         open
     }
+}
+
+/// The status of an action that refuses requests.
+fn refusal(action: &Node) -> Option<u16> {
+    let status = action.get("return").and_then(Node::number).and_then(|status| u16::try_from(status).ok());
+    status.filter(|status| (400..500).contains(status))
 }
