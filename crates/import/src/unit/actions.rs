@@ -125,7 +125,14 @@ impl Unit<'_> {
         };
         let status = u16::try_from(status).unwrap_or(0);
         let location = node.get("location").and_then(Node::text);
+        let mut fields = Changes::default();
         let action = match location {
+            // A route has no relative target, but a field.
+            Some(location)
+                if REDIRECTS.contains(&status) && is_relative(location) && fields.set("Location", location).is_ok() =>
+            {
+                Action::status(status)
+            }
             Some(location) if REDIRECTS.contains(&status) => match target(location, 0) {
                 Ok(to) => Action::Redirect { to, status },
                 Err(reason) => {
@@ -140,6 +147,9 @@ impl Unit<'_> {
             None => Action::status(status),
         };
         self.draft.route(conditions.clone(), action, key);
+        if let Some(route) = self.draft.routes.last_mut() {
+            route.filters.response_fields = fields;
+        }
     }
 
     fn share(&mut self, node: &Node, conditions: &Match, key: &Key, above: &mut Vec<String>) {
@@ -206,6 +216,12 @@ impl Unit<'_> {
             }
         }
     }
+}
+
+/// Whether a location is a relative path without variables and escapes.
+fn is_relative(location: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    !location.is_empty() && !location.starts_with('/') && location.bytes().all(plain)
 }
 
 /// The patterns for the media types of files.
