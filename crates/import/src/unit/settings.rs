@@ -1,5 +1,6 @@
 //! `settings` and `access_log`.
 
+use super::log_format;
 use crate::draft::Draft;
 use crate::note::Key;
 use crate::tree::Node;
@@ -116,57 +117,15 @@ pub(super) fn access_log(log: &Node, draft: &mut Draft) {
     let Some(format) = log.get("format") else { return };
     match format.text() {
         Some(COMBINED) => draft.server.set("access-log-format", "combined", &inside),
-        Some(text) => match pattern(text) {
-            Some(pattern) => draft.server.set("access-log-format", pattern, &inside),
-            None => draft.lost(&inside, "the format has a variable without a counterpart: see access-log-format"),
-        },
+        Some(text) => {
+            let (pattern, differences) = log_format::pattern(text);
+            draft.server.set("access-log-format", pattern, &inside);
+            differences.into_iter().for_each(|text| draft.lost(&inside, text));
+        }
         None => {
             format.skip();
             draft.server.set("access-log-format", "json", &inside);
             draft.lost(&inside, "access-log-format = \"json\" has keys of its own");
         }
     }
-}
-
-/// A format in the letters of Apache's `LogFormat`.
-fn pattern(text: &str) -> Option<String> {
-    let mut pattern = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        pattern.push_str(&before.replace('%', "%%"));
-        let (name, behind) = match after.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
-            Some(parts) => parts,
-            None => {
-                let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(after.len());
-                after.split_at(end)
-            }
-        };
-        rest = behind;
-        let directive = match name {
-            "remote_addr" => "%a",
-            "time_local" => "%t",
-            "request_line" => "%r",
-            "method" => "%m",
-            "status" => "%s",
-            "body_bytes_sent" => "%b",
-            "host" => "%{Host}i",
-            "request_uri" => "%U%q",
-            "dollar" => "$",
-            _ => {
-                let families = [("header_", 'i'), ("response_header_", 'o'), ("cookie_", 'C')];
-                let found = families.iter().find_map(|(family, letter)| Some((name.strip_prefix(family)?, letter)));
-                let (field, letter) = found?;
-                let field = if *letter == 'C' { field.to_owned() } else { field.replace('_', "-") };
-                pattern.push_str(&format!("%{{{field}}}{letter}"));
-                continue;
-            }
-        };
-        // The stamp of %t has its own brackets.
-        if directive == "%t" && pattern.ends_with('[') && rest.starts_with(']') {
-            pattern.pop();
-            rest = &rest[1..];
-        }
-        pattern.push_str(directive);
-    }
-    Some(pattern + &rest.replace('%', "%%"))
 }
