@@ -30,7 +30,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Conditions {
             "host" => patterns(value, str::to_ascii_lowercase).map(|patterns| vec![super::patterns::of_hosts(patterns)]),
             "method" => simple(value, |patterns| Match { method: patterns, ..Match::default() }, method),
             "scheme" => simple(value, |patterns| Match { scheme: patterns, ..Match::default() }, str::to_ascii_lowercase),
-            "source" => source(value),
+            "source" => source(value, draft.server.has("trusted-proxies")),
             "destination" => destination(value),
             "headers" => named(value, |field| Match { field, ..Match::default() }, str::to_owned, super::patterns::of_field),
             "arguments" => {
@@ -45,7 +45,7 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Conditions {
             let text = match name.as_str() {
                 "destination" => "destination takes addresses and networks with ports, unix, and unix:/PATH",
                 "query" => "conditions are about single parameters: query = { NAME = \"VALUE\" }",
-                "source" => "source takes addresses and networks, without ports and unix",
+                "source" => "source takes addresses and networks, without ports, and unix only if no proxy is trusted",
                 "cookies" => "a route compares one cookie with patterns that it must have: field = { Cookie = \"~...\" }",
                 "if" => "conditions have no scripts and variables",
                 _ => "no such condition",
@@ -113,23 +113,39 @@ fn method(text: &str) -> String {
     text.to_ascii_uppercase()
 }
 
-fn source(node: &Node) -> Option<Vec<Match>> {
-    let mut list = Vec::new();
-    for text in patterns(node, str::to_owned)? {
-        let (sign, address) = text.strip_prefix('!').map_or(("", &*text), |rest| ("!", rest));
-        match address.split_once('-') {
-            Some((first, last)) => {
-                let networks = networks(first.trim().parse().ok()?, last.trim().parse().ok()?)?;
-                list.extend(networks.into_iter().map(|network| format!("{sign}{network}")));
-            }
-            None => list.push(text),
-        }
-    }
-    if list.is_empty() {
+/// Conditions for the address of the client. `forwarded`: that of another one may take its place.
+fn source(node: &Node, forwarded: bool) -> Option<Vec<Match>> {
+    let (mut list, mut unix, mut no_unix) = (Vec::new(), false, false);
+    let all = patterns(node, str::to_owned)?;
+    if all.is_empty() {
         // No client is in an empty list.
         return Some(Vec::new());
     }
-    Some(vec![Match { source: list, ..Match::default() }])
+    for text in all {
+        let (sign, address) = text.strip_prefix('!').map_or(("", &*text), |rest| ("!", rest));
+        match (address, address.split_once('-')) {
+            ("unix", _) if sign.is_empty() => unix = true,
+            ("unix", _) => no_unix = true,
+            ("*:0-65535" | "*:1-65535", _) => list.extend(["0.0.0.0/0", "::/0"].map(|network| format!("{sign}{network}"))),
+            (_, Some((first, last))) => {
+                let networks = networks(first.trim().parse().ok()?, last.trim().parse().ok()?)?;
+                list.extend(networks.into_iter().map(|network| format!("{sign}{network}")));
+            }
+            (_, None) => list.push(text),
+        }
+    }
+    if forwarded && (unix || no_unix) {
+        return None;
+    }
+    // A client at a Unix socket is in no network.
+    let networks = list.iter().any(|pattern| !pattern.starts_with('!'));
+    let at = |pattern: &str| Match { destination: vec![pattern.to_owned()], ..Match::default() };
+    let others = match (no_unix && !networks, list.is_empty()) {
+        (true, _) => Some(Match { source: list, ..at("!unix") }),
+        (false, false) if networks || !unix => Some(Match { source: list, ..Match::default() }),
+        _ => None,
+    };
+    Some(others.into_iter().chain((unix && !no_unix).then(|| at("unix"))).collect())
 }
 
 fn destination(node: &Node) -> Option<Vec<Match>> {
@@ -219,6 +235,31 @@ fn cookie(name: &str, pattern: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_of_unix_sockets_are_those_that_arrive_there() {
+        let read = |text: &str, forwarded| {
+            let found = source(&serde_json::from_str(text).expect("JSON"), forwarded)?;
+            let lists = found.iter().map(|found| format!("{}>{}", found.source.join(" "), found.destination.join(" ")));
+            Some(lists.collect::<Vec<_>>().join(", "))
+        };
+        for (text, expected) in [
+            (r#""unix""#, ">unix"),
+            (r#"["unix", "10.0.0.1"]"#, "10.0.0.1>, >unix"),
+            (r#"["unix", "!10.0.0.1"]"#, ">unix"),
+            (r#""!unix""#, ">!unix"),
+            (r#"["!unix", "10.0.0.1"]"#, "10.0.0.1>"),
+            (r#"["!unix", "!10.0.0.1"]"#, "!10.0.0.1>!unix"),
+            (r#"["unix", "!unix"]"#, ">!unix"),
+            (r#""*:0-65535""#, "0.0.0.0/0 ::/0>"),
+            (r#""!10.0.0.1""#, "!10.0.0.1>"),
+            ("[]", ""),
+        ] {
+            assert_eq!(read(text, false).as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(read(r#""unix""#, true), None);
+        assert_eq!(read(r#""10.0.0.1""#, true).as_deref(), Some("10.0.0.1>"));
+    }
 
     #[test]
     fn a_range_of_addresses_keeps_its_port() {
