@@ -168,7 +168,12 @@ impl Unit<'_> {
         let fallback =
             node.get("fallback").and_then(|fallback| self.fallback(fallback, conditions, &key.inside("fallback"), above));
         let types = match types {
-            Ok(types) => types,
+            Ok(types) => {
+                if !types.is_empty() {
+                    self.types_of_unit(&key.inside("types"));
+                }
+                types
+            }
             Err(reason) => {
                 node.get("types").into_iter().for_each(Node::skip);
                 // Without their types, all files would be sent.

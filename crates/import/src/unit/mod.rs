@@ -10,6 +10,7 @@ mod patterns;
 mod proxies;
 mod routes;
 mod settings;
+mod types;
 
 use crate::draft::Draft;
 use crate::note::Key;
@@ -20,13 +21,15 @@ struct Unit<'n> {
     config: &'n Node,
     /// The names of the applications, with those of their apps in the draft if they were carried over.
     apps: Vec<(String, Option<String>)>,
+    /// Whether files have the types of Unit.
+    has_types: bool,
     draft: &'n mut Draft,
 }
 
 /// Fills a draft.
 pub(crate) fn read(root: &Node, draft: &mut Draft) {
     let config = root.get("config").filter(|config| config.is_map()).unwrap_or(root);
-    let mut unit = Unit { config, apps: Vec::new(), draft };
+    let mut unit = Unit { config, apps: Vec::new(), has_types: false, draft };
     unit.settings();
     unit.access_log();
     unit.applications();
