@@ -1,15 +1,17 @@
 //! Connections that stay open while no worker has anything to do with them: WebSockets, and responses held open as event streams.
 //!
 //! The engine has the connections themselves. [`Live`] knows for each the request that has opened it, the data of its app, and its
-//! channels. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
+//! channels. `beats` has what it gets again and again. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
 //! out the commands of apps. `message` is a message in all the forms in which it may be sent, and `posts` passes messages
 //! to the other edges.
 
+mod beats;
 mod commands;
 mod events;
 mod message;
 mod posts;
 
+use beats::Beats;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_host::ExchangeId;
@@ -36,6 +38,9 @@ const LARGEST_DATA: usize = 64 << 10;
 /// The most channels of a connection.
 const MOST_CHANNELS: usize = 1024;
 
+/// The most bytes of the envelopes of a connection.
+const MOST_ENVELOPES: usize = 64 << 10;
+
 /// The time after which events that wait for room in the queue of their app are looked at again.
 const LOOKS_AT_QUEUE: Duration = Duration::from_millis(50);
 
@@ -59,6 +64,7 @@ pub(super) struct Live<'a> {
     /// The names of event streams.
     streams: HashMap<ExchangeId, u64>,
     channels: Channels,
+    beats: Beats,
     /// For each app, the connections with events for it, which are not busy.
     ready: Vec<VecDeque<u64>>,
     deflater: Deflater,
@@ -139,6 +145,7 @@ impl<'a> Live<'a> {
             connections: HashMap::new(),
             streams: HashMap::new(),
             channels: Channels::default(),
+            beats: Beats::default(),
             ready: Vec::new(),
             deflater: Deflater::new(LEVEL),
             posts: Posts::new(edge, posts),
@@ -165,7 +172,8 @@ impl<'a> Live<'a> {
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         // Events wait for answers to earlier requests, which wake the edge.
         let later = self.ready.iter().any(|ready| !ready.is_empty()).then(|| now + LOOKS_AT_QUEUE);
-        later.into_iter().chain(self.posts.due(now)).chain(self.next_look.filter(|_| !self.connections.is_empty())).min()
+        let of_connections = self.next_look.into_iter().chain(self.beats.due(now)).filter(|_| !self.connections.is_empty());
+        later.into_iter().chain(self.posts.due(now)).chain(of_connections).min()
     }
 
     fn add(&mut self, connection: Connection, now: Duration) -> u64 {
@@ -208,6 +216,7 @@ impl<'a> Live<'a> {
     /// Notes that the client of a connection has gone. Its app gets an event, unless it has left no data, and so expects none.
     fn note_end(&mut self, name: u64, payload: Vec<u8>) {
         self.channels.forget(name);
+        self.beats.stop(name);
         let Some(connection) = self.connections.get_mut(&name).filter(|connection| !connection.ended) else { return };
         connection.ended = true;
         if let Form::EventStream = connection.form {
@@ -348,13 +357,42 @@ impl<'a> Live<'a> {
 
     /// Sends a message to all connections of this edge that have subscribed to a channel.
     fn publish<B: Backend>(&mut self, engine: &mut Engine<'_, B>, channel: &[u8], kind: Kind, payload: &[u8]) {
-        let names: Vec<u64> = self.channels.subscribers(channel).collect();
-        if names.is_empty() {
+        let groups = self.channels.groups(channel);
+        if groups.is_empty() {
             return;
         }
-        let mut message = message::Message::new(kind, payload);
         engine.gather_answers();
-        names.into_iter().for_each(|name| self.send_message(engine, name, &mut message));
+        for group in groups {
+            let envelope = group.envelope();
+            if kind == Kind::Text && envelope.size() > 0 {
+                self.send_to_all(engine, &group.connections, kind, &envelope.around(payload));
+            } else {
+                self.send_to_all(engine, &group.connections, kind, payload);
+            }
+        }
         engine.send_gathered_answers();
+    }
+
+    fn send_to_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, names: &[u64], kind: Kind, payload: &[u8]) {
+        let mut message = message::Message::new(kind, payload);
+        names.iter().for_each(|name| self.send_message(engine, *name, &mut message));
+    }
+
+    /// Closes all connections of this edge that have subscribed to a channel.
+    fn close_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, channel: &[u8], code: u16, reason: &str) {
+        let groups = self.channels.groups(channel);
+        groups.iter().flat_map(|group| &group.connections).for_each(|name| self.close(engine, *name, code, reason));
+    }
+
+    /// Sends the texts that are due again.
+    fn beat<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
+        if self.beats.due(now).is_none_or(|due| now < due) {
+            return;
+        }
+        for (text, names) in self.beats.take(now) {
+            engine.gather_answers();
+            self.send_to_all(engine, &names, Kind::Text, &text);
+            engine.send_gathered_answers();
+        }
     }
 }

@@ -11,6 +11,12 @@
 //! | 6 | publish | kind (1), size of the channel (2), channel, payload |
 //! | 7 | set the data | data |
 //! | 8 | hold an event stream | data |
+//! | 9 | subscribe with an envelope | size of the channel (2), channel, size of the prefix (2), prefix, suffix |
+//! | 10 | unsubscribe with an envelope | the same |
+//! | 11 | close all subscribers | code (2), size of the channel (2), channel, reason |
+//! | 12 | beat | interval in milliseconds (4; 0: no more), text |
+
+use crate::Envelope;
 
 /// The most bytes of the body of a command: a message of 16 MiB, the largest that a client may be allowed to send, and the parts
 /// before it.
@@ -103,6 +109,37 @@ pub enum Command<'a> {
         /// Bytes that come with every event of the connection.
         data: &'a [u8],
     },
+    /// Makes the connection of the request get the messages of a channel, those of text in an envelope. A channel with another
+    /// envelope is another subscription.
+    SubscribeWith {
+        /// The channel.
+        channel: &'a [u8],
+        /// The envelope.
+        envelope: Envelope<'a>,
+    },
+    /// Takes that back.
+    UnsubscribeWith {
+        /// The channel.
+        channel: &'a [u8],
+        /// The envelope.
+        envelope: Envelope<'a>,
+    },
+    /// Closes all connections that have subscribed to a channel, after all messages before.
+    CloseAll {
+        /// The channel.
+        channel: &'a [u8],
+        /// The status code (RFC 6455, section 7.4).
+        code: u16,
+        /// UTF-8, at most 123 bytes.
+        reason: &'a [u8],
+    },
+    /// Sends a text to the connection of the request again and again; a later beat takes the place of this one.
+    Beat {
+        /// The time between two, in milliseconds; 0: there are no more.
+        interval: u32,
+        /// The text.
+        text: &'a [u8],
+    },
 }
 
 impl<'a> Command<'a> {
@@ -139,8 +176,7 @@ impl<'a> Command<'a> {
             }
             Self::Publish { kind, channel, payload } => {
                 bytes.push(kind as u8);
-                bytes.extend_from_slice(&(channel.len() as u16).to_be_bytes());
-                bytes.extend_from_slice(channel);
+                write_sized(channel, bytes);
                 bytes.extend_from_slice(payload);
                 6
             }
@@ -151,6 +187,27 @@ impl<'a> Command<'a> {
             Self::Hold { data } => {
                 bytes.extend_from_slice(data);
                 8
+            }
+            Self::SubscribeWith { channel, envelope } => {
+                write_sized(channel, bytes);
+                envelope.write(bytes);
+                9
+            }
+            Self::UnsubscribeWith { channel, envelope } => {
+                write_sized(channel, bytes);
+                envelope.write(bytes);
+                10
+            }
+            Self::CloseAll { channel, code, reason } => {
+                bytes.extend_from_slice(&code.to_be_bytes());
+                write_sized(channel, bytes);
+                bytes.extend_from_slice(reason);
+                11
+            }
+            Self::Beat { interval, text } => {
+                bytes.extend_from_slice(&interval.to_be_bytes());
+                bytes.extend_from_slice(text);
+                12
             }
         };
         let size = (bytes.len() - start - PREFIX) as u32;
@@ -165,7 +222,7 @@ impl<'a> Command<'a> {
     pub fn read(bytes: &'a [u8]) -> Result<Option<(Self, &'a [u8])>, Malformed> {
         let Some((&[tag, a, b, c, d], rest)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let size = u32::from_be_bytes([a, b, c, d]) as usize;
-        if !(1..=8).contains(&tag) || size > LARGEST_COMMAND {
+        if !(1..=12).contains(&tag) || size > LARGEST_COMMAND {
             return Err(Malformed);
         }
         let Some((body, rest)) = rest.split_at_checked(size) else { return Ok(None) };
@@ -193,22 +250,47 @@ impl<'a> Command<'a> {
             5 => Self::Unsubscribe(body),
             6 => {
                 let (&kind, rest) = body.split_first()?;
-                let (size, rest) = rest.split_first_chunk::<2>()?;
-                let (channel, payload) = rest.split_at_checked(usize::from(u16::from_be_bytes(*size)))?;
+                let (channel, payload) = read_sized(rest)?;
                 Self::Publish { kind: Kind::of(kind)?, channel, payload }
             }
             7 => Self::Data(body),
             8 => Self::Hold { data: body },
+            9 | 10 => {
+                let (channel, rest) = read_sized(body)?;
+                let envelope = Envelope::read(rest)?;
+                if tag == 9 { Self::SubscribeWith { channel, envelope } } else { Self::UnsubscribeWith { channel, envelope } }
+            }
+            11 => {
+                let (code, rest) = body.split_first_chunk::<2>()?;
+                let (channel, reason) = read_sized(rest)?;
+                Self::CloseAll { channel, code: u16::from_be_bytes(*code), reason }
+            }
+            12 => {
+                let (interval, text) = body.split_first_chunk::<4>()?;
+                Self::Beat { interval: u32::from_be_bytes(*interval), text }
+            }
             _ => return None,
         })
     }
+}
+
+/// Appends the size of a part in two bytes, and the part.
+fn write_sized(part: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());
+    bytes.extend_from_slice(part);
+}
+
+/// Splits such a part from the bytes after it.
+fn read_sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (size, rest) = bytes.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*size)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Command<'_>; 9] = [
+    const ALL: [Command<'_>; 13] = [
         Command::Accept { fields: b"Sec-WebSocket-Protocol: chat\r\n", data: b"of the app" },
         Command::Send { connection: 0, kind: Kind::Text, payload: b"hello" },
         Command::Send { connection: u64::MAX, kind: Kind::Binary, payload: b"" },
@@ -218,6 +300,10 @@ mod tests {
         Command::Publish { kind: Kind::Event, channel: b"news", payload: b"data: 1\n" },
         Command::Data(b"\0"),
         Command::Hold { data: b"x" },
+        Command::SubscribeWith { channel: b"news", envelope: Envelope { prefix: b"{", suffix: b"}" } },
+        Command::UnsubscribeWith { channel: b"", envelope: Envelope { prefix: b"", suffix: b"" } },
+        Command::CloseAll { channel: b"ann", code: 1000, reason: b"done" },
+        Command::Beat { interval: 3000, text: b"beat" },
     ];
 
     #[test]
@@ -242,7 +328,7 @@ mod tests {
     fn other_bytes_are_refused() {
         for bytes in [
             &b"\0\0\0\0\0"[..],
-            b"\x09\0\0\0\0",
+            b"\x0d\0\0\0\0",
             b"\x04\xff\0\0\0",
             // Bodies that are too short for their parts.
             b"\x01\0\0\0\x03abc",
@@ -252,6 +338,10 @@ mod tests {
             b"\x03\0\0\0\x09\0\0\0\0\0\0\0\0\0",
             b"\x06\0\0\0\x04\x01\0\x02x",
             b"\x06\0\0\0\x03\x00\0\0",
+            b"\x09\0\0\0\x04\0\x01a\0",
+            b"\x0a\0\0\0\x05\0\x01a\0\x01",
+            b"\x0b\0\0\0\x03\0\0\0",
+            b"\x0c\0\0\0\x03\0\0\0",
         ] {
             assert_eq!(Command::read(bytes), Err(Malformed), "{bytes:?}");
         }

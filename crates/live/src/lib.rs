@@ -3,7 +3,7 @@
 //! have subscribed to a name. Nothing here does I/O.
 //!
 //! ```
-//! use oribi_live::{Channels, Command, Kind};
+//! use oribi_live::{Channels, Command, Envelope, Kind};
 //!
 //! let mut bytes = Vec::new();
 //! Command::Subscribe(b"news").write(&mut bytes);
@@ -14,19 +14,22 @@
 //! let (second, _) = Command::read(rest)?.expect("a whole command");
 //!
 //! let mut channels = Channels::default();
-//! channels.subscribe(7, b"news");
-//! let Command::Publish { channel, .. } = second else { panic!("it was written") };
-//! assert_eq!(channels.subscribers(channel).collect::<Vec<_>>(), [7]);
+//! channels.subscribe(7, b"news", Envelope { prefix: b"<", suffix: b">" });
+//! let Command::Publish { channel, payload, .. } = second else { panic!("it was written") };
+//! let group = &channels.groups(channel)[0];
+//! assert_eq!((&group.connections[..], group.envelope().around(payload)), (&[7][..], b"<hello>".to_vec()));
 //! # Ok::<(), oribi_live::Malformed>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod channels;
 mod command;
+mod envelope;
 pub mod event;
 pub mod event_stream;
 mod offer;
 
-pub use channels::{Channels, LARGEST_CHANNEL};
+pub use channels::{Channels, Group, LARGEST_CHANNEL};
 pub use command::{Command, Kind, LARGEST_COMMAND, Malformed};
+pub use envelope::{Envelope, LARGEST_ENVELOPE};
 pub use offer::{Offer, Refusal, accepts_events, handshake};

@@ -1,11 +1,11 @@
 //! Carries out the commands of apps.
 
-use super::{Busy, Connection, FAILED, Form, LARGEST_DATA, Live, MOST_CHANNELS};
+use super::{Busy, Connection, FAILED, Form, LARGEST_DATA, Live, MOST_CHANNELS, MOST_ENVELOPES, beats};
 use oribi_config::WebSockets;
 use oribi_engine::Engine;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
-use oribi_live::{Command, LARGEST_CHANNEL, Refusal};
+use oribi_live::{Command, Envelope, LARGEST_CHANNEL, LARGEST_ENVELOPE, Refusal};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use oribi_websocket::{Deflate, offered_deflate};
 use std::collections::VecDeque;
@@ -164,20 +164,17 @@ impl Live<'_> {
                 command.write(&mut bytes);
                 self.posts.send_to_all(&bytes);
             }
-            Command::Subscribe(channel) => match own {
-                Some(name) if self.connections.get(&name).is_some_and(|connection| !connection.ended) => {
-                    if channel.len() > LARGEST_CHANNEL {
-                        return log::error!("the name of a channel has more than {LARGEST_CHANNEL} bytes");
-                    }
-                    if self.channels.count_of(name) >= MOST_CHANNELS {
-                        return self.refuse_channel(name);
-                    }
-                    self.channels.subscribe(name, channel);
-                }
-                Some(_) => {}
-                None => no_connection("subscribe"),
-            },
-            Command::Unsubscribe(channel) => own.into_iter().for_each(|name| self.channels.unsubscribe(name, channel)),
+            Command::CloseAll { channel, code, reason } => {
+                self.close_all(engine, channel, code, str::from_utf8(reason).unwrap_or_default());
+                let mut bytes = Vec::new();
+                command.write(&mut bytes);
+                self.posts.send_to_all(&bytes);
+            }
+            Command::Subscribe(channel) => self.subscribe(own, channel, Envelope::default()),
+            Command::SubscribeWith { channel, envelope } => self.subscribe(own, channel, envelope),
+            Command::Unsubscribe(channel) => self.unsubscribe(own, channel, Envelope::default()),
+            Command::UnsubscribeWith { channel, envelope } => self.unsubscribe(own, channel, envelope),
+            Command::Beat { interval, text } => self.set_beat(own, Duration::from_millis(interval.into()), text),
             Command::Data(data) => {
                 let Some(connection) = own.and_then(|name| self.connections.get_mut(&name)) else {
                     return no_connection("keep data for");
@@ -196,6 +193,9 @@ impl Live<'_> {
         while let Ok(Some((command, rest))) = Command::read(bytes) {
             match command {
                 Command::Publish { kind, channel, payload } => self.publish(engine, channel, kind, payload),
+                Command::CloseAll { channel, code, reason } => {
+                    self.close_all(engine, channel, code, str::from_utf8(reason).unwrap_or_default());
+                }
                 Command::Send { connection, .. } | Command::Close { connection, .. } if self.is_here(connection) => {
                     self.carry_out(engine, None, &command);
                 }
@@ -205,11 +205,48 @@ impl Live<'_> {
         }
     }
 
+    fn subscribe(&mut self, own: Option<u64>, channel: &[u8], envelope: Envelope<'_>) {
+        let Some(name) = own else { return no_connection("subscribe") };
+        if self.connections.get(&name).is_none_or(|connection| connection.ended) {
+            return;
+        }
+        if channel.len() > LARGEST_CHANNEL {
+            return log::error!("the name of a channel has more than {LARGEST_CHANNEL} bytes");
+        }
+        if envelope.size() > LARGEST_ENVELOPE {
+            return log::error!("an envelope of messages has more than {LARGEST_ENVELOPE} bytes");
+        }
+        if self.channels.count_of(name) >= MOST_CHANNELS {
+            return self.refuse_channel(name, format_args!("{MOST_CHANNELS} channels"));
+        }
+        if self.channels.envelopes_of(name) + envelope.size() > MOST_ENVELOPES {
+            return self.refuse_channel(name, format_args!("channels with {MOST_ENVELOPES} bytes of envelopes"));
+        }
+        self.channels.subscribe(name, channel, envelope);
+    }
+
+    fn unsubscribe(&mut self, own: Option<u64>, channel: &[u8], envelope: Envelope<'_>) {
+        own.into_iter().for_each(|name| self.channels.unsubscribe(name, channel, envelope));
+    }
+
+    /// Sends a text to a connection again and again, or ends that.
+    fn set_beat(&mut self, own: Option<u64>, interval: Duration, text: &[u8]) {
+        let Some(name) = own else { return no_connection("beat on") };
+        if interval.is_zero() || self.connections.get(&name).is_none_or(|connection| connection.ended) {
+            return self.beats.stop(name);
+        }
+        if interval < beats::SHORTEST || text.len() > beats::LARGEST {
+            let (shortest, largest) = (beats::SHORTEST, beats::LARGEST);
+            return log::error!("a text may be sent again after {shortest:?} or more, and may have {largest} bytes");
+        }
+        self.beats.start(name, interval, text);
+    }
+
     /// Logs, once for each connection, that it has too many channels.
-    fn refuse_channel(&mut self, name: u64) {
+    fn refuse_channel(&mut self, name: u64, most: std::fmt::Arguments<'_>) {
         let Some(connection) = self.connections.get_mut(&name) else { return };
         if !std::mem::replace(&mut connection.is_full, true) {
-            log::error!("a connection may subscribe to {MOST_CHANNELS} channels, and not to another one");
+            log::error!("a connection may subscribe to {most}, and not to another one");
         }
     }
 

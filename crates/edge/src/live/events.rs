@@ -69,6 +69,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         {
             let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
             live.look(&mut engine, now);
+            live.beat(&mut engine, now);
             live.take_socket_events(&mut engine);
             live.posts.flush();
         }

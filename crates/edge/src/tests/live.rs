@@ -1,6 +1,7 @@
 //! Tests connections that stay open while no worker has anything to do with them.
 
 mod ends;
+mod envelopes;
 
 use super::*;
 use oribi_live::{Command, Kind, event};
