@@ -176,6 +176,15 @@ oribi_live oribi_live_offer(oribi_lane *lane, const oribi_request *request);
  * response ends. The bytes of commands, and the fields of events: docs/live.md. The commands of an exchange may come in any pieces. */
 oribi_result oribi_command(oribi_lane *lane, oribi_exchange exchange, const char *commands, size_t size);
 
+/* 1: this process can give commands outside of a request, by oribi_post(). Workers of a server with edges can, and processes that
+ * they fork. */
+int oribi_can_post(void);
+
+/* Gives commands outside of a request, from any thread: publish, close all subscribers, and those that name a connection; others
+ * have no effect. They have at most 63 KiB. `first` is 0. Returns 0 when all edges have them. A number above 0: an edge does not
+ * read fast enough; call again with it. -1: error, see oribi_last_error(). */
+int oribi_post(const char *commands, size_t size, int first);
+
 /* Sends an informational response (100 to 199 except 101) before the final one; for an HTTP/1.0 client it does nothing. */
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                           size_t field_count);

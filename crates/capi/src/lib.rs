@@ -11,6 +11,7 @@ mod fence;
 mod host;
 mod interruption;
 mod live;
+mod posting;
 mod reply;
 mod run;
 mod table;
@@ -27,6 +28,7 @@ pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
 pub use interruption::oribi_resume;
 pub use live::{oribi_command, oribi_has_live_connections, oribi_live_offer};
+pub use posting::{oribi_can_post, oribi_post};
 pub use reply::{
     oribi_abandon, oribi_break_off, oribi_check, oribi_extend_deadline, oribi_fail, oribi_finish, oribi_finish_with_trailers,
     oribi_has_deadlines, oribi_has_gone, oribi_has_room, oribi_inform, oribi_offer, oribi_respond, oribi_respond_file,

@@ -1,48 +1,65 @@
-//! The boxes through which the edges of a server pass messages to each other: each edge reads its own, and all edges write to all.
+//! The boxes through which the edges of a server get messages: each edge reads its own, and all edges and workers write to all.
 //! The first process makes them before it forks edges, and keeps them, so that the box of an edge that dies is that of the next.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a message.
 pub const LARGEST_POST: usize = 64 << 10;
 
+/// The bytes at the beginning of a message: a byte that says whether it is the first or the last piece of its commands, and two
+/// bytes for the edge that sends it.
+pub const POST_PREFIX: usize = 3;
+
+/// Marks the first piece of commands.
+pub const FIRST_PIECE: u8 = 1;
+
+/// Marks the last piece of commands.
+pub const LAST_PIECE: u8 = 2;
+
+/// The number of an edge in a message of a process that is none.
+pub const NO_EDGE: u16 = u16::MAX;
+
+static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
+
 /// The boxes of all edges.
 #[derive(Debug)]
-pub struct PostBoxes(Vec<PostBox>);
-
-#[derive(Debug)]
-struct PostBox {
-    reader: OwnedFd,
-    writer: OwnedFd,
+pub struct PostBoxes {
+    readers: Vec<OwnedFd>,
+    outbox: Outbox,
 }
 
 impl PostBoxes {
-    /// Makes a box for each of `edges` edges; none for a single edge, which has nobody to write to.
+    /// Makes a box for each of `edges` edges.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn new(edges: usize) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let one = |_| {
-            let (reader, writer) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-            Ok(PostBox { reader, writer })
-        };
-        Ok(Self(if edges > 1 { (0..edges).map(one).collect::<io::Result<_>>()? } else { Vec::new() }))
+        let pairs = (0..edges).map(|_| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
+        let (readers, writers) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        Ok(Self { readers, outbox: Outbox::new(writers) })
     }
 
     /// The number of boxes.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.readers.len()
+    }
+
+    /// The writing ends of all boxes.
+    #[must_use]
+    pub const fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 
     /// The descriptor that is readable when the box of an edge has messages.
     #[must_use]
     pub fn arrival(&self, edge: usize) -> Option<BorrowedFd<'_>> {
-        self.0.get(edge).map(|post_box| post_box.reader.as_fd())
+        self.readers.get(edge).map(AsFd::as_fd)
     }
 
     /// Sends a message to an edge. `false`: its box is full.
@@ -50,19 +67,75 @@ impl PostBoxes {
     /// # Errors
     /// There is no such edge, or the message is too large.
     pub fn send(&self, edge: usize, message: &[u8]) -> io::Result<bool> {
-        let post_box = self.0.get(edge).ok_or(io::ErrorKind::NotFound)?;
-        match send(&post_box.writer, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        self.outbox.send(edge, message)
+    }
+
+    /// Receives the next message for an edge into `buffer`, and returns its size; `None` if there is none.
+    #[must_use]
+    pub fn receive(&self, edge: usize, buffer: &mut [u8]) -> Option<usize> {
+        let reader = self.readers.get(edge)?;
+        recv(reader, buffer, RecvFlags::DONTWAIT).ok().map(|(size, _)| size).filter(|size| *size > 0)
+    }
+}
+
+/// The writing ends of the boxes of all edges. Each process of the server has them from its parent.
+#[derive(Clone, Debug)]
+pub struct Outbox(Arc<[OwnedFd]>);
+
+impl Outbox {
+    /// Takes these writing ends, in the order of the edges.
+    #[must_use]
+    pub fn new(writers: Vec<OwnedFd>) -> Self {
+        Self(writers.into())
+    }
+
+    /// That of this process, if there are edges.
+    #[must_use]
+    pub fn of_process() -> Option<Self> {
+        OUTBOX.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes it that of this process, and of those that it forks.
+    pub fn adopt(self) {
+        *OUTBOX.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
+    }
+
+    /// The writing ends.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(AsFd::as_fd)
+    }
+
+    /// Sends a message to an edge. `false`: its box is full.
+    ///
+    /// # Errors
+    /// There is no such edge, or the message is too large.
+    pub fn send(&self, edge: usize, message: &[u8]) -> io::Result<bool> {
+        let writer = self.0.get(edge).ok_or(io::ErrorKind::NotFound)?;
+        match send(writer, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(_) => Ok(true),
             Err(Errno::AGAIN | Errno::NOBUFS) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Receives the next message for an edge into `buffer`, and returns its size; `None` if there is none.
-    #[must_use]
-    pub fn receive(&self, edge: usize, buffer: &mut [u8]) -> Option<usize> {
-        let post_box = self.0.get(edge)?;
-        recv(&post_box.reader, buffer, RecvFlags::DONTWAIT).ok().map(|(size, _)| size).filter(|size| *size > 0)
+    /// Sends commands of a process that is no edge to edges, from `first` on. Returns the first edge whose box is full, to go on
+    /// with, or `None` if all edges have them.
+    ///
+    /// # Errors
+    /// The commands are too large for one message, which has no other parts.
+    pub fn send_from(&self, first: usize, commands: &[u8]) -> io::Result<Option<usize>> {
+        if POST_PREFIX + commands.len() > LARGEST_POST {
+            let most = (LARGEST_POST - POST_PREFIX) >> 10;
+            return Err(io::Error::other(format!("a message outside of a request has at most {most} KiB")));
+        }
+        let [high, low] = NO_EDGE.to_be_bytes();
+        let message = [&[FIRST_PIECE | LAST_PIECE, high, low], commands].concat();
+        for edge in first..self.0.len() {
+            if !self.send(edge, &message)? {
+                return Ok(Some(edge));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -94,8 +167,21 @@ mod tests {
     }
 
     #[test]
-    fn a_single_edge_has_no_box() {
-        let boxes = PostBoxes::new(1).expect("nothing is made");
-        assert_eq!((boxes.count(), boxes.arrival(0).is_some()), (0, false));
+    fn commands_of_other_processes_reach_all_edges_in_one_piece() {
+        let boxes = PostBoxes::new(2).expect("sockets");
+        let outbox = boxes.outbox().clone();
+        assert_eq!(outbox.send_from(0, b"news").expect("small"), None);
+        let mut buffer = vec![0; LARGEST_POST];
+        for edge in 0..2 {
+            let size = boxes.receive(edge, &mut buffer).expect("it was sent");
+            assert_eq!(&buffer[..size], b"\x03\xff\xffnews");
+        }
+        while boxes.send(1, &[1; 1000]).expect("a box") {}
+        assert_eq!(outbox.send_from(0, b"late").expect("small"), Some(1), "the second one is full");
+        while boxes.receive(1, &mut buffer).is_some() {}
+        assert_eq!(outbox.send_from(1, b"late").expect("small"), None);
+        assert_eq!((boxes.receive(0, &mut buffer), boxes.receive(0, &mut buffer)), (Some(7), None), "none has it twice");
+        assert_eq!(outbox.send_from(0, &[1; LARGEST_POST - 3]).expect("the largest one"), None);
+        assert!(outbox.send_from(0, &[1; LARGEST_POST - 2]).is_err());
     }
 }

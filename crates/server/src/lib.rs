@@ -30,6 +30,11 @@ pub mod log {
     pub use oribi_log::{is_plain, prepare};
 }
 
+/// The way to the edges outside of a request.
+pub mod posts {
+    pub use oribi_ipc::posts::Outbox;
+}
+
 /// The channel to the exporter of spans.
 pub mod spans {
     pub use oribi_ipc::spans::SpanSender;

@@ -177,6 +177,7 @@ impl<'a> Edges<'a> {
         };
         let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
         let posts = PostBoxes::new(count).map_err(|error| format!("cannot connect edges: {}", explain(&error)))?;
+        posts.outbox().clone().adopt();
         let posts = Arc::new(posts);
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)
             .map_err(|error| format!("cannot share memory with edges: {error}"))?;

@@ -13,6 +13,7 @@
 //! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`oribi_ipc::spans`]);
 //! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics
 //!   (`--metrics-path`);
+//! - `ORIBI_OUTBOX=12,13`: a socket to each edge (see [`super::outbox`]);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! A mold reads these variables once, and hides them from the app before it loads the app (see [`OWN`]). It uses them only if
@@ -21,6 +22,7 @@
 pub(super) use super::described::{LISTENERS, describe};
 use super::described::{ListenerEntry, parse};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
+use super::outbox::{self, OUTBOX};
 use oribi_admin::metrics::MetricsClient;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_io::process::environment::{self, variable};
@@ -69,7 +71,7 @@ pub(super) const APPLIED: &str = "ORIBI_APPLIED";
 
 /// All variables by which processes of a server pass something on. They are hidden from apps. A program that is executed for an
 /// upgrade does not inherit them either, but gets new values for those that it needs.
-pub(super) const OWN: [&str; 19] = [
+pub(super) const OWN: [&str; 20] = [
     MASTER,
     UPGRADE,
     GUARDIAN,
@@ -86,6 +88,7 @@ pub(super) const OWN: [&str; 19] = [
     PROOF,
     SPANS,
     METRICS_REQUESTS,
+    OUTBOX,
     SCALED,
     APPLIED,
     // A service manager's information about the process that it has started.
@@ -359,10 +362,11 @@ fn claim_descriptors() -> bool {
         && master.is_some()
     {
         claim_all(&value);
+        outbox::claim_all();
     }
     let board = number_of_board().filter(|_| master.is_some());
     let vault = number_of_vault();
-    let proof = number_of_proof().filter(|_| master.is_some());
+    let proof = number_of_line(PROOF).filter(|_| master.is_some());
     let lines = [SPANS, METRICS_REQUESTS].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let file = |name: &str| variable(name).and_then(|value| value.parse().ok()).filter(|_| before.is_some());
@@ -421,11 +425,12 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     claim_descriptors();
     let Some(master) = variable(MASTER).and_then(|value| find_master(&value)) else { return Ok(None) };
     let pools = inherit_pools(&variable(POOLS).unwrap_or_default())?;
+    outbox::inherit();
     let listeners = if pools.is_empty() { inherit_listeners()? } else { Vec::new() };
     let generation = number_of_generation();
     let board = number_of_board().and_then(|number| adopt(number).ok());
     let vault = inherit_vault();
-    let proof = number_of_proof().and_then(|number| adopt(number).ok());
+    let proof = number_of_line(PROOF).and_then(|number| adopt(number).ok());
     let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
     line(SPANS).into_iter().for_each(SpanSender::adopt);
     line(METRICS_REQUESTS).into_iter().for_each(MetricsClient::adopt);
@@ -495,12 +500,7 @@ fn number_of_vault() -> Option<i32> {
     variable(VAULT)?.parse().ok()
 }
 
-/// Returns the descriptor of the file with the proofs for authorities.
-fn number_of_proof() -> Option<i32> {
-    variable(PROOF)?.parse().ok()
-}
-
-/// Returns the descriptor that this variable names: a socket to another process of the server.
+/// Returns the descriptor that this variable names: a socket to another process of the server, or a file.
 fn number_of_line(variable: &str) -> Option<i32> {
     environment::variable(variable)?.parse().ok()
 }

@@ -39,6 +39,7 @@ mod mold;
 mod mold_command;
 mod molds;
 mod notify;
+mod outbox;
 mod pace;
 mod pid_file;
 mod privileges;

@@ -1,13 +1,8 @@
-//! Commands for other edges, in pieces through their boxes. A piece is a byte that says whether it is the first or the last
-//! one of its commands, two bytes for the edge that sends it, and a part of the commands.
+//! Commands for other edges, in pieces through their boxes, and commands of workers outside of a request, in one piece.
 
-use oribi_ipc::posts::{LARGEST_POST, PostBoxes};
+use oribi_ipc::posts::{FIRST_PIECE as FIRST, LARGEST_POST, LAST_PIECE as LAST, POST_PREFIX as PREFIX, PostBoxes};
 use std::collections::VecDeque;
 use std::time::Duration;
-
-const PREFIX: usize = 3;
-const FIRST: u8 = 1;
-const LAST: u8 = 2;
 
 /// The most bytes that may wait for one edge that does not read its box.
 const WAITING: usize = 64 << 20;
@@ -99,13 +94,16 @@ impl<'a> Posts<'a> {
         }
     }
 
-    /// Returns the next commands of another edge that have arrived whole.
+    /// Returns the next commands of another process that have arrived whole.
     pub(super) fn receive(&mut self) -> Option<Vec<u8>> {
         let boxes = self.boxes?;
         self.buffer.resize(LARGEST_POST, 0);
         loop {
             let size = boxes.receive(self.edge, &mut self.buffer)?;
             let Some((&[place, high, low], part)) = self.buffer[..size].split_first_chunk::<PREFIX>() else { continue };
+            if place == FIRST | LAST {
+                return Some(part.to_vec());
+            }
             let Some(arriving) = self.arriving.get_mut(usize::from(u16::from_be_bytes([high, low]))) else { continue };
             if place & FIRST != 0 {
                 // An edge may have died in the middle of commands.

@@ -5,8 +5,10 @@ use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
     self, BOARD, GENERATION, LISTENERS, Link, MASTER, METRICS_REQUESTS, Message, PROOF, Received, SPANS, VAULT,
 };
+use super::super::outbox;
 use super::super::server_totals::ServerTotals;
 use oribi_admin::metrics::MetricsClient;
+use oribi_ipc::posts::Outbox;
 use oribi_ipc::spans::SpanSender;
 use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
@@ -93,12 +95,16 @@ impl Generation {
             Some(metrics_requests) => mold.env(METRICS_REQUESTS, metrics_requests.as_fd().as_raw_fd().to_string()),
             None => mold.env_remove(METRICS_REQUESTS),
         };
+        // Workers without edges have nobody to write to.
+        let outbox = Outbox::of_process().filter(|_| !pools.is_empty());
+        outbox::describe(outbox.as_ref(), mold);
         let spawned = {
             let sockets =
                 listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
             let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
             let others = others.chain(proof.map(AsFd::as_fd)).chain(spans.as_ref().map(AsFd::as_fd));
             let others = others.chain(metrics_requests.as_ref().map(AsFd::as_fd));
+            let others = others.chain(outbox.iter().flat_map(Outbox::descriptors));
             let _inherited = Inheritable::new(sockets.chain(others))?;
             mold.spawn()?
         };
