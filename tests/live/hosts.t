@@ -232,7 +232,43 @@ subtest 'live.ru: handlers' => sub {
     is($sockets->ask('a', 'hello'), 'text plain hello', 'without a state');
     is($sockets->open('b', $oribi->url . '/fragile'), 'refused 500', 'a handler that cannot be kept is an error');
     like($oribi->log_text, qr/an instance of Fragile\) cannot be kept: \@block: no _dump_data/, 'which the log explains');
-    like(body_of($oribi->url . '/thread'), qr/only during a request or an event/, 'and so is a message from elsewhere');
+    is($oribi->stop, 0, 'the server ends');
+};
+
+for my $options (['--edge', 'on'], ['--edges', 2, '--threads', 2], ['--edge', 'on', '--fibers', 20]) {
+    subtest "live.ru: messages outside of a request, with @{$options}" => sub {
+        my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.ru", '--workers', 1, @{$options});
+        my $url     = $oribi->url;
+        my $sockets = Test::WebSockets->new;
+        my @names   = map { "guest$_" } 1 .. 4;
+        $sockets->open($_, "$url/ws/$_") for @names;
+        is(body_of('--data-binary', 'hello', "$url/thread"), 'true', 'a thread of a worker publishes');
+        is($sockets->next($_), 'text hello', "to $_") for @names;
+        my ($most, $more) = map { 'x' x ((64 << 10) - 3 - 5 - 3 - 4 + $_) } 0, 1;
+        is(body_of('--data-binary', $most, "$url/thread"), 'true', 'as much as fits into a message between processes');
+        ok($sockets->next($_) eq "text $most", "to $_") for @names;
+        like(body_of('--data-binary', $more, "$url/thread"), qr/at most 63 KiB/, 'and not more');
+        is(body_of("$url/fork"),   '7',               'a process that a worker has forked publishes');
+        is($sockets->next($_),     'text of a child', "to $_") for @names;
+        is($sockets->ask('guest1', 'echo on'), 'text on', 'and nothing else has come');
+        is($oribi->stop, 0, 'the server ends');
+    };
+}
+
+subtest 'live.ru: texts around messages, and texts again and again' => sub {
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.ru", '--workers', 1, '--edges', 2);
+    my $url     = $oribi->url;
+    my $sockets = Test::WebSockets->new;
+    $sockets->open($_, "$url/ws/$_") for qw(ann bob);
+    $sockets->text('bob', $_) for 'leave', 'around <b>|</b>', 'around <i>|</i>', 'outside <b>|</b>';
+    is($sockets->ask('bob', 'echo done'), 'text done', 'bob has subscribed');
+    $sockets->text('ann', 'say hi');
+    is($sockets->next('ann'), 'text hi',        'one gets the message');
+    is($sockets->next('bob'), 'text <i>hi</i>', 'the other gets it between its texts');
+    $sockets->text('ann', 'beat 1');
+    is($sockets->next('ann'), 'text beat of ann', 'a text comes') for 1 .. 2;
+    $sockets->text('ann', $_) for 'beat 0', 'echo end';
+    is(message_like($sockets, 'ann', qr/end/), 'text end', 'and others come besides');
     is($oribi->stop, 0, 'the server ends');
 };
 

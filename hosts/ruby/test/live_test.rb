@@ -160,4 +160,29 @@ class LiveTest < Minitest::Test
     end
     assert_equal [[4, "news"]], @given.map(&:to_a)
   end
+
+  def test_messages_of_a_channel_come_between_two_texts
+    client = Oribi::Live::Client.new(7, protocol: :websocket, handler: Echo)
+    client.during do
+      client.subscribe("a", around: ["<ä ", ">"])
+      client.unsubscribe("a", around: ["<ä ", ">"])
+      [["<"], ["<", nil], ["\xFF".b, ">"], "<>", ["x" * 8192, "x"]].each do |texts|
+        assert_raises(ArgumentError) { client.subscribe("a", around: texts) }
+      end
+    end
+    body = "\x00\x01a\x00\x04<ä >".b
+    assert_equal [[9, body], [10, body]], @given.map(&:to_a)
+  end
+
+  def test_a_text_is_sent_again_and_again
+    client = Oribi::Live::Client.new(7, protocol: :websocket, handler: Echo)
+    client.during do
+      client.beat(2.5, "beat")
+      client.beat(0)
+      assert_raises(ArgumentError) { client.beat(0.9, "beat") }
+      assert_raises(ArgumentError) { client.beat(3, "x" * 1025) }
+    end
+    assert_raises(Oribi::Error) { client.beat(3, "beat") }
+    assert_equal [[12, [2500, "beat"]], [12, [0, ""]]], @given.map { |given| [given.tag, given.body.unpack("Na*")] }
+  end
 end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "English"
+
 # Texts of a request are bytes.
 module Text
   def self.of(bytes) = bytes.dup.force_encoding("UTF-8")
@@ -39,6 +41,9 @@ class Guest
     when "leave" then client.unsubscribe("room")
     when "path" then client.write(Text.of(client.env["PATH_INFO"]))
     when "bye" then client.close
+    when "around" then client.subscribe("room", around: text.split("|", 2))
+    when "outside" then client.unsubscribe("room", around: text.split("|", 2))
+    when "beat" then client.beat(Integer(text), "beat of #{@name}")
     when "fail" then raise "the handler has failed"
     end
   end
@@ -81,7 +86,12 @@ run(lambda do |env|
     Oribi.publish("room", Text.of(env["rack.input"].read))
     [204, {}, []]
   when "/thread"
-    [200, { "content-type" => "text/plain" }, [Thread.new { complaint { Oribi.publish("room", "x") } }.value]]
+    text = Text.of(env["rack.input"].read)
+    answer = Thread.new { complaint { Oribi.publish("room", text).to_s } }.value
+    [200, { "content-type" => "text/plain" }, [answer]]
+  when "/fork"
+    Process.wait(fork { Oribi.publish("room", "of a child") && exit!(7) })
+    [200, { "content-type" => "text/plain" }, [$CHILD_STATUS.exitstatus.to_s]]
   else [404, { "content-type" => "text/plain" }, ["none"]]
   end
 end)

@@ -14,14 +14,41 @@ static VALUE error_class(void) {
     return rb_path2class("Oribi::Error");
 }
 
-/* Oribi::Live.command(bytes): returns false if the response has ended. */
-static VALUE command(VALUE self, VALUE bytes) {
+/* The time after which an edge that does not read is given up, in milliseconds. */
+enum { POST_PATIENCE = 5000 };
+
+/* The call of the calling thread that commands can be given in; NULL outside of a request. */
+static const Call *current_call(void) {
     const Context *context = context_own();
     const Call *call = context ? context_call(context) : NULL;
+    return call && context->forks == fork_count && threads_have_lane() ? call : NULL;
+}
+
+/* Gives commands outside of a request. */
+static void post(VALUE bytes) {
+    const struct timeval millisecond = {0, 1000};
+    int edge = 0;
+    if (!oribi_can_post())
+        rb_raise(error_class(), "messages can be sent only by a server with an edge (--edge on), and by its workers");
+    for (int tries = 0; (edge = oribi_post(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), edge)) > 0; tries++) {
+        if (tries == POST_PATIENCE)
+            rb_raise(error_class(), "edge %d does not read its messages", edge);
+        rb_thread_wait_for(millisecond);
+    }
+    if (edge < 0)
+        rb_raise(error_class(), "%s", oribi_last_error());
+}
+
+/* Oribi::Live.command(bytes): returns false if the response has ended. */
+static VALUE command(VALUE self, VALUE bytes) {
+    const Call *call = current_call();
     oribi_result result;
     StringValue(bytes);
-    if (!call || context->forks != fork_count || !threads_have_lane())
-        rb_raise(error_class(), "messages can be sent only during a request or an event, by the thread that handles it");
+    if (!call) {
+        post(bytes);
+        RB_GC_GUARD(bytes);
+        return Qtrue;
+    }
     if (!oribi_has_live_connections(call->lane))
         rb_raise(error_class(), "WebSockets, event streams and channels need an edge: --edge on");
     result = oribi_command(call->lane, call->exchange, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
@@ -31,9 +58,16 @@ static VALUE command(VALUE self, VALUE bytes) {
     return result == ORIBI_OK ? Qtrue : Qfalse;
 }
 
+/* Oribi::Live.reachable?: whether messages can be sent. */
+static VALUE is_reachable(VALUE self) {
+    const Call *call = current_call();
+    return (call ? oribi_has_live_connections(call->lane) : oribi_can_post()) ? Qtrue : Qfalse;
+}
+
 void live_define(void) {
     live_module = rb_define_module_under(oribi_module, "Live");
     rb_define_singleton_method(live_module, "command", command, 1);
+    rb_define_singleton_method(live_module, "reachable?", is_reachable, 0);
     key_upgrade = rb_enc_interned_str(LITERAL("rack.upgrade"), rb_utf8_encoding());
     rb_gc_register_mark_object(key_upgrade);
 }

@@ -67,19 +67,29 @@ module Oribi
         true
       end
 
-      # Makes the client get all messages to a channel. They do not pass through the app.
-      def subscribe(channel, **options, &block)
+      # Makes the client get all messages to a channel. They do not pass through the app. `around`: two Strings, which come
+      # before and after each message of text; a channel with others is another subscription.
+      def subscribe(channel, around: nil, **options, &block)
         raise ArgumentError, "messages of a channel go to the client directly, not to a block" if block || options[:handler]
         raise ArgumentError, "a channel has one name: patterns are not supported" if options[:match]
 
         unknown = options.keys - %i[as handler match]
         raise ArgumentError, "subscribe has no option #{unknown.first.inspect}" unless unknown.empty?
 
-        command_of_own(:subscribe, channel) && channel
+        command_of_own(:subscribe, channel, around) && channel
       end
 
-      def unsubscribe(channel)
-        command_of_own(:unsubscribe, channel)
+      def unsubscribe(channel, around: nil)
+        command_of_own(:unsubscribe, channel, around)
+      end
+
+      # Sends a text every so many seconds, until `beat(0)`; there is one for each client. It costs no event.
+      def beat(interval, text = "")
+        raise ArgumentError, "an interval is a second or longer, not #{interval.inspect}" unless interval.zero? || interval >= 1
+        raise ArgumentError, "such a text has at most 1024 bytes" if text.bytesize > 1024
+
+        own!
+        open? && send_command(Command.beat(interval, text))
       end
 
       def publish(channel, message, engine = nil, as: nil)
@@ -175,10 +185,16 @@ module Oribi
         @name
       end
 
-      def command_of_own(order, channel)
+      def own!
         raise Error, "a client subscribes only in the events of its own connection" unless own?
+      end
 
-        open? && send_command(Command.public_send(order, Command.channel_of(channel)))
+      def command_of_own(order, channel, envelope)
+        own!
+        channel = Command.channel_of(channel)
+        return open? && send_command(Command.public_send(order, channel)) unless envelope
+
+        open? && send_command(Command.public_send("#{order}_with", channel, Command.envelope_of(envelope)))
       end
 
       def send_command(bytes)

@@ -9,6 +9,9 @@ module Oribi
       # The most bytes of a message of 16 MiB with all that is sent with it.
       LARGEST = (16 << 20) + (2 << 10)
 
+      # The most bytes around a message.
+      LARGEST_ENVELOPE = 8 << 10
+
       module_function
 
       # `lines`: more fields of the response, each as "Name: value\r\n".
@@ -23,11 +26,24 @@ module Oribi
 
       def unsubscribe(channel) = whole(5, channel)
 
-      def publish(kind, channel, payload) = whole(6, [number_of(kind), channel.bytesize].pack("Cn"), channel, payload)
+      def publish(kind, channel, payload) = whole(6, [number_of(kind)].pack("C"), sized(channel), payload)
 
       def data(data) = whole(7, data)
 
       def hold(data) = whole(8, data)
+
+      # `envelope`: the texts before and after each message of text.
+      def subscribe_with(channel, envelope) = whole(9, sized(channel), sized(envelope[0]), envelope[1])
+
+      def unsubscribe_with(channel, envelope) = whole(10, sized(channel), sized(envelope[0]), envelope[1])
+
+      # Closes all that have subscribed to a channel.
+      def close_all(channel, code) = whole(11, [code].pack("n"), sized(channel))
+
+      # `interval` is in seconds.
+      def beat(interval, text) = whole(12, [(interval * 1000).round].pack("N"), text)
+
+      def sized(part) = [part.bytesize].pack("n") + part.b
 
       def whole(tag, *parts)
         size = parts.sum(&:bytesize)
@@ -44,6 +60,15 @@ module Oribi
       def kind_of(message)
         text = [Encoding::UTF_8, Encoding::US_ASCII].include?(message.encoding) && message.valid_encoding?
         text ? :text : :binary
+      end
+
+      # The two texts of an envelope.
+      def envelope_of(texts)
+        valid = texts.is_a?(Array) && texts.size == 2 && texts.all? { |text| text.is_a?(String) && kind_of(text) == :text }
+        raise ArgumentError, "`around` has two Strings of text, not #{texts.inspect}" unless valid
+        raise ArgumentError, "the texts of `around` have at most 8 KiB" if texts.sum(&:bytesize) > LARGEST_ENVELOPE
+
+        texts
       end
 
       # The name of a channel.
