@@ -3,6 +3,7 @@
 
     open NAME URL [SUBPROTOCOL]     opens one; writes `NAME open SUBPROTOCOL` or `NAME refused STATUS`
     foreign NAME URL                the same from a page of another site
+    page NAME URL [SUBPROTOCOL]     the same from a page of the site itself
     text NAME MESSAGE               sends a message of text
     bytes NAME HEX                  sends a message of bytes
     close NAME CODE                 closes it
@@ -41,9 +42,10 @@ async def main():
     sockets, listeners = {}, []
     while line := (await reader.readline()).decode().rstrip("\n"):
         order, name, *rest = line.split(" ", 2)
-        if order in ("open", "foreign"):
+        if order in ("open", "foreign", "page"):
             url, *subprotocols = rest[0].split(" ")
-            origin = "https://evil.example" if order == "foreign" else None
+            site = url.replace("ws", "http", 1).split("/")
+            origin = {"foreign": "https://evil.example", "page": "/".join(site[:3])}.get(order)
             try:
                 socket = await websockets.connect(url, origin=origin, subprotocols=subprotocols or None)
             except InvalidStatusCode as error:

@@ -16,5 +16,9 @@ gsub_file "config/environments/production.rb", /^ *(?:# )?config\.force_ssl = tr
 # In a log that tests read, failures matter, and requests do not.
 gsub_file "config/environments/production.rb", /^ *config\.log_level = .*$/, "  config.log_level = :warn"
 
+# The same app is tested with connections of an edge and with sockets that it takes itself.
+insert_into_file "config/application.rb", "require 'oribi/action_cable' if ENV.key?('CABLE_AT_EDGE')\n",
+                 after: /^Bundler\.require.*\n/
+
 source_paths.unshift __dir__
 directory "overlay", ".", force: true

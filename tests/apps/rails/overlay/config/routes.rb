@@ -9,5 +9,9 @@ Rails.application.routes.draw do
   get "live/:lines", to: "streams#live"
   get "pieces/:lines", to: "pieces#index"
   get "failure", to: "failures#show"
+  post "rooms/:room", to: "rooms#create"
+  post "rooms/:room/later", to: "rooms#later"
+  post "disconnect", to: "rooms#disconnect"
+  get "threads", to: "rooms#threads"
   mount ActionCable.server => "/cable"
 end

@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require "digest"
+
+module Oribi
+  module ActionCable
+    # Streams of Action Cable as channels of the edge. Extends ActionCable::Channel::Base.
+    module Streams
+      # The beginning of the names of those channels, which keeps messages of others out.
+      PREFIX = "cable"
+
+      # The name of Action Cable's own streams, by which connections are told to disconnect.
+      INTERNAL = "action_cable/"
+
+      class << self
+        def channel(config, broadcasting)
+          name = [PREFIX, config.cable&.dig(:channel_prefix), broadcasting].compact.join(":")
+          name.bytesize > 1024 ? "#{PREFIX}:#{Digest::SHA256.hexdigest(name)}" : name
+        end
+
+        # Sends a broadcast to the connections at edges. `payload`: JSON.
+        def broadcast(server, broadcasting, payload)
+          # A process of another program, such as a console: only the adapter can do anything.
+          return unless Live.respond_to?(:reachable?) && Live.reachable?
+
+          channel = channel(server.config, broadcasting)
+          if broadcasting.start_with?(INTERNAL)
+            disconnect(channel, ActiveSupport::JSON.decode(payload))
+          else
+            Oribi.publish(channel, payload, as: :text)
+          end
+        end
+
+        private
+
+        def disconnect(channel, message)
+          return unless message["type"] == "disconnect"
+
+          # Action Cable gives a reason since 7.0.
+          if (reason = ::ActionCable::INTERNAL[:disconnect_reasons][:remote])
+            farewell = { type: "disconnect", reason:, reconnect: message.fetch("reconnect", true) }
+            Oribi.publish(channel, ActiveSupport::JSON.encode(farewell), as: :text)
+          end
+          Live.command(Live::Command.close_all(channel, 1000))
+        end
+      end
+
+      private
+
+      def worker_pool_stream_handler(broadcasting, user_handler, coder: nil)
+        return super unless at_edge?
+
+        odd = if user_handler
+                "a block, which an edge cannot call: broadcasts go to clients as they are"
+              elsif ![nil, ActiveSupport::JSON].include?(coder)
+                "a coder, and an edge has that of JSON"
+              end
+        raise Error, "#{self.class}: stream_from(#{broadcasting.inspect}) has #{odd}" if odd
+
+        Stream.new(identifier)
+      end
+
+      def start_periodic_timers
+        return super unless at_edge?
+
+        timers = self.class.periodic_timers.size
+        return if timers.zero?
+
+        logger.error("#{self.class}: `periodically` never runs, because nothing of a connection that an edge keeps open " \
+                     "lives between its messages; broadcast to its stream from elsewhere instead")
+      end
+
+      def at_edge?
+        connection.server.respond_to?(:edge_socket)
+      end
+    end
+  end
+end

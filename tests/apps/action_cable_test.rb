@@ -1,0 +1,237 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require "json"
+require "logger"
+require "stringio"
+require "action_cable"
+require "active_support/core_ext/hash/indifferent_access"
+require "oribi/action_cable"
+
+# Action Cable's objects between two events, and the commands that they give to an edge. rails_cable_test.rb has a
+# whole Rails app with clients.
+class ActionCableTest < Minitest::Test
+  # A record, as far as GlobalID is concerned.
+  class User
+    attr_reader :id
+
+    def self.found = (@found ||= [])
+
+    def initialize(id)
+      @id = id
+    end
+
+    def to_gid = "gid://app/User/#{@id}"
+
+    def to_gid_param = "gid#{@id}"
+
+    def ==(other)
+      other.is_a?(User) && other.id == id
+    end
+  end
+
+  # Finds users, and notes that.
+  module Locator
+    def self.locate(gid)
+      User.found << gid
+      User.new(gid[/\d+\z/].to_i)
+    end
+  end
+
+  class Connection < ActionCable::Connection::Base
+    identified_by :user, :role
+    state_attr_accessor :since
+
+    class << self
+      attr_accessor :connecting
+    end
+
+    def connect
+      self.since = Time.at(0)
+      instance_exec(&self.class.connecting)
+    end
+
+    # There is no Rails here.
+    def request
+      @request ||= ActionDispatch::Request.new(env)
+    end
+  end
+
+  class Rooms < ActionCable::Channel::Base
+    state_attr_accessor :author, :words
+
+    def subscribed
+      self.words = []
+      stream_from "rooms"
+    end
+
+    def read
+      transmit({ author: author&.id, words: words, role: role })
+    end
+
+    def write(data)
+      self.author = user
+      self.words += [data["word"]]
+    end
+  end
+
+  # Inherits what its superclass keeps.
+  class Suites < Rooms
+    state_attr_accessor :stars
+
+    def subscribed
+      super
+      self.stars = 5
+    end
+
+    def read
+      transmit({ stars: stars, words: words })
+    end
+  end
+
+  IDENTIFIER = { channel: "ActionCableTest::Rooms" }.to_json
+  WELCOME = '{"type":"welcome"}'
+  PING = [3000, '{"type":"ping"}'].pack("Na*")
+
+  def setup
+    @given = []
+    given = @given
+    Oribi::Live.define_singleton_method(:command) do |bytes|
+      tag, size = bytes.unpack("CN")
+      given << [tag, bytes.byteslice(5, size)]
+      true
+    end
+    Oribi::Live.define_singleton_method(:reachable?) { true }
+    @log = StringIO.new
+    ActionCable.server.config.logger = Logger.new(@log)
+    ActionCable.server.config.cable = { adapter: "async" }.with_indifferent_access
+    ActionCable.server.config.disable_request_forgery_protection = true
+    ActionCable.server.config.connection_class = -> { Connection }
+    Connection.connecting = -> { self.user = User.new(7) }
+    User.found.clear
+    Object.const_set(:GlobalID, Module.new) unless defined?(GlobalID)
+    GlobalID.const_set(:Locator, Locator) unless defined?(GlobalID::Locator)
+  end
+
+  def environment(**more)
+    { "REQUEST_METHOD" => "GET", "PATH_INFO" => "/cable", "QUERY_STRING" => "", "HTTP_HOST" => "a", "SERVER_NAME" => "a",
+      "SERVER_PORT" => "80", "REMOTE_ADDR" => "127.0.0.1", "rack.url_scheme" => "http", **more }
+  end
+
+  # Opens a connection, and returns the answer to the handshake.
+  def connect
+    env = environment("rack.upgrade?" => :websocket, "HTTP_SEC_WEBSOCKET_PROTOCOL" => "other, actioncable-v1-json")
+    answer = ActionCable.server.call(env)
+    Oribi::Live.open(true, env, env["rack.upgrade"], "").opened
+    note_data
+    answer
+  end
+
+  def note_data
+    @data = @given.select { |tag,| tag == 7 }.last&.last || @data
+  end
+
+  # Sends an event, and returns the texts that it has sent.
+  def event(kind, payload)
+    @given.clear
+    content = [@data.bytesize].pack("N") + @data + payload.b
+    env = environment("HTTP_ORIBI/EVENT" => kind, "HTTP_ORIBI/CONNECTION" => "00000000000000ff",
+                      "rack.input" => StringIO.new(content))
+    Oribi::Live.event(env)
+    note_data
+    texts
+  end
+
+  def texts
+    @given.filter_map { |tag, body| body.byteslice(9..).force_encoding("UTF-8") if tag == 2 }
+  end
+
+  def command(command, identifier = IDENTIFIER, **data)
+    event("text", { command:, identifier:, data: data.to_json }.to_json).map { |text| JSON.parse(text) }
+  end
+
+  def perform(...)
+    command("message", ...).map { |answer| answer["message"] }
+  end
+
+  def test_a_connection_is_welcomed_and_then_pinged_by_the_edge
+    assert_equal [101, { "sec-websocket-protocol" => "actioncable-v1-json" }, []], connect
+    assert_equal [1, 4, 2, 12, 7], @given.map(&:first)
+    assert_equal ["cable:action_cable/gid7", WELCOME, PING], [@given[1][1], texts[0], @given[3][1]]
+  end
+
+  # Its clients would wait for a welcome for ever if they heard pings.
+  def test_a_connection_that_could_not_be_opened_is_not_pinged
+    Connection.connecting = -> { raise "the database is away" }
+    connect
+    assert_equal [1, 7], @given.map(&:first)
+    assert_match(/the database is away/, @log.string)
+    assert_empty command("subscribe"), "nor heard"
+  end
+
+  def test_one_that_is_not_authorized_is_closed
+    Connection.connecting = -> { reject_unauthorized_connection }
+    connect
+    assert_equal [1, 2, 3], @given.map(&:first)
+    assert_equal ['{"type":"disconnect","reason":"unauthorized","reconnect":false}'], texts
+  end
+
+  def test_identifiers_and_declared_values_are_carried_and_records_are_found_when_they_are_read
+    Connection.connecting = lambda {
+      self.user = User.new(7)
+      self.role = { name: "guest" }
+    }
+    connect
+    assert_equal "confirm_subscription", command("subscribe")[0]["type"]
+    assert_equal [{ "author" => nil, "words" => [], "role" => { "name" => "guest" } }], perform(action: "read")
+    assert_empty User.found, "nobody has asked for a record"
+    assert_empty perform(action: "write", word: "Zoë")
+    assert_equal ["gid://app/User/7"], User.found
+    assert_equal [{ "author" => 7, "words" => ["Zoë"], "role" => { "name" => "guest" } }], perform(action: "read")
+  end
+
+  def test_a_channel_keeps_what_its_superclass_declares
+    connect
+    suites = { channel: "ActionCableTest::Suites" }.to_json
+    command("subscribe", suites)
+    command("message", suites, action: "write", word: "one")
+    assert_equal [{ "stars" => 5, "words" => ["one"] }], perform(suites, action: "read")
+  end
+
+  def test_a_stream_has_its_identifier_around_its_messages_until_it_ends
+    connect
+    command("subscribe")
+    subscribed = @given.find { |tag,| tag == 9 }[1]
+    around = "{\"identifier\":#{IDENTIFIER.to_json},\"message\":}"
+    # The sizes are before the channel and before the first text.
+    assert_equal ["\0\u000Bcable:rooms", around], [subscribed.byteslice(0, 13), subscribed.byteslice(15..)]
+    command("unsubscribe")
+    assert_equal [subscribed], @given.filter_map { |tag, body| body if tag == 10 }
+    assert_match(/Unable to find subscription/, (perform(action: "read") && @log.string))
+  end
+
+  def test_broadcasts_and_disconnects_are_commands
+    ActionCable.server.broadcast("rooms", { text: "Zoë" })
+    assert_equal [[6, "\1\0\u000Bcable:rooms{\"text\":\"Zoë\"}".b]], @given
+    @given.clear
+    ActionCable.server.config.cable[:channel_prefix] = "shop"
+    ActionCable.server.remote_connections.where(user: User.new(7), role: nil).disconnect
+    channel = "cable:shop:action_cable/gid7"
+    assert_equal [11, [1000, channel.size].pack("nn") + channel], @given.last
+    @given.clear
+    ActionCable.server.broadcast("x" * 2000, 1)
+    assert_operator @given.last[1].unpack1("@1n"), :<, 100, "a long name has a digest"
+  end
+
+  def test_broadcasts_of_other_processes_reach_the_adapter_only
+    Oribi::Live.define_singleton_method(:reachable?) { false }
+    ActionCable.server.broadcast("rooms", 1)
+    assert_empty @given
+  end
+
+  def test_a_value_that_cannot_be_kept_is_named
+    Connection.connecting = -> { self.role = proc {} }
+    error = assert_raises(Oribi::Error) { connect }
+    assert_match(/role of ActionCableTest::Connection cannot be kept: .*Proc/, error.message)
+  end
+end
