@@ -248,6 +248,9 @@ for my $options (['--edge', 'on'], ['--edges', 2, '--threads', 2], ['--edge', 'o
         is(body_of('--data-binary', $most, "$url/thread"), 'true', 'as much as fits into a message between processes');
         ok($sockets->next($_) eq "text $most", "to $_") for @names;
         like(body_of('--data-binary', $more, "$url/thread"), qr/at most 63 KiB/, 'and not more');
+        is(body_of("$url/after"), 'late', 'a response has ended');
+        ok($oribi->wait_until(sub { $oribi->log_text =~ /published after the end: true/ }), 'when its app publishes');
+        is($sockets->next($_), 'text after the end', "to $_") for @names;
         is(body_of("$url/fork"),   '7',               'a process that a worker has forked publishes');
         is($sockets->next($_),     'text of a child', "to $_") for @names;
         is($sockets->ask('guest1', 'echo on'), 'text on', 'and nothing else has come');

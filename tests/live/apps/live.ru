@@ -61,6 +61,18 @@ module Plain
   end
 end
 
+# A body that publishes when its response has ended.
+class Late
+  def each
+    yield "late"
+  end
+
+  def close
+    @answer = Oribi.publish("room", "after the end")
+    warn "published after the end: #{@answer}"
+  end
+end
+
 def complaint
   yield
 rescue Oribi::Error => e
@@ -89,6 +101,8 @@ run(lambda do |env|
     text = Text.of(env["rack.input"].read)
     answer = Thread.new { complaint { Oribi.publish("room", text).to_s } }.value
     [200, { "content-type" => "text/plain" }, [answer]]
+  when "/after"
+    [200, { "content-type" => "text/plain" }, Late.new]
   when "/fork"
     Process.wait(fork { Oribi.publish("room", "of a child") && exit!(7) })
     [200, { "content-type" => "text/plain" }, [$CHILD_STATUS.exitstatus.to_s]]

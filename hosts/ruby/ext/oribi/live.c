@@ -39,6 +39,12 @@ static void post(VALUE bytes) {
         rb_raise(error_class(), "%s", oribi_last_error());
 }
 
+/* Whether commands are for all subscribers of a channel, and not for the connection of a request: publish, and close all. */
+static bool is_for_all(VALUE bytes) {
+    const long size = RSTRING_LEN(bytes);
+    return size > 0 && size <= ORIBI_LARGEST_POST && (RSTRING_PTR(bytes)[0] == 6 || RSTRING_PTR(bytes)[0] == 11);
+}
+
 /* Oribi::Live.command(bytes): returns false if the response has ended. */
 static VALUE command(VALUE self, VALUE bytes) {
     const Call *call = current_call();
@@ -52,6 +58,11 @@ static VALUE command(VALUE self, VALUE bytes) {
     if (!oribi_has_live_connections(call->lane))
         rb_raise(error_class(), "WebSockets, event streams and channels need an edge: --edge on");
     result = oribi_command(call->lane, call->exchange, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
+    /* The client of this request has gone, or its response has ended; others have not. */
+    if (result == ORIBI_GONE && is_for_all(bytes) && oribi_can_post()) {
+        post(bytes);
+        result = ORIBI_OK;
+    }
     RB_GC_GUARD(bytes);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
         rb_raise(error_class(), "%s", oribi_last_error());
