@@ -258,6 +258,34 @@ for my $options (['--edge', 'on'], ['--edges', 2, '--threads', 2], ['--edge', 'o
     };
 }
 
+subtest 'live.psgi: messages outside of a request' => sub {
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.psgi", '--workers', 1, '--edges', 2);
+    my $url     = $oribi->url;
+    my $sockets = Test::WebSockets->new;
+    my @names   = map { "guest$_" } 1 .. 4;
+    $sockets->open($_, "$url/ws/$_") for @names;
+    is(body_of("$url/after"),  'late',               'an app publishes when its response has ended');
+    is($sockets->next($_),     'text after the end', "to $_") for @names;
+    is(body_of("$url/fork"),   '7',                  'so does a process that a worker has forked');
+    is($sockets->next($_),     'text of a child',    "to $_") for @names;
+    is($oribi->stop, 0, 'the server ends');
+};
+
+subtest 'live.lua: messages of a task' => sub {
+    my $folder = File::Temp->newdir;
+    local $ENV{TEST_GO} = "$folder/go";
+    my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.lua", '--workers', 1, '--edges', 2, '--concurrency', 20);
+    my $url     = $oribi->url;
+    my $sockets = Test::WebSockets->new;
+    my @names   = map { "guest$_" } 1 .. 4;
+    $sockets->open($_, "$url/ws/$_") for @names;
+    is(body_of("$url/after"), 'late', 'a request is answered');
+    is($sockets->ask('guest1', 'echo on'), 'text on', 'nothing has come yet');
+    write_file($ENV{TEST_GO}, q());
+    is($sockets->next($_), 'text after the end', "its task publishes later, to $_") for @names;
+    is($oribi->stop, 0, 'the server ends');
+};
+
 subtest 'live.ru: texts around messages, and texts again and again' => sub {
     my $oribi   = Test::Oribi->start("$FindBin::Bin/apps/live.ru", '--workers', 1, '--edges', 2);
     my $url     = $oribi->url;

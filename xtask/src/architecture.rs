@@ -216,6 +216,7 @@ const RULES: &[Rule] = &[
         sees: &[
             "oribi-message",
             "oribi-proto",
+            "oribi-live",
             "oribi-host",
             "oribi-io",
             "oribi-tls",

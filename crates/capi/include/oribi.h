@@ -181,10 +181,9 @@ oribi_result oribi_command(oribi_lane *lane, oribi_exchange exchange, const char
 int oribi_can_post(void);
 
 /* Gives commands outside of a request, from any thread: publish, close all subscribers, and those that name a connection; others
- * have no effect. They have at most ORIBI_LARGEST_POST bytes. `first` is 0. Returns 0 when all edges have them. A number above 0: an edge does not
- * read fast enough; call again with it. -1: error, see oribi_last_error(). */
-int oribi_post(const char *commands, size_t size, int first);
-#define ORIBI_LARGEST_POST ((64 << 10) - 3)
+ * have no effect. They have at most 65,533 bytes. Waits, up to five seconds, for an edge that does not read fast enough. Returns 0
+ * when all edges have them. -1: error, see oribi_last_error(). */
+int oribi_post(const char *commands, size_t size);
 
 /* Sends an informational response (100 to 199 except 101) before the final one; for an HTTP/1.0 client it does nothing. */
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,

@@ -1,9 +1,9 @@
 //! Connections that stay open while no worker has anything to do with them: WebSockets, and responses held open as event streams.
 //!
 //! The engine has the connections themselves. [`Live`] knows for each the request that has opened it, the data of its app, and its
-//! channels. `beats` has what it gets again and again. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
+//! channels. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
 //! out the commands of apps. `message` is a message in all the forms in which it may be sent, and `posts` passes messages
-//! to the other edges.
+//! to the other edges. `beats` sends the texts that connections get again and again.
 
 mod beats;
 mod commands;

@@ -1,6 +1,7 @@
 //! The boxes through which the edges of a server get messages: each edge reads its own, and all edges and workers write to all.
 //! The first process makes them before it forks edges, and keeps them, so that the box of an edge that dies is that of the next.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io;
@@ -20,8 +21,14 @@ pub const FIRST_PIECE: u8 = 1;
 /// Marks the last piece of commands.
 pub const LAST_PIECE: u8 = 2;
 
+/// The most bytes of commands of a process that is no edge.
+pub const LARGEST_DELIVERY: usize = LARGEST_POST - POST_PREFIX;
+
 /// The number of an edge in a message of a process that is none.
-pub const NO_EDGE: u16 = u16::MAX;
+const NO_EDGE: u16 = u16::MAX;
+
+/// The time after which an edge that does not read is given up.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
 
@@ -118,30 +125,33 @@ impl Outbox {
         }
     }
 
-    /// Sends commands of a process that is no edge to edges, from `first` on. Returns the first edge whose box is full, to go on
-    /// with, or `None` if all edges have them.
+    /// Sends commands of a process that is no edge to all edges. Waits for edges whose boxes are full.
     ///
     /// # Errors
-    /// The commands are too large for one message, which has no other parts.
-    pub fn send_from(&self, first: usize, commands: &[u8]) -> io::Result<Option<usize>> {
-        if POST_PREFIX + commands.len() > LARGEST_POST {
-            let most = (LARGEST_POST - POST_PREFIX) >> 10;
-            return Err(io::Error::other(format!("a message outside of a request has at most {most} KiB")));
+    /// The commands are too large for one message, which has no other parts, or an edge does not read for five seconds.
+    pub fn deliver(&self, commands: &[u8]) -> io::Result<()> {
+        if commands.len() > LARGEST_DELIVERY {
+            return Err(io::Error::other(format!("a message outside of a request has at most {} KiB", LARGEST_DELIVERY >> 10)));
         }
         let [high, low] = NO_EDGE.to_be_bytes();
         let message = [&[FIRST_PIECE | LAST_PIECE, high, low], commands].concat();
-        for edge in first..self.0.len() {
-            if !self.send(edge, &message)? {
-                return Ok(Some(edge));
+        for (edge, writer) in self.0.iter().enumerate() {
+            while !self.send(edge, &message)? {
+                let mut room = [PollFd::new(writer, PollFlags::OUT)];
+                match poll(&mut room, Some(&PATIENCE)) {
+                    Ok(0) => return Err(io::Error::other(format!("edge {} does not read its messages", edge + 1))),
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
-        Ok(None)
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGEST_POST, PostBoxes};
+    use super::{LARGEST_DELIVERY, LARGEST_POST, PostBoxes};
 
     #[test]
     fn messages_arrive_whole_and_in_order_until_a_box_is_full() {
@@ -170,18 +180,26 @@ mod tests {
     fn commands_of_other_processes_reach_all_edges_in_one_piece() {
         let boxes = PostBoxes::new(2).expect("sockets");
         let outbox = boxes.outbox().clone();
-        assert_eq!(outbox.send_from(0, b"news").expect("small"), None);
+        outbox.deliver(b"news").expect("small");
         let mut buffer = vec![0; LARGEST_POST];
         for edge in 0..2 {
             let size = boxes.receive(edge, &mut buffer).expect("it was sent");
             assert_eq!(&buffer[..size], b"\x03\xff\xffnews");
         }
         while boxes.send(1, &[1; 1000]).expect("a box") {}
-        assert_eq!(outbox.send_from(0, b"late").expect("small"), Some(1), "the second one is full");
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| outbox.deliver(b"late"));
+            // The first edge has it, and the second one is full.
+            while boxes.receive(0, &mut buffer) != Some(7) {}
+            assert!(!late.is_finished());
+            while !late.is_finished() {
+                _ = boxes.receive(1, &mut buffer);
+            }
+            late.join().expect("no panic").expect("there is room again");
+        });
         while boxes.receive(1, &mut buffer).is_some() {}
-        assert_eq!(outbox.send_from(1, b"late").expect("small"), None);
-        assert_eq!((boxes.receive(0, &mut buffer), boxes.receive(0, &mut buffer)), (Some(7), None), "none has it twice");
-        assert_eq!(outbox.send_from(0, &[1; LARGEST_POST - 3]).expect("the largest one"), None);
-        assert!(outbox.send_from(0, &[1; LARGEST_POST - 2]).is_err());
+        assert_eq!(boxes.receive(0, &mut buffer), None, "none has it twice");
+        outbox.deliver(&[1; LARGEST_DELIVERY]).expect("the largest one");
+        assert!(outbox.deliver(&[1; LARGEST_DELIVERY + 1]).is_err());
     }
 }

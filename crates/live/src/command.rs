@@ -274,6 +274,12 @@ impl<'a> Command<'a> {
     }
 }
 
+/// Whether these bytes are a command for all subscribers of a channel, and for no connection of a request.
+#[must_use]
+pub fn are_for_all(commands: &[u8]) -> bool {
+    matches!(Command::read(commands), Ok(Some((Command::Publish { .. } | Command::CloseAll { .. }, []))))
+}
+
 /// Appends the size of a part in two bytes, and the part.
 fn write_sized(part: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());

@@ -87,8 +87,8 @@ number that is negative or not finite, are errors.
 =head2 Oribi::publish($channel, $text), Oribi::publish_binary($channel, $bytes), Oribi::publish_event($channel, $lines)
 
 Functions for apps: they send a message to all connections that have subscribed to a channel, of all workers: a text of characters, bytes
-(to WebSockets only), or lines of an event (to streams of events only). They may be called during a request or an event, and only with
-an edge. See L<Oribi::WebSocket> and L<Oribi::EventStream>.
+(to WebSockets only), or lines of an event (to streams of events only). They need an edge, and may be called anywhere in a worker, such
+as in a timer of its event loop; outside of a request and an event a message has at most 63 KiB. See L<Oribi::WebSocket> and L<Oribi::EventStream>.
 
 =head2 server_version
 

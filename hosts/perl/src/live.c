@@ -4,8 +4,8 @@
  */
 #include "perl_host.h"
 
-/* The commands that open a connection. */
-enum { COMMAND_ACCEPT = 1, COMMAND_HOLD = 8 };
+/* The commands that open a connection, and that which needs none. */
+enum { COMMAND_ACCEPT = 1, COMMAND_PUBLISH = 6, COMMAND_HOLD = 8 };
 
 XS(live_command) {
     dXSARGS;
@@ -16,8 +16,15 @@ XS(live_command) {
     if (items != 1)
         croak("usage: Oribi::Live::command($bytes)");
     bytes = SvPVbyte(ST(0), size);
-    if (!context)
-        croak("messages can be sent only during a request or an event");
+    if (!context && (size == 0 || bytes[0] != COMMAND_PUBLISH))
+        croak("messages to one client can be sent only during a request or an event");
+    if (!context) {
+        if (!oribi_can_post())
+            croak("messages can be sent only by a server with an edge (--edge on), and by its workers");
+        if (oribi_post(bytes, size) < 0)
+            croak("%s", oribi_last_error());
+        XSRETURN_YES;
+    }
     if (!oribi_has_live_connections(context->lane))
         croak("WebSockets, event streams and channels need an edge: --edge on");
     if (size > 0 && (bytes[0] == COMMAND_ACCEPT || bytes[0] == COMMAND_HOLD))

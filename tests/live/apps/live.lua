@@ -70,6 +70,13 @@ local function handler(request)
     if path == "/misspelt" then return oribi.websocket.accept(request, { hander = "plain" }) end
     if path == "/unknown" then return select(2, pcall(oribi.live, handler, { plain = { mesage = print } })) end
     if path == "/missing" then return oribi.websocket.accept(request, { handler = "missing" }) end
+    if path == "/after" then
+        oribi.spawn(function()
+            while not oribi.stopping() and not io.open(os.getenv("TEST_GO")) do oribi.sleep(0.01) end
+            oribi.publish("room", "after the end")
+        end)
+        return 200, "late"
+    end
     if path == "/refused" then return 403, "no" end
     if path == "/publish" then
         oribi.publish("room", request:read("a"))

@@ -1,6 +1,7 @@
 package Guest;
 use v5.36;
 use utf8;
+use POSIX ();
 
 sub new ($class, $name) { return bless { name => $name }, $class }
 
@@ -57,6 +58,20 @@ sub ($env) {
         return;
     }
     return $env->{'psgix.websocket'}->accept(handler => 'Missing') if $path eq '/missing';
+    if ($path eq '/after') {
+        return sub ($respond) {
+            my $writer = $respond->([200, []]);
+            $writer->write('late');
+            $writer->close;
+            return Oribi::publish('room', 'after the end');
+        };
+    }
+    if ($path eq '/fork') {
+        my $pid = fork // die "fork: $!\n";
+        POSIX::_exit(Oribi::publish('room', 'of a child') ? 7 : 1) if !$pid;
+        waitpid $pid, 0;
+        return [200, [], [$? >> 8]];
+    }
     return $env->{'psgix.event_stream'}->subscribe('room')        if $path eq '/bare';
     return $env->{'psgix.event_stream'}->hold(headers => ['content-type' => 'a/b', 'cache-control' => 'private'])
         if $path eq '/fields';

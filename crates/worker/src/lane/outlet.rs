@@ -4,6 +4,8 @@ use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
 use crate::event_sources::EventSources;
 use oribi_host::{ExchangeId, Interruption, Outlet, Piece, ReplyError};
+use oribi_ipc::posts::Outbox;
+use oribi_live::are_for_all;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};
 use oribi_source::Source;
@@ -180,7 +182,15 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn command(&self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
-        self.source.borrow_mut().command(exchange, commands)
+        let given = self.source.borrow_mut().command(exchange, commands);
+        // The client of this request has gone, or its response has ended; those who have subscribed have not.
+        let outbox = Outbox::of_process().filter(|_| given == Err(ReplyError::Gone) && are_for_all(commands));
+        outbox.map_or(given, |outbox| {
+            outbox.deliver(commands).map_err(|error| {
+                log::error!("a message does not reach all clients: {error}");
+                ReplyError::Gone
+            })
+        })
     }
 
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {

@@ -6,7 +6,8 @@ use crate::state_context::StateContext;
 use mlua::{Error, Lua, LuaString, Result, Table};
 use oribi_host::ReplyError;
 use oribi_live::event::{CONNECTION, EVENT, split};
-use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND, Offer};
+use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND, Offer, are_for_all};
+use oribi_server::posts::Outbox;
 
 /// The most bytes of the data of a connection.
 const LARGEST_DATA: usize = 64 << 10;
@@ -138,7 +139,13 @@ fn give(lua: &Lua, command: &Command<'_>) -> Result<bool> {
     }
     let given = StateContext::with_exchange(lua, |exchange, _| exchange.map(|exchange| exchange.command(&bytes)))?;
     match given {
-        None => Err(Error::runtime("messages can be sent only during a request or an event")),
+        None if are_for_all(&bytes) => {
+            let outbox = Outbox::of_process();
+            let outbox =
+                outbox.ok_or_else(|| Error::runtime("messages can be sent only by a server with an edge (--edge on)"))?;
+            outbox.deliver(&bytes).map(|()| true).map_err(|error| Error::runtime(error.to_string()))
+        }
+        None => Err(Error::runtime("messages to one client can be sent only during a request or an event")),
         Some(Ok(())) => Ok(true),
         Some(Err(ReplyError::Gone)) => Ok(false),
         Some(Err(error)) => Err(Error::runtime(error.to_string())),

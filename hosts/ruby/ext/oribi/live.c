@@ -14,9 +14,6 @@ static VALUE error_class(void) {
     return rb_path2class("Oribi::Error");
 }
 
-/* The time after which an edge that does not read is given up, in milliseconds. */
-enum { POST_PATIENCE = 5000 };
-
 /* The call of the calling thread that commands can be given in; NULL outside of a request. */
 static const Call *current_call(void) {
     const Context *context = context_own();
@@ -24,25 +21,27 @@ static const Call *current_call(void) {
     return call && context->forks == fork_count && threads_have_lane() ? call : NULL;
 }
 
-/* Gives commands outside of a request. */
-static void post(VALUE bytes) {
-    const struct timeval millisecond = {0, 1000};
-    int edge = 0;
-    if (!oribi_can_post())
-        rb_raise(error_class(), "messages can be sent only by a server with an edge (--edge on), and by its workers");
-    for (int tries = 0; (edge = oribi_post(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), edge)) > 0; tries++) {
-        if (tries == POST_PATIENCE)
-            rb_raise(error_class(), "edge %d does not read its messages", edge);
-        rb_thread_wait_for(millisecond);
-    }
-    if (edge < 0)
-        rb_raise(error_class(), "%s", oribi_last_error());
+/* Commands on their way to the edges. */
+typedef struct Post {
+    VALUE bytes;
+    int result;
+} Post;
+
+static void *deliver(void *data) {
+    Post *post = data;
+    post->result = oribi_post(RSTRING_PTR(post->bytes), (size_t)RSTRING_LEN(post->bytes));
+    return NULL;
 }
 
-/* Whether commands are for all subscribers of a channel, and not for the connection of a request: publish, and close all. */
-static bool is_for_all(VALUE bytes) {
-    const long size = RSTRING_LEN(bytes);
-    return size > 0 && size <= ORIBI_LARGEST_POST && (RSTRING_PTR(bytes)[0] == 6 || RSTRING_PTR(bytes)[0] == 11);
+/* Gives commands outside of a request. An edge may have to be waited for: other threads run meanwhile. */
+static void post_commands(VALUE bytes) {
+    Post post = {rb_str_new_frozen(bytes), 0};
+    if (!oribi_can_post())
+        rb_raise(error_class(), "messages can be sent only by a server with an edge (--edge on), and by its workers");
+    rb_thread_call_without_gvl(deliver, &post, NULL, NULL);
+    RB_GC_GUARD(post.bytes);
+    if (post.result < 0)
+        rb_raise(error_class(), "%s", oribi_last_error());
 }
 
 /* Oribi::Live.command(bytes): returns false if the response has ended. */
@@ -51,18 +50,12 @@ static VALUE command(VALUE self, VALUE bytes) {
     oribi_result result;
     StringValue(bytes);
     if (!call) {
-        post(bytes);
-        RB_GC_GUARD(bytes);
+        post_commands(bytes);
         return Qtrue;
     }
     if (!oribi_has_live_connections(call->lane))
         rb_raise(error_class(), "WebSockets, event streams and channels need an edge: --edge on");
     result = oribi_command(call->lane, call->exchange, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
-    /* The client of this request has gone, or its response has ended; others have not. */
-    if (result == ORIBI_GONE && is_for_all(bytes) && oribi_can_post()) {
-        post(bytes);
-        result = ORIBI_OK;
-    }
     RB_GC_GUARD(bytes);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
         rb_raise(error_class(), "%s", oribi_last_error());

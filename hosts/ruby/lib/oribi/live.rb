@@ -29,7 +29,7 @@ module Oribi
 
   # Sends a message to all clients that have subscribed to a channel: in a worker, also in threads, with at most 63 KiB outside
   # of a request and an event. A WebSocket gets it as text if it is UTF-8, else as bytes; `as:` :text, :binary or :event decides
-  # otherwise. Returns false if the response to the request has ended and the message has more.
+  # otherwise. Returns false if the message has more and the response to the request has ended.
   def self.publish(channel, message, as: nil)
     raise TypeError, "a message is a String, not #{message.inspect}" unless message.is_a?(String)
 
