@@ -28,10 +28,29 @@ use std::time::Duration;
 /// The most times that the path of a request changes with another choice of its route.
 const MOST_REWRITES: usize = 10;
 
+/// A route that only passes its requests to an app.
+#[derive(Clone, Copy, Debug)]
+struct DirectRoute {
+    app: usize,
+    /// The number of the name under which its requests are counted; 0 for none.
+    label: u8,
+}
+
+/// The choice among the routes for one request.
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    /// `None`: no route matches.
+    route: Option<usize>,
+    /// Whether the client sent the path in its normal form.
+    is_plain: bool,
+}
+
 /// The routes in an edge.
 #[derive(Debug)]
 pub(crate) struct Router {
     routes: Arc<Routes>,
+    /// For each route, the app to which it only passes its requests; `None` if it does more.
+    direct: Vec<Option<DirectRoute>>,
     scratch: Scratch,
     /// The normal form of the path of the request, if its action needs it.
     path: Vec<u8>,
@@ -48,6 +67,7 @@ impl Router {
     /// cannot be opened has no files: all other routes must not suffer.
     pub(crate) fn open(routes: Arc<Routes>, settings: &Settings, edge: usize) -> Self {
         Self {
+            direct: (0..routes.actions.len()).map(|route| direct(&routes, route)).collect(),
             limits: routes.limits.as_ref().map(|limits| Limits::new(limits.clone(), edge)),
             passwords: Passwords::new(&routes),
             asking: Asking::new(&routes),
@@ -63,17 +83,44 @@ impl Router {
         self.routes.plans()
     }
 
-    /// Routes a request, which the rewriting of its path may bring to further routes.
-    #[inline]
+    /// Chooses the route of a request, and keeps the normal form of its path if the action needs it.
+    #[inline(always)]
+    fn choose<B: Backend>(
+        &mut self,
+        lane: &Lane<'_, Engine<'_, B>>,
+        exchange: &Exchange,
+        listeners: &[Listener],
+    ) -> (Chosen, Option<DirectRoute>) {
+        let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
+        let table = &self.routes.table;
+        let ends = if table.needs_endpoints() { endpoints(table, lane, exchange, listeners) } else { Endpoints::default() };
+        let view = RequestView { destination: ends.here, ..RequestView::of_head(exchange.head(), scheme, ends.client) };
+        let choice = table.choose(&view, &mut self.scratch);
+        let chosen = Chosen { route: choice.rule, is_plain: choice.is_plain };
+        if let Some(route) = choice.rule {
+            if let Some(Some(direct)) = self.direct.get(route)
+                && choice.is_plain
+            {
+                return (chosen, Some(*direct));
+            }
+            self.path.clear();
+            if self.routes.actions[route].needs_path() {
+                self.path.extend_from_slice(choice.path.unwrap_or_default());
+            }
+        }
+        (chosen, None)
+    }
+
+    /// Routes a request whose route was chosen. The rewriting of its path may bring it to further routes.
     fn route<B: Backend>(
         &mut self,
         lane: &Lane<'_, Engine<'_, B>>,
-        exchange: Exchange,
+        (exchange, chosen): (Exchange, Chosen),
         place: (&[Listener], &WorkerSlot),
         oldest_wait: impl FnMut(usize) -> Option<Duration>,
     ) -> Outcome {
         let mut oldest_wait = oldest_wait;
-        match self.route_once(lane, exchange, place, &mut oldest_wait) {
+        match self.pass(lane, (exchange, chosen), place, &mut oldest_wait) {
             Outcome::Again(exchange) => self.route_again((lane, exchange), 1, place, oldest_wait),
             outcome => outcome,
         }
@@ -89,7 +136,8 @@ impl Router {
         mut oldest_wait: impl FnMut(usize) -> Option<Duration>,
     ) -> Outcome {
         for rewrites in rewrites..MOST_REWRITES {
-            match self.route_once(lane, exchange, place, &mut oldest_wait) {
+            let (chosen, _) = self.choose(lane, &exchange, place.0);
+            match self.pass(lane, (exchange, chosen), place, &mut oldest_wait) {
                 Outcome::Again(again) => exchange = again,
                 Outcome::Ask(kept) => return Outcome::Ask(Kept { rewrites, ..kept }),
                 outcome => return outcome,
@@ -98,25 +146,20 @@ impl Router {
         refuse(lane, exchange, 500, "the routes change the path without end")
     }
 
-    fn route_once<B: Backend>(
+    /// Lets a request pass through the filters of its route, to its action.
+    fn pass<B: Backend>(
         &mut self,
         lane: &Lane<'_, Engine<'_, B>>,
-        exchange: Exchange,
+        (exchange, chosen): (Exchange, Chosen),
         (listeners, slot): (&[Listener], &WorkerSlot),
         oldest_wait: &mut impl FnMut(usize) -> Option<Duration>,
     ) -> Outcome {
-        let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let head = exchange.head();
-        let table = &self.routes.table;
-        let ends = if table.needs_endpoints() { endpoints(table, lane, &exchange, listeners) } else { Endpoints::default() };
-        let view = RequestView { destination: ends.here, ..RequestView::of_head(head, scheme, ends.client) };
-        let choice = self.routes.table.choose(&view, &mut self.scratch);
-        if !choice.is_plain && choice.rule.is_some_and(|route| self.routes.leads_to_app(route)) && has_dot_segment(head.path())
-        {
+        let Some(route) = chosen.route else { return refuse(lane, exchange, 404, "no route matches") };
+        if !chosen.is_plain && self.routes.leads_to_app(route) && has_dot_segment(head.path()) {
             // The app would see another path than the routes.
             return refuse(lane, exchange, 400, "the path has dot segments");
         }
-        let Some(route) = choice.rule else { return refuse(lane, exchange, 404, "no route matches") };
         if let Some(&label) = self.routes.labels.get(route).filter(|label| **label > 0) {
             lane.source().set_route(exchange.id(), label);
         }
@@ -135,10 +178,6 @@ impl Router {
         }
         let restored = if plan.is_empty() { None } else { plan.restore_tags(&head) };
         let action = &self.routes.actions[route];
-        self.path.clear();
-        if action.needs_path() {
-            self.path.extend_from_slice(choice.path.unwrap_or_default());
-        }
         let mut exchange = exchange;
         restored.iter().for_each(|changes| exchange.change_fields(changes));
         let exchange = match &self.limits {
@@ -302,8 +341,15 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
     #[inline]
     pub(crate) fn route(&mut self, exchange: Exchange) -> Option<(Exchange, usize)> {
         let Some(router) = &mut self.router else { return Some((exchange, 0)) };
+        let (chosen, direct) = router.choose(self.lane, &exchange, self.listeners);
+        if let Some(DirectRoute { app, label }) = direct {
+            if label > 0 {
+                self.lane.source().set_route(exchange.id(), label);
+            }
+            return Some((exchange, app));
+        }
         let apps = &mut self.apps;
-        match router.route(self.lane, exchange, (self.listeners, self.slot), |app| apps[app].oldest_wait()) {
+        match router.route(self.lane, (exchange, chosen), (self.listeners, self.slot), |app| apps[app].oldest_wait()) {
             Outcome::App(exchange, app) => Some((exchange, app)),
             Outcome::Cached(exchange, app, route) => {
                 self.submit_cached(exchange, app, route);
@@ -338,6 +384,15 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             .enumerate()
             .for_each(|(index, app)| app.use_cache(self.store.as_ref().map(|(_, store)| store), index));
     }
+}
+
+/// Returns the app of a route that only passes its requests to one.
+fn direct(routes: &Routes, route: usize) -> Option<DirectRoute> {
+    let Action::App { app, mount } = &routes.actions[route] else { return None };
+    let is_guarded = routes.passwords[route].is_some() || routes.questions[route].is_some() || routes.limits.is_some();
+    let changes = !routes.changes[route].is_empty() || !routes.plans[route].is_empty() || routes.caches[route].is_some();
+    let label = routes.labels.get(route).copied().unwrap_or_default();
+    (mount.is_empty() && !is_guarded && !changes).then_some(DirectRoute { app: *app, label })
 }
 
 /// The addresses of both ends of a connection, as far as routes need them.
