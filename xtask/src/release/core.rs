@@ -5,7 +5,7 @@
 //! replaces those for other systems by empty ones, which cargo wants to see because they are locked.
 
 use super::command::run;
-use super::manifest::section;
+use super::manifest::{package_profiles, section};
 use super::version_of;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -70,10 +70,13 @@ pub fn write(root: &Path, folder: &Path, packages: &[&str]) -> Result<(), String
     let patches: String = crates.iter().map(|name| format!("{name} = {{ path = \"crates/{name}\" }}\n")).collect();
     let workspace =
         format!("[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n\n[patch.crates-io]\n{patches}\n{profile}");
-    fs::write(folder.join("Cargo.toml"), workspace).map_err(failed)?;
+    fs::write(folder.join("Cargo.toml"), &workspace).map_err(failed)?;
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(failed)?;
     // Removes the crates that are not needed here from the lock file.
     run(Command::new("cargo").args(["metadata", "--quiet", "--format-version", "1", "--offline"]).current_dir(folder))?;
+    let lock = fs::read_to_string(folder.join("Cargo.lock")).map_err(failed)?;
+    let workspace = format!("{workspace}{}", package_profiles(&manifest, &lock));
+    fs::write(folder.join("Cargo.toml"), workspace).map_err(failed)?;
 
     let mut vendor = Command::new(root.join("target/tools/bin/cargo-vendor-filterer"));
     vendor.args(PLATFORMS.iter().map(|platform| format!("--platform={platform}")));
