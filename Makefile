@@ -46,7 +46,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem tarball images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-tarball setup-images setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem tarball images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-tarball setup-gem setup-images setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -151,7 +151,7 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 gem: setup-core ## make the source gem dist/oribi-VERSION.gem, which is compiled where it is installed
 	@packages/gem/build
 
-binary-gem: setup-packages ## make the gem dist/oribi-VERSION-x86_64-linux-gnu.gem, which is installed without a compiler
+binary-gem: setup-gem ## make the gems dist/oribi-VERSION-PROCESSOR-linux-gnu.gem, which are installed without a compiler (ten minutes)
 	@packages/gem/build-binary
 
 cpan: setup-core ## build the distribution for CPAN into dist/, with the source of the core
@@ -214,6 +214,10 @@ setup-tarball: setup-core
 	@setup/debian-root.sh 12
 	@setup/rust-target.sh x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 	@setup/zig.sh $(ZIG)
+
+setup-gem: setup-tarball
+	@setup/debian-root.sh 13
+	@setup/rubies.sh
 
 setup-images:
 	@setup/debian.sh packages images

@@ -5,7 +5,7 @@ require_relative "lib/oribi/version"
 # Three gems come from this file, which sees by the files in its folder which one it is:
 #
 # - the source gem (packages/gem/build), with the source of the core in ext/oribi: it is compiled when it is installed,
-# - the binary gem (packages/gem/build-binary), with the program in libexec and extensions for several Rubies
+# - a binary gem (packages/gem/build-binary), with the program in libexec and extensions for several Rubies
 #   (lib/oribi/MAJOR.MINOR/oribi.so),
 # - the gem of a checkout (`make install-gem`), with extensions alone: `make install` has installed the program.
 Gem::Specification.new do |spec|
@@ -34,8 +34,10 @@ Gem::Specification.new do |spec|
     spec.executables = ["oribi"]
     spec.files << "exe/oribi"
   end
-  # Not x86_64-linux, which a system with musl would also take. Older versions of RubyGems do not know the difference.
-  binary = program.any? ? "x86_64-linux-gnu" : Gem::Platform::CURRENT
+  # The processor of the program, as its header (ELF) says. Not x86_64-linux, which a system with musl would also take. Older
+  # versions of RubyGems do not know the difference.
+  processor = ->(path) { { 62 => "x86_64", 183 => "aarch64" }.fetch(File.binread(path, 2, 18).unpack1("S<")) }
+  binary = program.any? ? "#{processor.call(File.join(__dir__, program.first))}-linux-gnu" : Gem::Platform::CURRENT
   spec.platform = packed ? "ruby" : binary
   spec.required_rubygems_version = ">= 3.3.22" if program.any?
 
