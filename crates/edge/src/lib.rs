@@ -36,7 +36,7 @@ use live::Live;
 use oribi_cache::Store;
 use oribi_config::Settings;
 use oribi_engine::Engine;
-use oribi_io::{Backend, BackendVisitor, KernelBackend, Restricted};
+use oribi_io::{Backend, Restricted};
 use oribi_ipc::posts::PostBoxes;
 use oribi_listen::{ListenSocket, Listener};
 use oribi_pool::{DOZE, Rest};
@@ -65,25 +65,8 @@ pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
     let pools = setup.apps.iter().map(|app| open(app.memory)).collect::<io::Result<Vec<_>>>()?;
     let settings = setup::settings_of_edge(setup.lane.settings, &pools);
     let restricted = if setup.sandbox.is_some() { Restricted::Yes } else { Restricted::No };
-    settings.io.model().open(restricted, EdgeVisitor { setup, settings: &settings, pools })?
-}
-
-/// Runs an edge over the backend.
-struct EdgeVisitor<'a> {
-    setup: &'a EdgeSetup<'a>,
-    settings: &'a Settings,
-    pools: Vec<oribi_pool::Edge>,
-}
-
-impl BackendVisitor for EdgeVisitor<'_> {
-    type Output = io::Result<()>;
-
-    fn visit<B: KernelBackend>(self, backend: B) -> io::Result<()> {
-        run_on(backend, self.setup, self.settings, self.pools)
-    }
-}
-
-fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pools: Vec<oribi_pool::Edge>) -> io::Result<()> {
+    let backend = settings.io.model().open(restricted)?;
+    let settings = &settings;
     let lane_setup = LaneSetup { settings, ..setup.lane };
     let listen_sockets: Vec<ListenSocket<'_>> = setup.listen_sockets.take();
     let (engine, event_sources) = lane_setup.engine_at(backend, settings.workers.most(), listen_sockets)?;

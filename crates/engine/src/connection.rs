@@ -265,12 +265,12 @@ impl<S> Connection<S> {
 #[cfg(test)]
 mod tests {
     use super::Connection;
-    use oribi_io::Epoll;
+    use oribi_io::AnyBackend;
     use oribi_tls::Tls;
 
     #[test]
     fn an_idle_connection_is_small() {
-        type Socket = <Tls<Epoll> as oribi_io::Backend>::Socket;
+        type Socket = <Tls<AnyBackend> as oribi_io::Backend>::Socket;
         // The real total adds a deadline's link (24 bytes) and a slot's generation (8). libevent needs about 200 bytes for
         // each connection.
         assert!(size_of::<Connection<Socket>>() + 32 <= 312, "{} bytes", size_of::<Connection<Socket>>());

@@ -48,7 +48,7 @@ impl<B: Backend> Engine<'_, B> {
                         connection.input.received(count);
                         self.parse(index)
                     };
-                    if still == Still::Open && !B::TELLS_ENDS {
+                    if still == Still::Open && !self.backend.tells_ends() {
                         more |= self.expects_more(index);
                     }
                     still
@@ -93,7 +93,7 @@ impl<B: Backend> Engine<'_, B> {
         match attempt {
             Attempt::Done(count) => {
                 self.tally.received(count);
-                connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
+                connection.line.readable = count == size || connection.line.ended || !self.backend.tells_ends();
                 connection.input.received(count);
             }
             Attempt::Later => {

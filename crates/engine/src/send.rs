@@ -82,7 +82,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Lets responses of a prompt host wait for others of the same batch from now on. This is for a caller that uses the engine
     /// alone and asks for the next exchange as soon as one is answered.
     pub fn answer_in_batches(&mut self) {
-        self.batching.batches = B::SENDS_AT_ONCE;
+        self.batching.batches = self.backend.sends_at_once();
     }
 
     /// Whether requests are received, answered and sent in batches now.
@@ -102,7 +102,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Collects responses on HTTP/2 connections until [`Engine::send_gathered_answers`]: the caller is about to pass several.
     pub fn gather_answers(&mut self) {
-        self.batching.gathers = B::SENDS_AT_ONCE;
+        self.batching.gathers = self.backend.sends_at_once();
     }
 
     /// Sends the gathered responses.

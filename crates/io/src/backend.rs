@@ -75,6 +75,18 @@ pub enum Accepted<S> {
     Exhausted(io::Error),
 }
 
+impl<S> Accepted<S> {
+    /// The same with another socket for a connection.
+    #[must_use]
+    pub fn map<T>(self, wrap: impl FnOnce(S) -> T) -> Accepted<T> {
+        match self {
+            Self::Connection(socket, peer) => Accepted::Connection(wrap(socket), peer),
+            Self::None => Accepted::None,
+            Self::Exhausted(error) => Accepted::Exhausted(error),
+        }
+    }
+}
+
 /// The properties of an encrypted connection, beside its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encryption {
@@ -103,17 +115,26 @@ pub trait Backend {
     type Waiter: Waiter;
 
     /// Whether [`Backend::send`] sends when it is called, rather than with the next [`Backend::submit`] or [`Backend::wait`].
-    const SENDS_AT_ONCE: bool = true;
+    #[inline]
+    fn sends_at_once(&self) -> bool {
+        true
+    }
 
     /// Whether the system reports a new connection to only one backend if several listen at the same socket. If so, this
     /// backend must take the connection or the caller must notify another backend. A caller that stops listening calls
     /// [`Backend::take_accepted`]; a caller that is busy and leaves a connection to other backends must wake them. If this is
     /// false, the system reports each connection to all backends.
-    const TELLS_ONE: bool = false;
+    #[inline]
+    fn tells_one(&self) -> bool {
+        false
+    }
 
     /// Whether every end of a connection is reported. If this is false, a break that arrives together with bytes is reported
     /// only as readable. A caller that waits for more bytes must then receive until there are none.
-    const TELLS_ENDS: bool = true;
+    #[inline]
+    fn tells_ends(&self) -> bool {
+        true
+    }
 
     /// The name for logs: `epoll`.
     fn name(&self) -> &'static str;

@@ -105,7 +105,10 @@ impl Backend for Epoll {
     type Waiter = EpollWaiter;
 
     /// A connection wakes one sleeping loop; loops that are awake when it arrives also get its event.
-    const TELLS_ONE: bool = true;
+    #[inline]
+    fn tells_one(&self) -> bool {
+        true
+    }
 
     fn name(&self) -> &'static str {
         "epoll"
@@ -116,6 +119,7 @@ impl Backend for Epoll {
         self.now
     }
 
+    #[inline]
     fn read_clock(&mut self) {
         self.now = monotonic();
     }

@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 mod accept;
+mod any_backend;
 mod backend;
 mod breaking;
 mod brief;
@@ -24,6 +25,7 @@ pub mod process;
 mod sim;
 mod uring;
 
+pub use any_backend::{AnyBackend, AnySocket, AnyWaiter};
 pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, KernelBackend, Peer, Restricted, Token, Waiter};
 pub use breaking::{Sent, break_off, receive_from_app};
 pub use brief::DoorbellWait;
@@ -31,6 +33,6 @@ pub use closing::{ignore_new_connections, refuse_new_connections};
 pub use epoll::Epoll;
 #[cfg(feature = "libevent")]
 pub use libevent::Libevent;
-pub use models::{BackendVisitor, Model};
+pub use models::Model;
 pub use sim::{Client, Sim, World};
 pub use uring::{Refusal, Uring};

@@ -1,20 +1,10 @@
 //! The I/O models for `--io`: one row for each.
 //!
-//! A row has everything that the rest of the server asks about a model. So a new model needs its [`KernelBackend`], its row,
-//! and nothing outside this crate.
+//! A row has everything that the rest of the server asks about a model. So a new model needs its
+//! [`KernelBackend`](crate::KernelBackend), its row, its place in [`AnyBackend`](crate::AnyBackend), and nothing outside this
+//! crate.
 
-use crate::{KernelBackend, Restricted};
 use std::ffi::c_long;
-use std::io;
-
-/// Code that is generic over the backend, called by [`Model::open`].
-pub trait BackendVisitor {
-    /// The result of the code.
-    type Output;
-
-    /// Runs the code with a backend that was just opened.
-    fn visit<B: KernelBackend>(self, backend: B) -> Self::Output;
-}
 
 /// The facts about a model.
 struct Row {
@@ -59,39 +49,6 @@ macro_rules! models {
             pub const fn is_built_in(self) -> bool {
                 match self {
                     $(Self::$model => cfg!(all($($condition)?)),)*
-                }
-            }
-
-            /// Opens a backend of this model and passes it to `visitor`, whose code is compiled for each type of backend.
-            ///
-            /// # Errors
-            /// The system refuses it: see [`KernelBackend::create`]. `Unsupported`: the model is not built in.
-            pub fn open<V: BackendVisitor>(self, restricted: Restricted, visitor: V) -> io::Result<V::Output> {
-                match self {
-                    $(
-                        #[cfg(all($($condition)?))]
-                        Self::$model => Ok(visitor.visit(<crate::$model as KernelBackend>::create(restricted)?)),
-                    )*
-                    // Not needed by a program that has all models.
-                    #[allow(unreachable_patterns)]
-                    _ => Err(io::ErrorKind::Unsupported.into()),
-                }
-            }
-
-            /// The same as [`Model::open`], for connections that threads share.
-            ///
-            /// # Errors
-            /// The same as for [`Model::open`]. `Unsupported`: [`Model::threads_share`] is false.
-            pub fn open_for_threads<V: BackendVisitor>(self, visitor: V) -> io::Result<V::Output> {
-                match self {
-                    $(
-                        #[cfg(all($($condition)?))]
-                        // A condition that the compiler knows, so that it leaves out the code for models that refuse.
-                        Self::$model if const { Self::$model.threads_share() } => {
-                            Ok(visitor.visit(<crate::$model as KernelBackend>::create(Restricted::No)?))
-                        }
-                    )*
-                    _ => Err(io::ErrorKind::Unsupported.into()),
                 }
             }
         }
@@ -193,32 +150,6 @@ impl Model {
 mod tests {
     use super::*;
 
-    struct Names;
-
-    impl BackendVisitor for Names {
-        type Output = (&'static str, String);
-
-        fn visit<B: KernelBackend>(self, backend: B) -> Self::Output {
-            (backend.name(), backend.title())
-        }
-    }
-
-    #[test]
-    fn a_model_has_the_name_of_its_backend_or_is_not_built_in() {
-        for &model in Model::ALL {
-            let opened = model.open(Restricted::No, Names);
-            assert_eq!(model.remedy().is_none(), model.is_built_in());
-            if model.is_built_in() {
-                let (name, title) = opened.expect("the kernel has it");
-                assert_eq!(name, model.name());
-                assert!(title.starts_with(name), "{title}");
-            } else {
-                assert_eq!(opened.expect_err("it is missing").kind(), io::ErrorKind::Unsupported);
-                assert!(model.remedy().is_some_and(|remedy| remedy.contains(model.name())));
-            }
-        }
-    }
-
     #[test]
     fn each_name_and_alias_has_one_model() {
         for &model in Model::ALL {
@@ -229,15 +160,5 @@ mod tests {
             }
         }
         assert_eq!(Model::named("auto"), None);
-    }
-
-    #[test]
-    fn threads_share_only_models_that_allow_it() {
-        for model in Model::built_in() {
-            match model.open_for_threads(Names) {
-                Ok((name, _)) => assert!(model.threads_share(), "{name}"),
-                Err(error) => assert_eq!((model.threads_share(), error.kind()), (false, io::ErrorKind::Unsupported)),
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
-use oribi_io::{BackendVisitor, KernelBackend, Model, Restricted};
+use oribi_io::{Model, Restricted};
 
 /// Checks whether workers can use the I/O model of the settings. Must be called in the process that will fork them. Returns a
 /// line for the log.
@@ -16,7 +16,7 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
     match settings.io {
         IoModel::Chosen(model) => explain_choice(model, shares_connections),
         IoModel::Auto if shares_connections => Ok("I/O by epoll: threads share their connections".to_owned()),
-        IoModel::Auto => Ok(match Model::Uring.open(Restricted::No, TitleVisitor) {
+        IoModel::Auto => Ok(match Model::Uring.open(Restricted::No) {
             Ok(_) => {
                 "I/O by epoll: io_uring is also available, and mostly takes more CPU below full load (--io io_uring takes it)"
                     .to_owned()
@@ -36,20 +36,9 @@ fn explain_choice(model: Model, shares_connections: bool) -> Result<String, Stri
     if let Some(remedy) = model.remedy() {
         return Err(format!("this program was built without {name}: {remedy}, or leave --io {name} out"));
     }
-    match model.open(Restricted::No, TitleVisitor) {
-        Ok(title) => Ok(format!("I/O by {title}, as asked for")),
+    match model.open(Restricted::No) {
+        Ok(backend) => Ok(format!("I/O by {}, as asked for", backend.title())),
         Err(error) => Err(format!("{error}; or leave --io {name} out")),
-    }
-}
-
-/// Asks a backend for its [title](KernelBackend::title) and closes it.
-struct TitleVisitor;
-
-impl BackendVisitor for TitleVisitor {
-    type Output = String;
-
-    fn visit<B: KernelBackend>(self, backend: B) -> String {
-        backend.title()
     }
 }
 

@@ -10,7 +10,6 @@ use super::title::Title;
 use oribi_config::{Settings, Timeouts};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
-use oribi_io::{BackendVisitor, KernelBackend};
 use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets};
 use oribi_pool::Worker;
 use oribi_stats::app_metrics;
@@ -248,28 +247,11 @@ fn run_shared_lane(worker: &WorkerSetup<'_>, lock: &dyn GlobalLock) -> Result<()
     let failed = |error: io::Error| error.to_string();
     if worker.pools.is_empty() {
         // `io_model::explain` has refused the models that threads cannot share.
-        let lane = SharedLaneVisitor { worker, setup: &lane_setup, lock, reporter };
-        worker.settings.io.model().open_for_threads(lane).map_err(failed)?
+        let backend = worker.settings.io.model().open_for_threads().map_err(failed)?;
+        SharedLane::new(backend, &lane_setup, lock, reporter).map_err(failed)?.work(boot(worker)?)
     } else {
         let Some(attachments) = attachments(worker)? else { return Ok(()) };
         SharedLane::behind(&lane_setup, attachments, lock, reporter).map_err(failed)?.work(boot(worker)?)
-    }
-}
-
-/// Runs a shared lane with connections of its own over the backend.
-struct SharedLaneVisitor<'a> {
-    worker: &'a WorkerSetup<'a>,
-    setup: &'a LaneSetup<'a>,
-    lock: &'a dyn GlobalLock,
-    reporter: Reporter<'a>,
-}
-
-impl BackendVisitor for SharedLaneVisitor<'_> {
-    type Output = Result<(), String>;
-
-    fn visit<B: KernelBackend>(self, backend: B) -> Result<(), String> {
-        let lane = SharedLane::new(backend, self.setup, self.lock, self.reporter).map_err(|error| error.to_string())?;
-        lane.work(boot(self.worker)?)
     }
 }
 

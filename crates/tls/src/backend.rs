@@ -278,9 +278,20 @@ impl<B: Backend> Backend for Tls<B> {
     type Socket = Socket<B::Socket>;
     type Waiter = B::Waiter;
 
-    const SENDS_AT_ONCE: bool = B::SENDS_AT_ONCE;
-    const TELLS_ONE: bool = B::TELLS_ONE;
-    const TELLS_ENDS: bool = B::TELLS_ENDS;
+    #[inline]
+    fn sends_at_once(&self) -> bool {
+        self.backend.sends_at_once()
+    }
+
+    #[inline]
+    fn tells_one(&self) -> bool {
+        self.backend.tells_one()
+    }
+
+    #[inline]
+    fn tells_ends(&self) -> bool {
+        self.backend.tells_ends()
+    }
 
     fn name(&self) -> &'static str {
         self.backend.name()

@@ -21,7 +21,7 @@ use named_files::FileResponses;
 use oribi_config::Settings;
 use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
-use oribi_io::{BackendVisitor, KernelBackend, Restricted};
+use oribi_io::Restricted;
 use oribi_listen::Listener;
 use oribi_message::ResponseHead;
 use oribi_pool::Worker;
@@ -75,7 +75,10 @@ pub enum Renewal {
 /// # Errors
 /// The operating system refuses an essential call, or there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    setup.settings.io.model().open(Restricted::No, LaneVisitor { setup, supply })?
+    let backend = setup.settings.io.model().open(Restricted::No)?;
+    let (engine, event_sources) = setup.engine(backend, setup.settings.workers.most() * setup.settings.threads)?;
+    let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
+    run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
 }
 
 /// Runs a lane that has no connections of its own, and answers the requests of edges. `pools` are the worker's sides of all
@@ -87,23 +90,6 @@ pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn Co
     let (intake, event_sources) = setup.intake(pools)?;
     let lane = Lane::new(intake, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
     run_from(&lane.without_front(), setup, supply)
-}
-
-/// Runs a lane with connections of its own over the backend.
-struct LaneVisitor<'a> {
-    setup: &'a LaneSetup<'a>,
-    supply: &'a mut dyn ContextSupply,
-}
-
-impl BackendVisitor for LaneVisitor<'_> {
-    type Output = io::Result<()>;
-
-    fn visit<B: KernelBackend>(self, backend: B) -> io::Result<()> {
-        let Self { setup, supply } = self;
-        let (engine, event_sources) = setup.engine(backend, setup.settings.workers.most() * setup.settings.threads)?;
-        let lane = Lane::new(engine, setup.slot).woken_by(event_sources).with_settings(setup.settings)?;
-        run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
-    }
 }
 
 /// A lane as the outlet of its host. Every call borrows the source only for its duration.

@@ -156,7 +156,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// The doorbell, if the kernel reports a connection to only one lane, so that this lane must notify the others.
     fn doorbell(&self) -> Option<&'a SharedDoorbell> {
-        self.acceptance.counts.filter(|counts| B::TELLS_ONE && counts.lanes > 1)?.doorbell
+        self.acceptance.counts.filter(|counts| self.backend.tells_one() && counts.lanes > 1)?.doorbell
     }
 
     fn ring(&self) {
@@ -270,7 +270,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Under little load, that would always be the same lane. A lane that leaves the line and joins it again is last. Does
     /// nothing if the kernel wakes all lanes, because there is no such order then.
     pub(super) fn rejoin_line_last(&mut self, socket_number: usize) {
-        if !B::TELLS_ONE {
+        if !self.backend.tells_one() {
             return;
         }
         let Some(listening) = &self.acceptance.listen_sockets[socket_number] else { return };

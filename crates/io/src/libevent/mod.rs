@@ -231,7 +231,10 @@ impl Backend for Libevent {
     type Waiter = NoWaiter;
 
     // libevent reports EPOLLERR as readable and writable, and only the former was asked for.
-    const TELLS_ENDS: bool = false;
+    #[inline]
+    fn tells_ends(&self) -> bool {
+        false
+    }
 
     fn name(&self) -> &'static str {
         "libevent"

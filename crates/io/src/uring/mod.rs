@@ -154,7 +154,10 @@ impl Backend for Uring {
     type Socket = Socket;
     type Waiter = UringWaiter;
 
-    const SENDS_AT_ONCE: bool = false;
+    #[inline]
+    fn sends_at_once(&self) -> bool {
+        false
+    }
 
     fn name(&self) -> &'static str {
         "io_uring"

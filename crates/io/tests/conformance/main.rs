@@ -6,7 +6,7 @@ mod sharing;
 
 #[cfg(feature = "libevent")]
 use networks::LibeventByPoll;
-use networks::{Simulated, Tcp, Unix};
+use networks::{Chosen, Simulated, Tcp, Unix};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Epoll, Uring};
@@ -127,4 +127,8 @@ networks! {
     libevent_by_poll_tcp: Tcp<LibeventByPoll> => promises states sharing;
     #[cfg(feature = "libevent")]
     libevent_by_poll_unix: Unix<LibeventByPoll> => promises states gifts;
+    chosen_epoll: Tcp<Chosen<0>> => promises changes waiter gifts doorbells sharing;
+    chosen_uring: Tcp<Chosen<1>, 4> => promises changes waiter gifts doorbells;
+    #[cfg(feature = "libevent")]
+    chosen_libevent: Tcp<Chosen<2>> => promises changes no_waiter gifts sharing;
 }

@@ -3,7 +3,7 @@
 use crate::sharing::Several;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
-use oribi_io::{Backend, Client, Event, KernelBackend, Restricted, Sim, Token, World};
+use oribi_io::{AnyBackend, Backend, Client, Event, KernelBackend, Model, Restricted, Sim, Token, World};
 use rustix::net::sockopt;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::marker::PhantomData;
@@ -25,6 +25,17 @@ impl<B: KernelBackend> Kernel for B {
 
     fn make() -> B {
         B::create(Restricted::No).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// A backend that is chosen when the program runs: the model with this number.
+pub struct Chosen<const MODEL: usize>;
+
+impl<const MODEL: usize> Kernel for Chosen<MODEL> {
+    type Backend = AnyBackend;
+
+    fn make() -> AnyBackend {
+        Model::ALL[MODEL].open(Restricted::No).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
