@@ -48,6 +48,8 @@ pub fn check(data: &[u8]) -> usize {
         let choice = table.choose(&view, &mut scratch);
         let (rule, path) = reference::choose(&rules, &view);
         assert_eq!((choice.rule, choice.path), (rule, path.as_deref()), "{rules:?} {view:?}");
+        let decided = table.decide(view.target, || view.host, &mut Scratch::default());
+        assert!(decided.is_none() || table.needs_endpoints() || (decided == rule && choice.is_plain), "{rules:?} {view:?}");
         if choice.is_plain {
             let sent = request.target.split(|byte| *byte == b'?').next();
             assert_eq!(choice.path, sent, "a plain path is the one that was sent");

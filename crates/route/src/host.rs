@@ -149,6 +149,12 @@ impl Hosts {
         self.reversed.rows()
     }
 
+    /// The row for all hosts; `None` if hosts differ.
+    #[inline]
+    pub(crate) fn of_all(&self) -> Option<u32> {
+        self.unrestricted.then_some(self.other)
+    }
+
     /// The row for a host. `scratch` is for hosts that are not plain.
     #[inline(always)]
     pub(crate) fn find(&self, host: Option<&[u8]>, scratch: &mut Vec<u8>) -> u32 {

@@ -37,6 +37,35 @@ fn choose(rules: &[Rule], request: &RequestView<'_>) -> Option<usize> {
     table(rules).choose(request, &mut Scratch::default()).rule
 }
 
+#[test]
+fn path_and_host_decide_most_rules_alone() {
+    let of_path = |path: &str| Rule { path: vec![path.to_owned()], ..Rule::default() };
+    let of_host = |host: &str| Rule { host: vec![host.to_owned()], ..Rule::default() };
+    let decide = |rules: &[Rule], target: &[u8]| table(rules).decide(target, || Some(b"example.com"), &mut Scratch::default());
+    let rules =
+        [of_host("other.example"), of_path("/a"), of_path("/b/*"), Rule { method: vec!["GET".to_owned()], ..of_path("/c") }];
+    for (target, expected) in [
+        (&b"/a"[..], Some(1)),
+        (b"/a?b", Some(1)),
+        (b"/b/c", Some(2)),
+        (b"/c", None),
+        (b"/d", None),
+        (b"/%61", None),
+        (b"/b/../a", None),
+        (b"http://example.com/a", None),
+        (b"*", None),
+    ] {
+        assert_eq!(decide(&rules, target), expected, "{}", target.escape_ascii());
+    }
+    // The first rules that are possible by path and by host are in different words of the index.
+    let mut many: Vec<Rule> = (0..64).map(|_| of_path("/a")).collect();
+    many.iter_mut().for_each(|rule| rule.host.push("other.example".to_owned()));
+    many.extend([of_host("example.com"), of_path("/a")]);
+    assert_eq!(choose(&many, &RequestView { target: b"/a", ..GET }), Some(64));
+    assert!(decide(&many, b"/a").is_none_or(|rule| rule == 64));
+    assert_eq!(decide(&many, b"/x"), Some(64));
+}
+
 #[track_caller]
 fn assert_matches(rule: &Rule, request: &RequestView<'_>, expected: bool) {
     assert_eq!(choose(std::slice::from_ref(rule), request).is_some(), expected, "{rule:?} {request:?}");

@@ -91,10 +91,17 @@ impl Router {
         exchange: &Exchange,
         listeners: &[Listener],
     ) -> (Chosen, Option<DirectRoute>) {
-        let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let table = &self.routes.table;
+        let head = exchange.head();
+        if !table.needs_endpoints()
+            && let Some(route) = table.decide(head.target(), || head.host(), &mut self.scratch)
+            && let Some(Some(direct)) = self.direct.get(route)
+        {
+            return (Chosen { route: Some(route), is_plain: true }, Some(*direct));
+        }
+        let scheme = if exchange.is_https() { Scheme::Https } else { Scheme::Http };
         let ends = if table.needs_endpoints() { endpoints(table, lane, exchange, listeners) } else { Endpoints::default() };
-        let view = RequestView { destination: ends.here, ..RequestView::of_head(exchange.head(), scheme, ends.client) };
+        let view = RequestView { destination: ends.here, ..RequestView::of_head(head, scheme, ends.client) };
         let choice = table.choose(&view, &mut self.scratch);
         let chosen = Chosen { route: choice.rule, is_plain: choice.is_plain };
         if let Some(route) = choice.rule {
