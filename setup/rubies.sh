@@ -6,10 +6,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-versions="3.1 3.2 3.3 3.4"
+versions="3.1 3.3 3.4"
+ubuntu=https://archive.ubuntu.com/ubuntu/pool/main/r/ruby3.2
 libraries="libc6 libcrypt1 libffi8 libgcc-s1 libgmp10 libyaml-0-2 ruby-rack zlib1g"
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/oribi/rubies-2
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/oribi/rubies-3
 if [ ! -f "$cache/complete" ]; then
 	echo "Unpacking Debian's rubies in $cache: once, a minute"
 	rm -rf "$cache"
@@ -24,8 +25,6 @@ if [ ! -f "$cache/complete" ]; then
 		mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/packages"
 		: >"$apt/status"
 		for release in bookworm trixie experimental; do echo "deb ${mirror:-http://deb.debian.org/debian} $release main"; done >"$apt/sources.list"
-		# Debian has no keys of Ubuntu, so that here the connection vouches for the packages. Those for ARM are on another server.
-		[ $processor = arm64 ] || echo "deb [trusted=yes] https://archive.ubuntu.com/ubuntu noble main universe" >>"$apt/sources.list"
 		get() {
 			apt-get -qq -o APT::Architecture=$processor -o APT::Architectures=$processor -o APT::Sandbox::User=root \
 				-o Acquire::Languages=none -o Dir::Cache="$apt" -o Dir::State="$apt" -o Dir::State::status="$apt/status" \
@@ -33,7 +32,6 @@ if [ ! -f "$cache/complete" ]; then
 		}
 		get update
 		for version in $versions; do
-			[ $version-$processor != 3.2-arm64 ] || continue
 			(
 				mkdir "$apt/packages/$version" "$cache/$version-$processor"
 				cd "$apt/packages/$version"
@@ -46,6 +44,18 @@ if [ ! -f "$cache/complete" ]; then
 		done
 		rm -rf "$apt"
 	done
+	# Debian has no keys of Ubuntu, so that these are known by their sums.
+	mkdir "$cache/3.2-amd64"
+	ln -s usr/lib usr/lib64 "$cache/3.2-amd64"
+	while read -r package sum; do
+		/usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root download-file "$ubuntu/$package" "$cache/package.deb" "SHA256:$sum"
+		dpkg-deb --extract "$cache/package.deb" "$cache/3.2-amd64"
+		rm "$cache/package.deb"
+	done <<-END
+		ruby3.2_3.2.3-1build3_amd64.deb 48c24a2f8b4f164029fbc83618e531270942e44ebaa436f0bf5fef3cce566dfe
+		ruby3.2-dev_3.2.3-1build3_amd64.deb 6dc0c7c8a6a5c6824e6aaa1ffeafe3f4536eb2dbbe682c3849f672aa91f1fb7b
+		libruby3.2_3.2.3-1build3_amd64.deb c56a744e1c33945d6b1d50feb019ddb38961efdcf69e0a8d2605aba8f534dd9d
+	END
 	touch "$cache/complete"
 fi
 mkdir -p target/tools
