@@ -181,7 +181,7 @@ oribi_result oribi_command(oribi_lane *lane, oribi_exchange exchange, const char
 int oribi_can_post(void);
 
 /* Gives commands outside of a request, from any thread: publish, close all subscribers, and those that name a connection; others
- * have no effect. They have at most 65,533 bytes. Waits, up to five seconds, for an edge that does not read fast enough. Returns 0
+ * are an error. They have at most 65,533 bytes. Waits, up to 30 seconds, for edges that do not read fast enough. Returns 0
  * when all edges have them. -1: error, see oribi_last_error(). */
 int oribi_post(const char *commands, size_t size);
 

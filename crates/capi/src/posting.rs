@@ -3,6 +3,7 @@
 
 use crate::fence::{fence, remember};
 use crate::types::bytes;
+use oribi_live::need_no_request;
 use oribi_server::posts::Outbox;
 use std::ffi::{c_char, c_int};
 use std::io;
@@ -22,6 +23,10 @@ pub unsafe extern "C" fn oribi_post(commands: *const c_char, size: usize) -> c_i
     // SAFETY: the caller's promise.
     let commands = unsafe { bytes(commands, size) };
     fence(-1, || {
+        if !need_no_request(commands) {
+            remember("only the worker that handles an event of a client can do this, and no process that it has forked");
+            return -1;
+        }
         let outbox = Outbox::of_process().ok_or_else(|| io::Error::other("there is no edge"));
         match outbox.and_then(|outbox| outbox.deliver(commands)) {
             Ok(()) => 0,

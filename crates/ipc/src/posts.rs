@@ -28,7 +28,7 @@ pub const LARGEST_DELIVERY: usize = LARGEST_POST - POST_PREFIX;
 const NO_EDGE: u16 = u16::MAX;
 
 /// The time after which an edge that does not read is given up.
-const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
 static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
 
@@ -128,24 +128,43 @@ impl Outbox {
     /// Sends commands of a process that is no edge to all edges. Waits for edges whose boxes are full.
     ///
     /// # Errors
-    /// The commands are too large for one message, which has no other parts, or an edge does not read for five seconds.
+    /// The commands are too large for one message, which has no other parts; an edge has no room for 30 seconds, although all others
+    /// have the message; the server has ended.
     pub fn deliver(&self, commands: &[u8]) -> io::Result<()> {
         if commands.len() > LARGEST_DELIVERY {
             return Err(io::Error::other(format!("a message outside of a request has at most {} KiB", LARGEST_DELIVERY >> 10)));
         }
         let [high, low] = NO_EDGE.to_be_bytes();
         let message = [&[FIRST_PIECE | LAST_PIECE, high, low], commands].concat();
-        for (edge, writer) in self.0.iter().enumerate() {
-            while !self.send(edge, &message)? {
-                let mut room = [PollFd::new(writer, PollFlags::OUT)];
-                match poll(&mut room, Some(&PATIENCE)) {
-                    Ok(0) => return Err(io::Error::other(format!("edge {} does not read its messages", edge + 1))),
-                    Ok(_) | Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
+        // One that does not read keeps nothing from the others.
+        let mut full = self.send_to(0..self.0.len(), &message)?;
+        while !full.is_empty() {
+            let mut room: Vec<PollFd<'_>> = full.iter().map(|&edge| PollFd::new(&self.0[edge], PollFlags::OUT)).collect();
+            match poll(&mut room, Some(&PATIENCE)) {
+                Ok(0) => {
+                    let names = full.iter().map(|edge| (edge + 1).to_string()).collect::<Vec<_>>().join(", ");
+                    return Err(io::Error::other(format!("edge {names} has read no message for {} s", PATIENCE.tv_sec)));
                 }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
+            full = self.send_to(full, &message)?;
         }
         Ok(())
+    }
+
+    /// Sends a message to these edges, and returns those whose boxes are full.
+    fn send_to(&self, edges: impl IntoIterator<Item = usize>, message: &[u8]) -> io::Result<Vec<usize>> {
+        let (mut full, mut gone) = (Vec::new(), false);
+        for edge in edges {
+            match self.send(edge, message) {
+                Ok(true) => {}
+                Ok(false) => full.push(edge),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => gone = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if gone { Err(io::Error::new(io::ErrorKind::BrokenPipe, "the server of this process has ended")) } else { Ok(full) }
     }
 }
 

@@ -280,6 +280,20 @@ pub fn are_for_all(commands: &[u8]) -> bool {
     matches!(Command::read(commands), Ok(Some((Command::Publish { .. } | Command::CloseAll { .. }, []))))
 }
 
+/// Whether these bytes are commands that an edge can carry out outside of a request: none is for the connection of the request.
+#[must_use]
+pub fn need_no_request(mut commands: &[u8]) -> bool {
+    while let Ok(Some((command, rest))) = Command::read(commands) {
+        match command {
+            Command::Publish { .. } | Command::CloseAll { .. } => {}
+            Command::Send { connection, .. } | Command::Close { connection, .. } if connection != 0 => {}
+            _ => return false,
+        }
+        commands = rest;
+    }
+    commands.is_empty()
+}
+
 /// Appends the size of a part in two bytes, and the part.
 fn write_sized(part: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());
@@ -328,6 +342,25 @@ mod tests {
             rest = after;
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn outside_of_a_request_there_is_no_connection_of_its_own() {
+        let bytes = |command: &Command<'_>| {
+            let mut bytes = Vec::new();
+            command.write(&mut bytes);
+            bytes
+        };
+        let outside = ALL.map(|command| need_no_request(&bytes(&command)));
+        let expected = ALL.map(|command| match command {
+            Command::Send { connection, .. } | Command::Close { connection, .. } => connection != 0,
+            command => matches!(command, Command::Publish { .. } | Command::CloseAll { .. }),
+        });
+        assert_eq!(outside, expected);
+        let publish = bytes(&Command::Publish { kind: Kind::Text, channel: b"news", payload: b"hello" });
+        assert!(are_for_all(&publish) && need_no_request(&[&publish[..], &publish].concat()));
+        assert!(!are_for_all(&bytes(&Command::Data(b"x"))) && !are_for_all(&[&publish[..], &publish].concat()));
+        assert!(!need_no_request(b"\x06") && !need_no_request(&[&publish[..], b"\x06"].concat()));
     }
 
     #[test]
