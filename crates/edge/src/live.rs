@@ -69,6 +69,8 @@ pub(super) struct Live<'a> {
     ready: Vec<VecDeque<u64>>,
     deflater: Deflater,
     posts: Posts<'a>,
+    /// Whether there may be more commands of other processes, which wait while this edge does other work.
+    is_behind: bool,
     /// The longest silence of a WebSocket without a ping, and of an event stream: there are two looks at them in that time.
     ping: Duration,
     looks: u32,
@@ -149,6 +151,7 @@ impl<'a> Live<'a> {
             ready: Vec::new(),
             deflater: Deflater::new(LEVEL),
             posts: Posts::new(edge, posts),
+            is_behind: false,
             ping: settings.websocket.ping,
             looks: 0,
             next_look: None,
@@ -160,7 +163,7 @@ impl<'a> Live<'a> {
     /// Whether there is nothing to do, and nothing to wait for.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        self.connections.is_empty() && self.posts.is_idle()
+        self.connections.is_empty() && self.posts.is_idle() && !self.is_behind
     }
 
     /// Whether an app has, or will get, an event.
@@ -172,8 +175,9 @@ impl<'a> Live<'a> {
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         // Events wait for answers to earlier requests, which wake the edge.
         let later = self.ready.iter().any(|ready| !ready.is_empty()).then(|| now + LOOKS_AT_QUEUE);
-        let of_connections = self.next_look.into_iter().chain(self.beats.due(now)).filter(|_| !self.connections.is_empty());
-        later.into_iter().chain(self.posts.due(now)).chain(of_connections).min()
+        let of_connections = self.next_look.into_iter().chain(self.beats.due()).filter(|_| !self.connections.is_empty());
+        let at_once = self.is_behind.then_some(now);
+        later.into_iter().chain(self.posts.due(now)).chain(of_connections).chain(at_once).min()
     }
 
     fn add(&mut self, connection: Connection, now: Duration) -> u64 {
@@ -355,12 +359,13 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Sends a message to all connections of this edge that have subscribed to a channel.
-    fn publish<B: Backend>(&mut self, engine: &mut Engine<'_, B>, channel: &[u8], kind: Kind, payload: &[u8]) {
+    /// Sends a message to all connections of this edge that have subscribed to a channel. Returns their number.
+    fn publish<B: Backend>(&mut self, engine: &mut Engine<'_, B>, channel: &[u8], kind: Kind, payload: &[u8]) -> usize {
         let groups = self.channels.groups(channel);
         if groups.is_empty() {
-            return;
+            return 0;
         }
+        let count = groups.iter().map(|group| group.connections.len()).sum();
         engine.gather_answers();
         for group in groups {
             let envelope = group.envelope();
@@ -371,6 +376,7 @@ impl<'a> Live<'a> {
             }
         }
         engine.send_gathered_answers();
+        count
     }
 
     fn send_to_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, names: &[u64], kind: Kind, payload: &[u8]) {
@@ -386,9 +392,6 @@ impl<'a> Live<'a> {
 
     /// Sends the texts that are due again.
     fn beat<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
-        if self.beats.due(now).is_none_or(|due| now < due) {
-            return;
-        }
         for (text, names) in self.beats.take(now) {
             engine.gather_answers();
             self.send_to_all(engine, &names, Kind::Text, &text);

@@ -1,6 +1,7 @@
 //! Texts that connections get again and again, as signs of life for clients that cannot see the pings of a WebSocket.
 
-use oribi_live::{Channels, Envelope};
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The shortest time between two.
@@ -16,69 +17,75 @@ const GROUPS: u64 = 32;
 /// The texts of an edge, and the connections that get them.
 #[derive(Debug, Default)]
 pub(super) struct Beats {
-    /// Each group is a channel: the interval in milliseconds (4 bytes), its number (1), and the text.
-    members: Channels,
-    groups: Vec<Group>,
+    groups: HashMap<Rc<Key>, Group>,
+    /// The group of each connection.
+    members: HashMap<u64, Rc<Key>>,
+    /// When each group is due.
+    queue: BTreeSet<(Duration, Rc<Key>)>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    interval: Duration,
+    /// Below [`GROUPS`].
+    number: u32,
+    text: Box<[u8]>,
 }
 
 #[derive(Debug)]
 struct Group {
-    channel: Vec<u8>,
-    interval: Duration,
-    /// The number of the group.
-    number: u32,
-    /// `None`: it is new.
-    next: Option<Duration>,
+    next: Duration,
+    connections: Vec<u64>,
 }
 
 impl Beats {
     /// Begins to send a text to a connection.
-    pub(super) fn start(&mut self, connection: u64, interval: Duration, text: &[u8]) {
-        self.members.forget(connection);
-        let number = (connection % GROUPS) as u8;
-        let mut channel = (interval.as_millis() as u32).to_be_bytes().to_vec();
-        channel.push(number);
-        channel.extend_from_slice(text);
-        self.members.subscribe(connection, &channel, Envelope::default());
-        if !self.groups.iter().any(|group| group.channel == channel) {
-            self.groups.push(Group { channel, interval, number: number.into(), next: None });
-        }
+    pub(super) fn start(&mut self, connection: u64, interval: Duration, text: &[u8], now: Duration) {
+        self.stop(connection);
+        let key = Key { interval, number: (connection % GROUPS) as u32, text: text.into() };
+        let key = self.groups.get_key_value(&key).map_or_else(|| Rc::new(key), |(known, _)| Rc::clone(known));
+        let queue = &mut self.queue;
+        let group = self.groups.entry(Rc::clone(&key)).or_insert_with(|| {
+            let next = key.after(now);
+            queue.insert((next, Rc::clone(&key)));
+            Group { next, connections: Vec::new() }
+        });
+        group.connections.push(connection);
+        self.members.insert(connection, key);
     }
 
     /// Ends that.
     pub(super) fn stop(&mut self, connection: u64) {
-        self.members.forget(connection);
+        let Some(key) = self.members.remove(&connection) else { return };
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        group.connections.retain(|member| *member != connection);
+        if group.connections.is_empty() {
+            self.queue.remove(&(group.next, Rc::clone(&key)));
+            self.groups.remove(&key);
+        }
     }
 
     /// The time at which it is next due.
-    pub(super) fn due(&self, now: Duration) -> Option<Duration> {
-        self.groups.iter().map(|group| group.next.unwrap_or(now)).min()
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.queue.first().map(|(next, _)| *next)
     }
 
     /// Returns the texts that are due, with the connections that get them.
     pub(super) fn take(&mut self, now: Duration) -> Vec<(Vec<u8>, Vec<u64>)> {
         let mut due = Vec::new();
-        let members = &self.members;
-        self.groups.retain_mut(|group| {
-            if group.next.is_some_and(|next| now < next) {
-                return true;
-            }
-            let is_new = group.next.is_none();
-            group.next = Some(group.after(now));
-            let Some(connections) = members.groups(&group.channel).pop().map(|members| members.connections) else {
-                return false;
-            };
-            if !is_new {
-                due.push((group.channel[5..].to_vec(), connections));
-            }
-            true
-        });
+        while self.due().is_some_and(|next| next <= now) {
+            let Some((_, key)) = self.queue.pop_first() else { break };
+            let Some(group) = self.groups.get_mut(&key) else { continue };
+            group.next = key.after(now);
+            due.push((key.text.to_vec(), group.connections.clone()));
+            self.queue.insert((group.next, key));
+        }
         due
     }
 }
 
-impl Group {
-    /// Its next time after `now`. The groups with the same interval divide it evenly.
+impl Key {
+    /// The next time of the group after `now`. The groups with the same interval divide it evenly.
     fn after(&self, now: Duration) -> Duration {
         let interval = self.interval.as_millis().max(1) as u64;
         let offset = interval * u64::from(self.number) / GROUPS;
@@ -95,14 +102,12 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(3);
 
     /// The connections that get a text until a time, each with the times.
-    fn heard(beats: &mut Beats, from: Duration, until: Duration) -> Vec<(u64, Duration)> {
+    fn heard(beats: &mut Beats, until: Duration) -> Vec<(u64, Duration)> {
         let mut heard = Vec::new();
-        let mut now = from;
-        while let Some(due) = beats.due(now).filter(|due| *due <= until) {
-            now = due;
-            for (text, connections) in beats.take(now) {
+        while let Some(due) = beats.due().filter(|due| *due <= until) {
+            for (text, connections) in beats.take(due) {
                 assert_eq!(text, b"beat");
-                heard.extend(connections.into_iter().map(|connection| (connection, now)));
+                heard.extend(connections.into_iter().map(|connection| (connection, due)));
             }
         }
         heard
@@ -112,10 +117,10 @@ mod tests {
     fn each_connection_gets_its_text_once_in_each_interval_and_not_all_at_once() {
         let mut beats = Beats::default();
         let start = Duration::from_millis(12_345);
-        (0..2 * GROUPS).for_each(|connection| beats.start(connection, INTERVAL, b"beat"));
+        (0..2 * GROUPS).for_each(|connection| beats.start(connection, INTERVAL, b"beat", start));
         let mut times = Vec::new();
         for turn in 0..4 {
-            let heard = heard(&mut beats, start + INTERVAL * turn, start + INTERVAL * (turn + 1));
+            let heard = heard(&mut beats, start + INTERVAL * (turn + 1));
             let mut connections: Vec<u64> = heard.iter().map(|(connection, _)| *connection).collect();
             connections.sort_unstable();
             assert_eq!(connections, (0..2 * GROUPS).collect::<Vec<_>>(), "turn {turn}");
@@ -129,11 +134,22 @@ mod tests {
     #[test]
     fn a_connection_has_one_text_until_it_ends() {
         let mut beats = Beats::default();
-        beats.start(1, INTERVAL * 2, b"before");
-        beats.start(1, INTERVAL, b"beat");
-        assert_eq!(heard(&mut beats, Duration::ZERO, INTERVAL).len(), 1);
+        beats.start(1, INTERVAL * 2, b"before", Duration::ZERO);
+        beats.start(1, INTERVAL, b"beat", Duration::ZERO);
+        assert_eq!(heard(&mut beats, INTERVAL).len(), 1);
         beats.stop(1);
-        assert_eq!(heard(&mut beats, INTERVAL, INTERVAL * 3), []);
-        assert_eq!((beats.due(INTERVAL * 3), beats.groups.len()), (None, 0), "nothing is left to wait for");
+        assert_eq!(heard(&mut beats, INTERVAL * 3), []);
+    }
+
+    #[test]
+    fn a_text_that_nobody_gets_any_more_is_forgotten_at_once() {
+        let mut beats = Beats::default();
+        for number in 0..1000_u32 {
+            beats.start(1, Duration::from_secs(86_400), &number.to_be_bytes(), Duration::ZERO);
+        }
+        assert_eq!((beats.groups.len(), beats.queue.len(), beats.members.len()), (1, 1, 1));
+        beats.stop(1);
+        assert_eq!((beats.groups.len(), beats.queue.len(), beats.members.len()), (0, 0, 0));
+        assert_eq!(beats.due(), None);
     }
 }

@@ -174,7 +174,9 @@ impl Live<'_> {
             Command::SubscribeWith { channel, envelope } => self.subscribe(own, channel, envelope),
             Command::Unsubscribe(channel) => self.unsubscribe(own, channel, Envelope::default()),
             Command::UnsubscribeWith { channel, envelope } => self.unsubscribe(own, channel, envelope),
-            Command::Beat { interval, text } => self.set_beat(own, Duration::from_millis(interval.into()), text),
+            Command::Beat { interval, text } => {
+                self.set_beat(own, (Duration::from_millis(interval.into()), text), engine.now());
+            }
             Command::Data(data) => {
                 let Some(connection) = own.and_then(|name| self.connections.get_mut(&name)) else {
                     return no_connection("keep data for");
@@ -188,11 +190,12 @@ impl Live<'_> {
         }
     }
 
-    /// Carries out the commands that another edge has passed on.
-    pub(super) fn carry_out_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, mut bytes: &[u8]) {
+    /// Carries out the commands that another process has passed on. Returns the number of messages that were sent.
+    pub(super) fn carry_out_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, mut bytes: &[u8]) -> usize {
+        let mut sent = 0;
         while let Ok(Some((command, rest))) = Command::read(bytes) {
             match command {
-                Command::Publish { kind, channel, payload } => self.publish(engine, channel, kind, payload),
+                Command::Publish { kind, channel, payload } => sent += self.publish(engine, channel, kind, payload),
                 Command::CloseAll { channel, code, reason } => {
                     self.close_all(engine, channel, code, str::from_utf8(reason).unwrap_or_default());
                 }
@@ -203,6 +206,7 @@ impl Live<'_> {
             }
             bytes = rest;
         }
+        sent
     }
 
     fn subscribe(&mut self, own: Option<u64>, channel: &[u8], envelope: Envelope<'_>) {
@@ -230,7 +234,7 @@ impl Live<'_> {
     }
 
     /// Sends a text to a connection again and again, or ends that.
-    fn set_beat(&mut self, own: Option<u64>, interval: Duration, text: &[u8]) {
+    fn set_beat(&mut self, own: Option<u64>, (interval, text): (Duration, &[u8]), now: Duration) {
         let Some(name) = own else { return no_connection("beat on") };
         if interval.is_zero() || self.connections.get(&name).is_none_or(|connection| connection.ended) {
             return self.beats.stop(name);
@@ -239,7 +243,7 @@ impl Live<'_> {
             let (shortest, largest) = (beats::SHORTEST, beats::LARGEST);
             return log::error!("a text may be sent again after {shortest:?} or more, and may have {largest} bytes");
         }
-        self.beats.start(name, interval, text);
+        self.beats.start(name, interval, text, now);
     }
 
     /// Logs, once for each connection, that it has too many channels.

@@ -54,6 +54,10 @@ impl Live<'_> {
     }
 }
 
+/// The messages to clients after which an edge does other work, before it reads more commands of other processes. To send so many takes
+/// some milliseconds.
+const SENT_BETWEEN: usize = 1024;
+
 impl<B: Backend> EdgeLoop<'_, '_, B> {
     /// Passes events to apps, and messages between clients.
     #[inline]
@@ -66,6 +70,9 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
     #[inline(never)]
     fn serve_some(&mut self) {
         let now = self.now();
+        if self.live.borrow().is_behind {
+            self.receive_posts();
+        }
         {
             let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
             live.look(&mut engine, now);
@@ -92,11 +99,18 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         Ok(self)
     }
 
-    /// Reads the commands that other edges have sent.
+    /// Carries out the commands that other edges and workers have sent; some of them, if there are many, so that they hold up nothing
+    /// else.
     pub(in super::super) fn receive_posts(&mut self) {
         let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
-        while let Some(commands) = live.posts.receive() {
-            live.carry_out_all(&mut engine, &commands);
+        let mut sent = 0;
+        live.is_behind = true;
+        while sent < SENT_BETWEEN {
+            let Some(commands) = live.posts.receive() else {
+                live.is_behind = false;
+                return;
+            };
+            sent += 1 + live.carry_out_all(&mut engine, &commands);
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
 use oribi_engine::Engine;
 use oribi_io::{Client, Sim, World};
+use oribi_ipc::posts::PostBoxes;
 use oribi_ipc::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
 use oribi_listen::{ListenSocket, Listener, Shard, listen_sockets, open};
 use oribi_message::{FieldPair, ResponseHead};
@@ -54,6 +55,7 @@ struct Site {
     memory: Vec<Memory>,
     slot: &'static WorkerSlot,
     edge_link: EdgeLink,
+    posts: &'static PostBoxes,
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
     ended: RefCell<bool>,
@@ -84,7 +86,9 @@ impl Site {
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
-        let mut edge = EdgeLoop::new(lane, &lane_setup, apps, (0, None)).expect("nothing can refuse").with_parent(parent_link);
+        let posts: &'static PostBoxes = Box::leak(Box::new(PostBoxes::new(1).expect("a socket")));
+        let edge = EdgeLoop::new(lane, &lane_setup, apps, (0, Some(posts))).expect("nothing can refuse");
+        let mut edge = edge.with_parent(parent_link);
         edge.route_by(routes, 0);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
@@ -93,7 +97,7 @@ impl Site {
             flag.set(true);
         });
         let ended = RefCell::new(false);
-        Self { world, edge, memory, slot, edge_link, asleep, timeout, ended }
+        Self { world, edge, memory, slot, edge_link, posts, asleep, timeout, ended }
     }
 
     fn standard() -> Self {

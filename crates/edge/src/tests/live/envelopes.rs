@@ -115,3 +115,22 @@ fn an_edge_waits_for_nothing_when_those_who_got_a_text_have_gone() {
     assert!(live.is_idle());
     assert_eq!(live.due(Duration::from_secs(100)), None);
 }
+
+#[test]
+fn a_flood_of_messages_from_elsewhere_lets_an_edge_do_other_work() {
+    const MESSAGES: usize = 100;
+    let (mut site, mut app, one) = opened("", &[Command::Subscribe(b"news")]);
+    let clients: Vec<Client> =
+        (0..40).map(|_| open(&mut site, &mut app, "", &[Command::Subscribe(b"news")])).chain([one]).collect();
+    let message = bytes(&[publish(Kind::Text, b"hi")]);
+    (0..MESSAGES).for_each(|_| site.posts.outbox().deliver(&message).expect("there is room"));
+    let now = site.edge.now();
+    let is_behind = |site: &Site| site.edge.live.borrow().due(now) == Some(now);
+    site.edge.receive_posts();
+    assert!(is_behind(&site));
+    site.run();
+    for client in &clients {
+        assert_eq!(texts(&mut site, client).len(), MESSAGES);
+    }
+    assert!(!is_behind(&site), "nothing is left");
+}
