@@ -9,7 +9,7 @@ require "net/http"
 require "proxy"
 require "rails_app"
 require "server_process"
-require "web_socket"
+require "web_socket_client"
 
 class RailsTest < Minitest::Test
   # Workers and threads.
@@ -244,7 +244,7 @@ class RailsTest < Minitest::Test
   # A client of the channel.
   def subscribe
     scheme = URI(@server.url).scheme
-    client = WebSocket.new(@server.connect, "127.0.0.1:#{@server.port}", "/cable", protocol: "actioncable-v1-json", scheme:)
+    client = WebSocketClient.new(@server.connect, "127.0.0.1:#{@server.port}", "/cable", protocol: "actioncable-v1-json", scheme:)
     assert_predicate client, :accepted?, client.status
     assert_equal "actioncable-v1-json", client.fields["sec-websocket-protocol"]
     assert_equal "welcome", hear_raw(client)["type"]

@@ -7,7 +7,7 @@ require "securerandom"
 require "timeout"
 
 # A small WebSocket client (RFC 6455): text messages over a socket that is already connected.
-class WebSocket
+class WebSocketClient
   # After the client's key in the digest that proves a handshake, RFC 6455 section 1.3.
   HANDSHAKE = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
   TEXT = 1
@@ -66,7 +66,8 @@ class WebSocket
   def send_frame(type, payload)
     mask = SecureRandom.bytes(4).bytes
     masked = payload.b.bytes.each_with_index.map { |byte, index| byte ^ mask[index % 4] }
-    @socket.write([0x80 | type, 0x80 | 126, payload.bytesize, *mask, *masked].pack("CCnC*"))
+    size = payload.bytesize < 126 ? [0x80 | payload.bytesize].pack("C") : [0x80 | 126, payload.bytesize].pack("Cn")
+    @socket.write([0x80 | type].pack("C") + size + [*mask, *masked].pack("C*"))
   end
 
   def receive_frame
