@@ -15,7 +15,12 @@ class ActionCableTest < Minitest::Test
   class User
     attr_reader :id
 
-    def self.found = (@found ||= [])
+    class << self
+      # Whether the records have gone from the database.
+      attr_accessor :gone
+
+      def found = (@found ||= [])
+    end
 
     def initialize(id)
       @id = id
@@ -34,6 +39,8 @@ class ActionCableTest < Minitest::Test
   module Locator
     def self.locate(gid)
       User.found << gid
+      raise "there is no such record" if User.gone
+
       User.new(gid[/\d+\z/].to_i)
     end
   end
@@ -109,6 +116,7 @@ class ActionCableTest < Minitest::Test
     ActionCable.server.config.connection_class = -> { Connection }
     Connection.connecting = -> { self.user = User.new(7) }
     User.found.clear
+    User.gone = false
     Object.const_set(:GlobalID, Module.new) unless defined?(GlobalID)
     GlobalID.const_set(:Locator, Locator) unless defined?(GlobalID::Locator)
   end
@@ -227,6 +235,50 @@ class ActionCableTest < Minitest::Test
     Oribi::Live.define_singleton_method(:reachable?) { false }
     ActionCable.server.broadcast("rooms", 1)
     assert_empty @given
+  end
+
+  # Each public method of a channel is an action otherwise.
+  def test_clients_cannot_set_declared_values
+    connect
+    command("subscribe")
+    assert_empty perform(action: "words=", x: 1)
+    assert_match(/Unable to process .*Rooms#words=/, @log.string)
+    assert_empty perform(action: "author")
+    assert_equal [], perform(action: "read")[0]["words"]
+  end
+
+  def test_a_record_that_has_gone_is_an_error_each_time
+    connect
+    command("subscribe")
+    User.gone = true
+    2.times do
+      @log.truncate(0)
+      assert_empty perform(action: "write", word: "one")
+      assert_match(/there is no such record/, @log.string)
+    end
+  end
+
+  def test_the_streams_of_a_class_that_has_gone_end
+    self.class.const_set(:Gone, Class.new(Rooms))
+    gone = { channel: "ActionCableTest::Gone" }.to_json
+    connect
+    command("subscribe", gone)
+    subscribed = @given.find { |tag,| tag == 9 }[1]
+    self.class.send(:remove_const, :Gone)
+    assert_equal [{ "identifier" => gone, "type" => "reject_subscription" }], command("subscribe")[..0]
+    assert_equal [subscribed], @given.filter_map { |tag, body| body if tag == 10 }
+    command("message", gone, action: "read")
+    assert_match(/Unable to find subscription/, @log.string)
+  end
+
+  def test_a_subscription_with_a_long_identifier_ends
+    long = { channel: "ActionCableTest::Rooms", text: "x" * 9000 }.to_json
+    connect
+    assert_empty command("subscribe", long)
+    assert_match(/have at most 8 KiB/, @log.string)
+    @log.truncate(0)
+    command("unsubscribe", long)
+    refute_match(/Error/, @log.string)
   end
 
   def test_a_value_that_cannot_be_kept_is_named

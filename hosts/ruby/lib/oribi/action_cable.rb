@@ -8,6 +8,7 @@ module Oribi
   # `require "oribi/action_cable"` in config/application.rb is all. Where there is no edge, all is as without it. docs/live.md
   # describes it.
   module ActionCable
+    autoload :Actions, "oribi/action_cable/kept_values"
     autoload :EdgeServer, "oribi/action_cable/edge_server"
     autoload :InlineWorker, "oribi/action_cable/inline_worker"
     autoload :Link, "oribi/action_cable/link"
@@ -26,6 +27,7 @@ module Oribi
     end
     ActiveSupport.on_load(:action_cable_channel) do
       extend KeptValues
+      singleton_class.prepend(Actions)
       prepend Streams
     end
   end

@@ -52,8 +52,10 @@ module Oribi
         end
 
         def unpack(object, name)
-          gid = packed_in(object).delete(name)
-          object.instance_variable_set("@#{name}", GlobalID::Locator.locate(gid)) if gid
+          gid = packed_in(object)[name] or return
+          # A record that has gone raises an error here, also the next time: to be without it is something else.
+          object.instance_variable_set("@#{name}", GlobalID::Locator.locate(gid))
+          packed_in(object).delete(name)
         end
 
         # The values of an object, as pairs of bytes and whether they are a GlobalID.
@@ -62,7 +64,7 @@ module Oribi
             value = object.instance_variable_get("@#{name}")
             gid = packed_in(object)[name] || (value.to_gid.to_s if value.respond_to?(:to_gid))
             [name, gid ? [gid, true] : [Marshal.dump(value), false]]
-          rescue TypeError, ArgumentError => e
+          rescue StandardError => e
             raise Error, "#{name} of #{object.class} cannot be kept: #{e.message}"
           end
         end
@@ -77,6 +79,14 @@ module Oribi
             end
           end
         end
+      end
+    end
+
+    # Keeps clients from calling the accessors of state_attr_accessor: each public method of a channel is an action otherwise.
+    # Extends the class of channels.
+    module Actions
+      def action_methods
+        super - state_names.flat_map { |name| [name.to_s, "#{name}="] }
       end
     end
   end

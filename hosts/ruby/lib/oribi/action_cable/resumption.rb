@@ -79,14 +79,22 @@ module Oribi
         def load_channel(connection, subscribed)
           identifier = subscribed.identifier
           parameters = ActiveSupport::JSON.decode(identifier).with_indifferent_access
-          # The class has gone if a reload has brought other code.
-          channel = parameters[:channel].safe_constantize&.new(connection, identifier, parameters) or return
+          channel = parameters[:channel].safe_constantize&.new(connection, identifier, parameters)
+          return end_subscription(connection, subscribed) unless channel
+
           KeptValues.load(channel, subscribed.kept)
           channel.instance_variable_set(:@oribi_resumed, true)
           channel.instance_variable_set(:@subscription_confirmation_sent, true)
           streams = channel.send(:streams)
           subscribed.streams.each { |name| streams[name] = Stream.new(identifier) }
           channel
+        end
+
+        # Ends a subscription whose class has gone: a reload has brought other code.
+        def end_subscription(connection, subscribed)
+          subscribed.streams.each { |name| connection.server.pubsub.unsubscribe(name, Stream.new(subscribed.identifier)) }
+          connection.transmit(identifier: subscribed.identifier, type: ::ActionCable::INTERNAL[:message_types][:rejection])
+          nil
         end
       end
     end

@@ -9,6 +9,10 @@ module Oribi
       def initialize(identifier)
         @envelope = ["{\"identifier\":#{ActiveSupport::JSON.encode(identifier)},\"message\":", "}"].freeze
       end
+
+      def fits?
+        @envelope.sum(&:bytesize) <= Live::Command::LARGEST_ENVELOPE
+      end
     end
   end
 end

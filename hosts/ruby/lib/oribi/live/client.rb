@@ -85,7 +85,9 @@ module Oribi
 
       # Sends a text every so many seconds, until `beat(0)`; there is one for each client. It costs no event.
       def beat(interval, text = "")
-        raise ArgumentError, "an interval is a second or longer, not #{interval.inspect}" unless interval.zero? || interval >= 1
+        unless interval.is_a?(Numeric) && (interval.zero? || interval.between?(1, 86_400))
+          raise ArgumentError, "an interval has 1 to 86400 seconds, or 0, not #{interval.inspect}"
+        end
         raise ArgumentError, "such a text has at most 1024 bytes" if text.bytesize > 1024
 
         own!
