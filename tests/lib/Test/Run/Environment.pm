@@ -31,6 +31,8 @@ sub prepare_environment () {
         workspace => '--workspace --features oribi-cli/libevent,liboribi/libevent --locked',
         # The same with Lua 5.4: only what knows Lua is built again.
         lua54 => '--package oribi-lua --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54 --locked',
+        # Its programs of tests.
+        of_lua => '--lib ' . join(' ', map { "--test $_" } qw(host seeds lua lua_backtraces lua_modules lua_waits luafcgid ahttpd)),
         # Programs of tests that only run when they are named.
         by_name => '--test stress --test edge --test adversity --test endure',
         small   => join(' ', map { "--package oribi-$_" } SMALL),
