@@ -33,6 +33,10 @@ const BOARD: [(&str, usize); 1] = [("shared memory", 1)];
 /// Descriptors that a mold has for its workers.
 const MEMORY_OF_WORKERS: [(&str, usize); 3] = [("shared memory", 1), ("unix", PLACES), ("eventfd", 1 + PLACES)];
 
+/// The box of the edge for messages of other processes: both ends, and the end to write to.
+const POST_BOX: [(&str, usize); 1] = [("unix", 2)];
+const OUTBOX: [(&str, usize); 1] = [("unix", 1)];
+
 /// The socket of `oribi ctl`, which only the first process has.
 const CONTROL: [(&str, usize); 1] = [("unix", 1)];
 
@@ -107,16 +111,19 @@ fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
         ("folder", 1),
     ];
     let runtime = of_runtime(language);
-    let mut expected = vec![("worker", sum(&worker, &runtime)), ("edge", sum(&edge, &MEMORY))];
+    let mut expected = vec![
+        ("worker", sum(&worker, &[&runtime[..], &OUTBOX].concat())),
+        ("edge", sum(&edge, &[&MEMORY[..], &POST_BOX].concat())),
+    ];
     // The parent's end of a socket, its end of the pipe to the edge, and the descriptor that reports the edge's end.
     let parent = [("unix", 1), ("pipe to write", 1), ("pidfd", 1), ("listener", 1)];
     let pools = [&MEMORY[..], &[("eventfd", 1 + PLACES)]].concat();
     if language == Language::Lua {
-        expected.push(("supervisor", supervisor(&[&parent[..], &pools, &CONTROL, &TOTALS].concat())));
+        expected.push(("supervisor", supervisor(&[&parent[..], &pools, &CONTROL, &TOTALS, &POST_BOX].concat())));
     } else {
         let signals = [("pipe to read", 1), ("pipe to write", 1), ("unix", 1)];
-        expected.push(("master", sum(&[&signals[..], &parent, &CONTROL, &BOARD, &TOTALS].concat(), &pools)));
-        expected.push(("mold", supervisor(&[&MEMORY_OF_WORKERS[..], &[("unix", 1)], &runtime].concat())));
+        expected.push(("master", sum(&[&signals[..], &parent, &CONTROL, &BOARD, &TOTALS, &POST_BOX].concat(), &pools)));
+        expected.push(("mold", supervisor(&[&MEMORY_OF_WORKERS[..], &[("unix", 1)], &runtime, &OUTBOX].concat())));
     }
     compare(&site, &expected);
 }
