@@ -244,7 +244,8 @@ class RailsTest < Minitest::Test
   # A client of the channel.
   def subscribe
     scheme = URI(@server.url).scheme
-    client = WebSocketClient.new(@server.connect, "127.0.0.1:#{@server.port}", "/cable", protocol: "actioncable-v1-json", scheme:)
+    host = "127.0.0.1:#{@server.port}"
+    client = WebSocketClient.new(@server.connect, host, "/cable", protocol: "actioncable-v1-json", scheme:)
     assert_predicate client, :accepted?, client.status
     assert_equal "actioncable-v1-json", client.fields["sec-websocket-protocol"]
     assert_equal "welcome", hear_raw(client)["type"]
