@@ -178,7 +178,7 @@ uninstall: ## remove what `make install`, `make install-perl` and `make install-
 	@if command -v $(RUBY) >/dev/null; then $(RUBY) setup/uninstall_gem.rb $(DESTDIR); fi
 
 clean: ## remove everything that was built
-	@for folder in target/debian1[23]* target/images target/kubernetes; do \
+	@for folder in target/images target/kubernetes; do \
 		[ ! -d $$folder ] || [ -w $$folder ] || sudo rm -rf --one-file-system $$folder || exit 1; done
 	cargo clean
 	rm -rf dist

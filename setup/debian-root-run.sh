@@ -16,10 +16,13 @@ give_up() {
 
 [ $# -gt 1 ] || give_up "usage: setup/debian-root-run.sh RELEASE COMMAND..."
 release=$1
-chroot=$(realpath -m "${ORIBI_DEBIAN_ROOTS:-$checkout/target}/debian$release")
+roots=${ORIBI_DEBIAN_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/oribi/debian}
+chroot=$(realpath -m "$roots/debian$release")
 [ -d "$chroot" ] || give_up "$chroot is missing: setup/debian-root.sh $release makes it."
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || give_up "only root can enter $chroot, and sudo is missing."
+	# sudo has another HOME.
+	export ORIBI_DEBIAN_ROOTS="$roots"
 	kept=$(env | sed -n 's/^\(ORIBI_[A-Z0-9_]*\|CI\|TERM\)=.*/\1/p' | paste -sd , -)
 	exec sudo --preserve-env="$kept" "$0" "$@"
 fi

@@ -1,9 +1,9 @@
 #!/bin/sh
-# setup/debian-root.sh RELEASE: makes target/debianRELEASE (12 or 13), a Debian with the packages of setup/packages.debianRELEASE,
-# in which packages are built and a second generation of Ruby is tested, and target/debianRELEASE.base, the same Debian without
-# these packages, for the tests that install something. It installs missing packages there and leaves the rest alone.
-# ORIBI_DEBIAN_ROOTS names another folder than target, for instance one that several checkouts share. With nothing missing it
-# needs neither a network nor root.
+# setup/debian-root.sh RELEASE: makes debianRELEASE (12 or 13), a Debian with the packages of setup/packages.debianRELEASE, in
+# which packages are built and a second generation of Ruby is tested, and debianRELEASE.base, the same Debian without these
+# packages, for the tests that install something. It installs missing packages there and leaves the rest alone. All checkouts of
+# a user share them, in a folder of their cache; ORIBI_DEBIAN_ROOTS names another folder. With nothing missing it needs
+# neither a network nor root.
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,7 +18,8 @@ case "$release" in
 13) name=trixie ;;
 *) give_up "which Debian: 12 or 13?" ;;
 esac
-chroot=$(realpath -m "${ORIBI_DEBIAN_ROOTS:-../target}/debian$release")
+roots=${ORIBI_DEBIAN_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/oribi/debian}
+chroot=$(realpath -m "$roots/debian$release")
 
 wanted=$(sed 's/#.*//' "packages.debian$release" | tr -s ' \n' '\n' | sort -u)
 # Sets `missing` to those of the wanted packages that the chroot does not have.
@@ -44,6 +45,8 @@ if [ -d "$chroot" ] && [ -d "$chroot.base" ]; then
 fi
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || give_up "only root can make or complete $chroot; run this once as root, then go on as you are."
+	# sudo has another HOME.
+	export ORIBI_DEBIAN_ROOTS="$roots"
 	exec sudo --preserve-env=ORIBI_DEBIAN_ROOTS,http_proxy,https_proxy "$PWD/debian-root.sh" "$release"
 fi
 

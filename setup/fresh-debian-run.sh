@@ -13,11 +13,14 @@ give_up() {
 }
 
 [ $# -gt 2 ] || give_up "usage: setup/fresh-debian-run.sh RELEASE FOLDER COMMAND..."
-base=$(realpath -m "${ORIBI_DEBIAN_ROOTS:-$checkout/target}/debian$1.base")
+roots=${ORIBI_DEBIAN_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/oribi/debian}
+base=$(realpath -m "$roots/debian$1.base")
 [ -d "$base" ] || give_up "$base is missing: setup/debian-root.sh $1 makes it."
 folder=$(realpath "$2")
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || give_up "only root can enter $base, and sudo is missing."
+	# sudo has another HOME.
+	export ORIBI_DEBIAN_ROOTS="$roots"
 	exec sudo --preserve-env=ORIBI_DEBIAN_ROOTS,ORIBI_FRESH_TOOLS,http_proxy,https_proxy "$0" "$@"
 fi
 shift 2

@@ -1,8 +1,9 @@
 #!/bin/sh
 # setup/rubies.sh: has in target/tools/rubies the rubies for which packages/gem/build-binary builds an extension, for x86-64 and
-# 64-bit ARM: for each a folder such as 3.4-arm64, with the files of Debian's packages. Those for x86-64 run in target/debian13,
-# which has the libraries that they need; those for ARM have these with them, and run by qemu. They are made once for all checkouts
-# of this user, in a folder of their cache; target/tools/rubies is a link to it. Debian has no Ruby 3.2; that for x86-64 is Ubuntu's.
+# 64-bit ARM: for each a folder such as 3.4-arm64, with the files of Debian's packages. Those for x86-64 run in the Debian 13 of
+# setup/debian-root.sh, which has the libraries that they need; those for ARM have these with them, and run by qemu. They are made
+# once for all checkouts of this user, in a folder of their cache; target/tools/rubies is a link to it. Debian has no Ruby 3.2;
+# that for x86-64 is Ubuntu's.
 set -eu
 cd "$(dirname "$0")/.."
 
