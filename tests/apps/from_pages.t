@@ -15,6 +15,7 @@ use Test::Oribi;
 
 # An app in each language, for `oribi check`.
 use constant APPS => {
+    pl   => "sub { [200, [], ['hello']] }\n",
     psgi => "sub { [200, [], ['hello']] }\n",
     ru   => "run ->(_env) { [200, {}, ['hello']] }\n",
 };
@@ -24,7 +25,7 @@ my $command = Test::Oribi::command();
 delete local @ENV{qw(ORIBI_CONTROL PORT HOST WEB_CONCURRENCY PLACK_ENV RACK_ENV RAILS_ENV)};
 
 my @pages = glob "$root/docs/from-*.md";
-cmp_ok @pages, '>=', 6, 'there are pages';
+cmp_ok @pages, '>=', 7, 'there are pages';
 page($_) for @pages;
 done_testing;
 

@@ -399,13 +399,11 @@ pub(super) const SERVERS: &[Server] = &[
     perl(&["starlet"], "Starlet", &[STARLET, PLACK], &[("workers", "10"), ("max-requests", "100")]),
     perl(&["gazelle"], "Gazelle", &[STARLET, PLACK], &[("workers", "10"), ("max-requests", "1000")]),
     perl(&["monoceros"], "Monoceros", &[STARLET, PLACK], &[("workers", "5"), ("max-requests", "1000")]),
+    perl(&["twiggy", "twiggy::prefork"], "Twiggy", &[STARLET, PLACK], &[("workers", "1")]),
+    perl(&["feersum"], "Feersum", &[STARLET, PLACK], &[("workers", "1")]),
     Server {
-        note: Some("an app that waits for events (AnyEvent) blocks a worker here: more workers, or threads"),
-        ..perl(&["twiggy", "twiggy::prefork"], "Twiggy", &[STARLET, PLACK], &[("workers", "1")])
-    },
-    Server {
-        note: Some("an app that waits for events (EV, Coro) blocks a worker here: more workers, or threads"),
-        ..perl(&["feersum", "corona"], "Feersum", &[STARLET, PLACK], &[("workers", "1")])
+        note: Some("an app that waits by Coro blocks a worker here: more workers, or threads"),
+        ..perl(&["corona"], "Corona", &[STARLET, PLACK], &[("workers", "1")])
     },
     Server { port: "", ..perl(&["fcgi"], "Plack's FCGI", &[FCGI, PLACK], &[("workers", "1")]) },
     Server {
