@@ -47,7 +47,8 @@ async def main():
             site = url.replace("ws", "http", 1).split("/")
             origin = {"foreign": "https://evil.example", "page": "/".join(site[:3])}.get(order)
             try:
-                socket = await websockets.connect(url, origin=origin, subprotocols=subprotocols or None)
+                # The test is patient, and the machine may be busy.
+                socket = await websockets.connect(url, origin=origin, subprotocols=subprotocols or None, open_timeout=None)
             except InvalidStatusCode as error:
                 say(name, "refused", error.status_code)
                 continue
