@@ -182,8 +182,9 @@ int oribi_can_post(void);
 
 /* Gives commands outside of a request, from any thread: publish, close all subscribers, and those that name a connection; others
  * are an error. They have at most 65,533 bytes. Waits, up to 30 seconds, for edges that do not read fast enough. Returns 0
- * when all edges have them. -1: error, see oribi_last_error(). */
-int oribi_post(const char *commands, size_t size);
+ * when all edges have them. -1: error, see oribi_last_error(). `give_up` may be NULL; otherwise a wait ends soon after another thread has
+ * set it to 1, with an error. */
+int oribi_post(const char *commands, size_t size, int *give_up);
 
 /* Sends an informational response (100 to 199 except 101) before the final one; for an HTTP/1.0 client it does nothing. */
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,

@@ -27,8 +27,9 @@ pub const LARGEST_DELIVERY: usize = LARGEST_POST - POST_PREFIX;
 /// The number of an edge in a message of a process that is none.
 const NO_EDGE: u16 = u16::MAX;
 
-/// The time after which an edge that does not read is given up.
-const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+/// The waits after which an edge that does not read is given up, and the length of each.
+const WAITS: u32 = 300;
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
 
@@ -131,6 +132,14 @@ impl Outbox {
     /// The commands are too large for one message, which has no other parts; an edge has no room for 30 seconds, although all others
     /// have the message; the server has ended.
     pub fn deliver(&self, commands: &[u8]) -> io::Result<()> {
+        self.deliver_unless(&|| false, commands)
+    }
+
+    /// The same, until `gives_up`, which is asked during waits.
+    ///
+    /// # Errors
+    /// The same, and `Interrupted`.
+    pub fn deliver_unless(&self, gives_up: &dyn Fn() -> bool, commands: &[u8]) -> io::Result<()> {
         if commands.len() > LARGEST_DELIVERY {
             return Err(io::Error::other(format!("a message outside of a request has at most {} KiB", LARGEST_DELIVERY >> 10)));
         }
@@ -138,14 +147,20 @@ impl Outbox {
         let message = [&[FIRST_PIECE | LAST_PIECE, high, low], commands].concat();
         // One that does not read keeps nothing from the others.
         let mut full = self.send_to(0..self.0.len(), &message)?;
+        let mut waits = 0;
         while !full.is_empty() {
+            if gives_up() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let mut room: Vec<PollFd<'_>> = full.iter().map(|&edge| PollFd::new(&self.0[edge], PollFlags::OUT)).collect();
-            match poll(&mut room, Some(&PATIENCE)) {
-                Ok(0) => {
+            match poll(&mut room, Some(&WAIT)) {
+                Ok(0) if waits == WAITS => {
                     let names = full.iter().map(|edge| (edge + 1).to_string()).collect::<Vec<_>>().join(", ");
-                    return Err(io::Error::other(format!("edge {names} has read no message for {} s", PATIENCE.tv_sec)));
+                    return Err(io::Error::other(format!("edge {names} has read no message for 30 s")));
                 }
-                Ok(_) | Err(Errno::INTR) => {}
+                Ok(0) => waits += 1,
+                Ok(_) => waits = 0,
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             full = self.send_to(full, &message)?;
@@ -219,6 +234,9 @@ mod tests {
         while boxes.receive(1, &mut buffer).is_some() {}
         assert_eq!(boxes.receive(0, &mut buffer), None, "none has it twice");
         outbox.deliver(&[1; LARGEST_DELIVERY]).expect("the largest one");
+        while boxes.send(1, &[1; 1000]).expect("a box") {}
+        let given_up = outbox.deliver_unless(&|| true, b"late").expect_err("one is full");
+        assert_eq!(given_up.kind(), std::io::ErrorKind::Interrupted);
         assert!(outbox.deliver(&[1; LARGEST_DELIVERY + 1]).is_err());
     }
 }

@@ -21,7 +21,7 @@ XS(live_command) {
     if (!context) {
         if (!oribi_can_post())
             croak("messages can be sent only by a server with an edge (--edge on), and by its workers");
-        if (oribi_post(bytes, size) < 0)
+        if (oribi_post(bytes, size, NULL) < 0)
             croak("%s", oribi_last_error());
         XSRETURN_YES;
     }

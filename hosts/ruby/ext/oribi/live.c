@@ -24,22 +24,30 @@ static const Call *current_call(void) {
 /* Commands on their way to the edges. */
 typedef struct Post {
     VALUE bytes;
-    int result;
+    int result, give_up;
 } Post;
 
 static void *deliver(void *data) {
     Post *post = data;
-    post->result = oribi_post(RSTRING_PTR(post->bytes), (size_t)RSTRING_LEN(post->bytes));
+    post->result = oribi_post(RSTRING_PTR(post->bytes), (size_t)RSTRING_LEN(post->bytes), &post->give_up);
     return NULL;
+}
+
+/* Called by another thread if this one is to end, or to be interrupted. */
+static void give_up(void *data) {
+    __atomic_store_n(&((Post *)data)->give_up, 1, __ATOMIC_RELAXED);
 }
 
 /* Gives commands outside of a request. An edge may have to be waited for: other threads run meanwhile. */
 static void post_commands(VALUE bytes) {
-    Post post = {rb_str_new_frozen(bytes), 0};
+    Post post = {rb_str_new_frozen(bytes), 0, 0};
     if (!oribi_can_post())
         rb_raise(error_class(), "messages can be sent only by a server with an edge (--edge on), and by its workers");
-    rb_thread_call_without_gvl(deliver, &post, NULL, NULL);
+    rb_thread_call_without_gvl(deliver, &post, give_up, &post);
     RB_GC_GUARD(post.bytes);
+    /* Raises what has interrupted the wait, or ends the thread. */
+    if (post.give_up)
+        rb_thread_check_ints();
     if (post.result < 0)
         rb_raise(error_class(), "%s", oribi_last_error());
 }
