@@ -69,6 +69,11 @@ sub is_stream_of_app ($oribi) {
     return $head;
 }
 
+# The log has the reason of an error; it may come a moment after the client has the error.
+sub is_explained ($oribi, $reason) {
+    return ok($oribi->wait_until(sub { $oribi->log_text =~ $reason }), 'which the log explains');
+}
+
 # An app closes with codes of frames only.
 sub closes_with_codes ($oribi, $sockets) {
     my $url = $oribi->url;
@@ -77,7 +82,7 @@ sub closes_with_codes ($oribi, $sockets) {
     is(message_like($sockets, 'good', qr/closed/), 'closed 4001 ', 'the app chooses the code of a close');
     $sockets->text('bad', 'code 1006');
     is(message_like($sockets, 'bad', qr/closed/), 'closed 1011 ', 'but none that means something else');
-    return like($oribi->log_text, qr/the code of a close is 1000 to 1003, .*, not 1006/, 'which the log explains');
+    return is_explained($oribi, qr/the code of a close is 1000 to 1003, .*, not 1006/);
 }
 
 # The options by which an app of each language may wait without holding its worker.
@@ -231,7 +236,7 @@ subtest 'live.ru: handlers' => sub {
     is($sockets->open('a', $oribi->url . '/plain'), 'open -', 'a module handles events');
     is($sockets->ask('a', 'hello'), 'text plain hello', 'without a state');
     is($sockets->open('b', $oribi->url . '/fragile'), 'refused 500', 'a handler that cannot be kept is an error');
-    like($oribi->log_text, qr/an instance of Fragile\) cannot be kept: \@block: no _dump_data/, 'which the log explains');
+    is_explained($oribi, qr/an instance of Fragile\) cannot be kept: \@block: no _dump_data/);
     is($oribi->stop, 0, 'the server ends');
 };
 
@@ -309,9 +314,9 @@ subtest 'live.lua: handlers' => sub {
     is($sockets->open('a', $oribi->url . '/plain'), 'open -', 'handlers have a name');
     is($sockets->ask('a', 'hello'), 'text plain hello', 'and a state of their own');
     is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a name without handlers is an error');
-    like($oribi->log_text, qr/oribi[.]live has no handlers `missing`/, 'which the log explains');
+    is_explained($oribi, qr/oribi[.]live has no handlers `missing`/);
     is($sockets->open('c', $oribi->url . '/misspelt'), 'refused 500', 'so is a misspelt option');
-    like($oribi->log_text, qr/oribi[.]websocket[.]accept has no option `hander`/, 'which the log explains');
+    is_explained($oribi, qr/oribi[.]websocket[.]accept has no option `hander`/);
     is(body_of($oribi->url . '/unknown'), 'there is no event `mesage`: events are `open`, `message` and `close`', 'and an event');
     my $head = head_of($oribi, '/fields', @handshake, 'Connection: Upgrade');
     like($head, qr/\AHTTP\/1.1 101 .*X-List: one\r\nX-List: 2\r\n/s, 'a field of a handshake has several values');
@@ -328,7 +333,7 @@ subtest 'live.psgi: handlers' => sub {
     is($sockets->open('a', $oribi->url . '/plain'), 'open -', 'an app may return nothing');
     is($sockets->ask('a', 'hello'), 'text plain hello', 'a package handles events');
     is($sockets->open('b', $oribi->url . '/missing'), 'refused 500', 'a package that is none is an error');
-    like($oribi->log_text, qr/the package Missing has none of the methods/, 'which the log explains');
+    is_explained($oribi, qr/the package Missing has none of the methods/);
     is_stream_of_app($oribi);
     closes_with_codes($oribi, $sockets);
     my $stream = Stream->new($oribi->url . '/bare');
