@@ -220,19 +220,19 @@ mod tests {
             let size = boxes.receive(edge, &mut buffer).expect("it was sent");
             assert_eq!(&buffer[..size], b"\x03\xff\xffnews");
         }
-        while boxes.send(1, &[1; 1000]).expect("a box") {}
+        while boxes.send(0, &[1; 1000]).expect("a box") {}
         std::thread::scope(|scope| {
             let late = scope.spawn(|| outbox.deliver(b"late"));
-            // The first edge has it, and the second one is full.
-            while boxes.receive(0, &mut buffer) != Some(7) {}
+            // The second edge has it, although the first one is full.
+            while boxes.receive(1, &mut buffer) != Some(7) {}
             assert!(!late.is_finished());
             while !late.is_finished() {
-                _ = boxes.receive(1, &mut buffer);
+                _ = boxes.receive(0, &mut buffer);
             }
             late.join().expect("no panic").expect("there is room again");
         });
-        while boxes.receive(1, &mut buffer).is_some() {}
-        assert_eq!(boxes.receive(0, &mut buffer), None, "none has it twice");
+        while boxes.receive(0, &mut buffer).is_some() {}
+        assert_eq!(boxes.receive(1, &mut buffer), None, "none has it twice");
         outbox.deliver(&[1; LARGEST_DELIVERY]).expect("the largest one");
         while boxes.send(1, &[1; 1000]).expect("a box") {}
         let given_up = outbox.deliver_unless(&|| true, b"late").expect_err("one is full");

@@ -183,9 +183,11 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn command(&self, exchange: ExchangeId, commands: &[u8]) -> Result<(), ReplyError> {
         let given = self.source.borrow_mut().command(exchange, commands);
+        if given != Err(ReplyError::Gone) || !are_for_all(commands) {
+            return given;
+        }
         // The client of this request has gone, or its response has ended; those who have subscribed have not.
-        let outbox = Outbox::of_process().filter(|_| given == Err(ReplyError::Gone) && are_for_all(commands));
-        outbox.map_or(given, |outbox| {
+        Outbox::of_process().map_or(given, |outbox| {
             outbox.deliver(commands).map_err(|error| {
                 log::error!("a message does not reach all clients: {error}");
                 ReplyError::Gone
