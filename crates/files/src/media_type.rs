@@ -58,6 +58,9 @@ impl MediaTypes {
     /// in, or that of all other files.
     #[must_use]
     pub fn of(&self, path: &[u8]) -> Cow<'static, str> {
+        if self.of_names.is_empty() && self.other.is_none() {
+            return Cow::Borrowed(of(path));
+        }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
         let fits =
             |known: &str| if known.starts_with('.') { name.ends_with(known.as_bytes()) } else { name == known.as_bytes() };
