@@ -62,8 +62,9 @@ pub fn write(root: &Path, folder: &Path, packages: &[&str]) -> Result<(), String
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir(folder).map_err(failed)?;
     let folder = &folder.canonicalize().map_err(failed)?;
-    let crates = closure(root, packages)?;
-    unpack(root, &folder.join("crates"), &crates)?;
+    let workspace = metadata(root)?;
+    let crates = closure(&workspace, packages)?;
+    unpack(root, &workspace, &folder.join("crates"), &crates)?;
 
     let manifest = fs::read_to_string(root.join("Cargo.toml")).map_err(failed)?;
     let profile = section(&manifest, "[profile.release]").ok_or("Cargo.toml: no [profile.release]")?;
@@ -89,12 +90,16 @@ pub fn write(root: &Path, folder: &Path, packages: &[&str]) -> Result<(), String
     fs::write(folder.join(".cargo/config.toml"), format!("{SETTINGS}\n{environment}")).map_err(failed)
 }
 
-/// The names of the packages, and of the crates of this workspace that they are built from.
-fn closure(root: &Path, packages: &[&str]) -> Result<BTreeSet<String>, String> {
+/// The workspace, as `cargo metadata` describes it.
+fn metadata(root: &Path) -> Result<Value, String> {
     let metadata = run(Command::new("cargo").args(["metadata", "--format-version", "1", "--locked"]).current_dir(root))?;
-    let metadata: Value = serde_json::from_slice(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    serde_json::from_slice(&metadata).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The names of the packages, and of the crates of this workspace that they are built from.
+fn closure(workspace: &Value, packages: &[&str]) -> Result<BTreeSet<String>, String> {
     let members: Vec<&Value> =
-        metadata["packages"].as_array().into_iter().flatten().filter(|package| package["source"].is_null()).collect();
+        workspace["packages"].as_array().into_iter().flatten().filter(|package| package["source"].is_null()).collect();
     let mut found = BTreeSet::new();
     let mut waiting: Vec<&str> = packages.to_vec();
     while let Some(name) = waiting.pop() {
@@ -112,7 +117,8 @@ fn closure(root: &Path, packages: &[&str]) -> Result<BTreeSet<String>, String> {
 }
 
 /// Packs crates of this workspace and unpacks them below a folder, each in a folder of its name.
-fn unpack(root: &Path, folder: &Path, crates: &BTreeSet<String>) -> Result<(), String> {
+fn unpack(root: &Path, workspace: &Value, folder: &Path, crates: &BTreeSet<String>) -> Result<(), String> {
+    let target = Path::new(workspace["target_directory"].as_str().ok_or("cargo metadata: no target_directory")?);
     let packages = crates.iter().flat_map(|name| ["--package", name]);
     run(Command::new("cargo")
         .args(["package", "--quiet", "--no-verify", "--allow-dirty", "--locked"])
@@ -121,7 +127,7 @@ fn unpack(root: &Path, folder: &Path, crates: &BTreeSet<String>) -> Result<(), S
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let version = version_of(root)?;
     for name in crates {
-        let packed = root.join(format!("target/package/{name}-{version}.crate"));
+        let packed = target.join(format!("package/{name}-{version}.crate"));
         run(Command::new("tar").arg("--extract").arg("--file").arg(&packed).arg("--directory").arg(folder))?;
         let unpacked = folder.join(format!("{name}-{version}"));
         // They are for cargo's own registry.
