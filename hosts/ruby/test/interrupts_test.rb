@@ -79,7 +79,7 @@ class InterruptsTest < Minitest::Test
     serve do |server, threads|
       (threads == 1 ? ["raise"] : WAYS).each do |way|
         10.times { assert_includes [200, 500], server.get("/interrupt/late?way=#{way}").status }
-        Waiting.wait_until("a request that is not hit") { server.get("/").status == 200 }
+        Waiting.wait_until("the last interruption") { server.get("/interrupt/late/done").status == 200 }
       end
     end
   end

@@ -7,6 +7,9 @@ require_relative "probe/probe"
 
 LOUD = ("x" * 1_000_000).freeze
 
+# The threads that interrupt others between their requests.
+LATE = [] # rubocop:disable Style/MutableConstant -- filled by requests
+
 module Probe
   # Interrupts the calling thread as soon as it waits.
   def self.interrupt(env)
@@ -103,9 +106,17 @@ module Probe
     victim = Thread.current
     way = parameter(env, "way")
     env["rack.after_reply"] << lambda do
-      Thread.new { way == "kill" ? victim.kill : victim.raise(IOError, "raised too late") }
+      Thread.handle_interrupt(Object => :never) do
+        LATE << Thread.new { way == "kill" ? victim.kill : victim.raise(IOError, "raised too late") }
+      end
     end
     text("replied")
+  end
+
+  # Replies when all of them have interrupted, unless one of them hits this request.
+  on "/interrupt/late/done" do |_env|
+    LATE.each(&:join)
+    text("done")
   end
 
   on "/trap" do |env|
