@@ -15,6 +15,8 @@ pub(crate) struct Paths {
     root: u32,
     /// Whether a key has a `?`, which ends the path of a target.
     question: bool,
+    /// Whether a key has a `%`, or a segment that begins with a dot.
+    escape_or_dot: bool,
 }
 
 impl Paths {
@@ -38,9 +40,12 @@ impl Paths {
             }
         }
         let question = mentions.iter().any(|mention| mention.key.contains(&b'?'));
+        let escape_or_dot = mentions.iter().any(|mention| {
+            mention.key.contains(&b'%') || mention.key.split(|byte| *byte == b'/').any(|part| part.starts_with(b"."))
+        });
         let index = Index::new(lists.len(), &restricted, mentions);
         let root = index.find(b"");
-        Self { index, root, question }
+        Self { index, root, question, escape_or_dot }
     }
 
     /// Row and end of an origin-form target's path, if the path is in its normal form; `None` for other targets. A path that
@@ -58,10 +63,15 @@ impl Paths {
         if found.ended && target.get(found.known).is_some_and(|byte| *byte != b'.') {
             return Some((found.row, 1 + found.known));
         }
-        // The segment in which the search has ended may be one of dots, or it may begin with an escape.
-        let segment = rest[..found.known].iter().rposition(|byte| *byte == b'/').map_or(0, |place| 1 + place);
-        let (length, plain) = plain_end(&target[segment..]);
-        plain.then_some((found.row, segment + length))
+        let start = if self.escape_or_dot {
+            // The segment in which the search has ended may be one of dots, or it may begin with an escape.
+            rest[..found.known].iter().rposition(|byte| *byte == b'/').map_or(0, |place| 1 + place)
+        } else {
+            // The last byte that is known may be a slash.
+            found.known
+        };
+        let (length, plain) = plain_end(&target[start..]);
+        plain.then_some((found.row, start + length))
     }
 
     /// The row of a path in its normal form.
