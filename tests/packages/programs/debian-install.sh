@@ -15,16 +15,6 @@ mkdir /srv/perl /srv/ruby /srv/lua
 echo 'sub { [200, ["Content-Type" => "text/plain"], ["Hello from Perl"]] }' >/srv/perl/app.psgi
 echo 'run ->(env) { [200, { "content-type" => "text/plain" }, ["Hello from Ruby"]] }' >/srv/ruby/config.ru
 echo 'return function(request) return "Hello from " .. _VERSION end' >/srv/lua/app.lua
-port=5000
-# serves TITLE WANTED COMMAND...: on a port of its own.
-serves() {
-	title=$1 wanted=$2 port=$((port + 1))
-	shift 2
-	"$@" --port $port >/tmp/server.log 2>&1 &
-	is "$(answer "http://127.0.0.1:$port/")" "$wanted" "$title"
-	kill $! && wait $!
-	is $? 0 "$title: it stops" || sed 's/^/# /' /tmp/server.log
-}
 serves 'oribi app.psgi' 'Hello from Perl' oribi /srv/perl/app.psgi
 serves 'oribi config.ru' 'Hello from Ruby' oribi /srv/ruby/config.ru
 serves 'oribi app.lua' 'Hello from Lua 5.1' oribi /srv/lua/app.lua

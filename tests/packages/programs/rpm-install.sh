@@ -14,17 +14,6 @@ is "$(rpm --query --list oribi liboribi-devel | while read -r file; do [ -e "$fi
 result "$([ -s /usr/share/licenses/oribi/THIRD-PARTY ]; echo $?)" 'the notices of crates are there'
 
 echo 'return function(request) return "Hello from " .. _VERSION end' >/srv/app.lua
-port=5000
-# serves TITLE WANTED COMMAND...: on a port of its own.
-serves() {
-	title=$1 wanted=$2 port=$((port + 1))
-	shift 2
-	"$@" --port $port >/tmp/server.log 2>&1 &
-	is "$(answer "http://127.0.0.1:$port/")" "$wanted" "$title"
-	kill $! && wait $!
-	is $? 0 "$title: it stops"
-	grep -E '\[(warn|error)\]|panic' /tmp/server.log | sed 's/^/# /'
-}
 serves 'oribi app.lua' 'Hello from Lua 5.1' oribi /srv/app.lua
 serves 'oribi app.lua --lua 5.4' 'Hello from Lua 5.4' oribi /srv/app.lua --lua 5.4
 

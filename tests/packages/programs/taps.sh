@@ -26,4 +26,15 @@ succeeds() {
 answer() {
 	curl --silent --max-time 10 --retry 300 --retry-delay 0 --retry-connrefused --retry-max-time 60 "$1" 2>/dev/null
 }
+port=5000
+# serves TITLE WANTED COMMAND...: whether a server gives this answer at a port of its own, and stops; shows its warnings.
+serves() {
+	title=$1 wanted=$2 port=$((port + 1))
+	shift 2
+	"$@" --port $port >/tmp/server.log 2>&1 &
+	is "$(answer "http://127.0.0.1:$port/")" "$wanted" "$title"
+	kill $! && wait $!
+	is $? 0 "$title: it stops"
+	grep -E '\[(warn|error)\]|panic' /tmp/server.log | sed 's/^/# /'
+}
 done_testing() { echo "1..$tests"; }

@@ -19,17 +19,6 @@ echo 'return function(request) return "Hello from " .. _VERSION end' >/srv/lua/a
 echo 'package.cpath = "/srv/lua/?.so"
 local native = require "native"
 return function(request) return native.hello(_VERSION) end' >/srv/lua/in_c.lua
-port=5000
-# serves TITLE WANTED COMMAND...: on a port of its own.
-serves() {
-	title=$1 wanted=$2 port=$((port + 1))
-	shift 2
-	"$@" --port $port >/tmp/server.log 2>&1 &
-	is "$(answer "http://127.0.0.1:$port/")" "$wanted" "$title"
-	kill $! && wait $!
-	is $? 0 "$title: it stops"
-	grep -E '\[(warn|error)\]|panic' /tmp/server.log | sed 's/^/# /'
-}
 
 tarball=$(echo /mnt/oribi-*-x86_64-linux-gnu.tar.gz)
 name=$(basename "$tarball" .tar.gz)
