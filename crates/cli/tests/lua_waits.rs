@@ -224,6 +224,17 @@ fn a_slice_of_a_script_has_the_time_limit() {
 }
 
 #[test]
+fn refused_tasks_are_counted_in_the_log() {
+    let (place, mut server) = serve(APP, &["--edge", "on", "--state-memory", "4MiB"]);
+    place.get("/crowd");
+    server.terminate();
+    ends(&mut server);
+    let log = place.log();
+    assert!(log.contains("more tasks were refused since the last such line"), "{log}");
+    assert!(log.matches("not enough memory for a task").count() < 50, "{log}");
+}
+
+#[test]
 fn a_slow_client_pauses_its_own_script() {
     for edge in ["on", "off"] {
         let (place, mut server) = serve(APP, &["--edge", edge]);

@@ -196,6 +196,15 @@ function pages.background(request)
     return "spawned"
 end
 
+-- Spawns tasks until there is no memory for them, and some more.
+function pages.crowd()
+    local refused, task = 0, function() oribi.sleep(600) end
+    while refused < 100 do
+        if not pcall(oribi.spawn, task) then refused = refused + 1 end
+    end
+    return "crowded"
+end
+
 return function(request)
     local page = pages[request.path:match("^/(%a+)")]
     if not page then return 404, "no such page" end

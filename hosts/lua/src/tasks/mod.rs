@@ -13,6 +13,7 @@ mod host;
 mod kept_exchange;
 mod kept_states;
 mod poller;
+mod refused;
 mod running;
 
 pub(crate) use host::WaitingHost;

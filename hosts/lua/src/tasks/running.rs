@@ -3,6 +3,7 @@
 use super::kept_exchange::KeptExchange;
 use super::kept_states::KeptStates;
 use super::poller::{Poller, TaskId};
+use super::refused::RefusedTasks;
 use crate::error_page::Fault;
 use crate::exchange::Progress;
 use crate::host::{log_failure, refuse_for, send_failure};
@@ -87,6 +88,7 @@ pub(super) struct Tasks {
     looks: bool,
     /// Whether the lane has ended.
     ends: bool,
+    refused: RefusedTasks,
 }
 
 impl Tasks {
@@ -106,6 +108,7 @@ impl Tasks {
             looked: Instant::now(),
             looks: false,
             ends: false,
+            refused: RefusedTasks::default(),
         })
     }
 
@@ -357,7 +360,7 @@ impl Tasks {
                 Outcome::Number(id)
             }
             Err(failure) => {
-                self.log(parent.state, &failure);
+                self.refused.log(state.script(), &failure);
                 Outcome::NO_MEMORY
             }
         }
