@@ -329,7 +329,7 @@ const RULES: &[Rule] = &[
     Rule { name: "liboribi", sees: &["oribi-capi", "oribi-io"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-lua",
-        sees: &["oribi-live", "oribi-message", "oribi-host", "oribi-server"],
+        sees: &["oribi-live", "oribi-message", "oribi-host", "oribi-tls", "oribi-server"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Allowed,
     },

@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "another test uses the rest")]
 mod lua_directory;
+#[path = "lua_waits/tls.rs"]
+mod tls;
 
 use lua_directory::{PATIENCE, Server, TestDirectory, request};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
@@ -381,17 +383,21 @@ impl Drop for Redis {
     }
 }
 
+/// The command of a Redis server that keeps nothing.
+fn redis_command(place: &TestDirectory) -> Command {
+    // The same program has several names; the package of its tools starts no service.
+    let mut command = Command::new("redis-check-rdb");
+    command.arg0("redis-server").args(["--save", ""]).current_dir(&place.0).stdout(Stdio::null());
+    command
+}
+
 /// Starts Redis, and returns the two places at which it listens.
 fn redis(place: &TestDirectory) -> (Redis, [String; 2]) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let path = place.0.join("redis.sock");
-    // The same program has several names; the package of its tools starts no service.
-    let mut command = Command::new("redis-check-rdb");
-    command
-        .arg0("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--unixsocket"])
-        .arg(&path);
-    let redis = Redis(command.current_dir(&place.0).stdout(Stdio::null()).spawn().expect("redis-tools is installed"));
+    let mut command = redis_command(place);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket"]).arg(&path);
+    let redis = Redis(command.spawn().expect("redis-tools is installed"));
     let start = Instant::now();
     while UnixStream::connect(&path).is_err() {
         assert!(start.elapsed() < PATIENCE, "Redis does not start");

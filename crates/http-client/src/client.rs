@@ -1,7 +1,7 @@
 //! Sends requests and waits for the responses.
 
-use crate::authorities::authorities;
 use crate::failure::Failure;
+use oribi_tls::trusted_authorities;
 use rustls::crypto::ring::default_provider;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Client {
     /// # Errors
     /// Says which file cannot be used, and why.
     pub fn https(file: Option<&Path>, option: &str, time: Duration) -> Result<Self, String> {
-        let trusted = authorities(file, option)?;
+        let trusted = trusted_authorities(file, option)?;
         let trusted = trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
         Ok(Self::new(true, trusted, Proxy::try_from_env(), time))
     }

@@ -4,7 +4,6 @@
 //! texts of servers, so [`printable()`] makes these texts safe for logs.
 #![forbid(unsafe_code)]
 
-mod authorities;
 mod client;
 mod failure;
 mod printable;

@@ -5,6 +5,7 @@
 //! idle connection, and reads, checks and exchanges certificates. It does not interpret the bytes of the app.
 #![forbid(unsafe_code)]
 
+mod authorities;
 mod backend;
 mod certificates;
 mod challenges;
@@ -26,6 +27,7 @@ mod suites;
 mod tickets;
 mod validity;
 
+pub use authorities::trusted_authorities;
 pub use backend::{Socket, Start, Tls};
 pub use challenges::Challenges;
 pub use clients::Verify;

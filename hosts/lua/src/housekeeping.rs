@@ -1,5 +1,6 @@
-//! The thread that maintains the pool while the lanes answer requests.
+//! The thread that maintains the pool and kept connections while the lanes answer requests.
 
+use crate::modules;
 use crate::pool::{Change, ScriptCounters};
 use crate::shared::Shared;
 use std::io;
@@ -65,6 +66,7 @@ impl Housekeeping {
             let slot = shared.slot();
             slot.enter();
             while seen.wait_while(HousekeeperState::Working, interval) == HousekeeperState::Working {
+                modules::close_expired();
                 sweep(&shared);
             }
             slot.leave();

@@ -51,9 +51,16 @@ end
 
 local function connected()
     local redis = Redis.new()
-    local where = os.getenv("REDIS")
+    local where, secure = os.getenv("REDIS"):gsub("^tls:", "")
     local host, port = where:match("^(.-):(%d+)$")
-    if where:find("^unix:") then assert(redis:connect(where)) else assert(redis:connect(host, tonumber(port))) end
+    if secure == 1 then
+        assert(redis:connect(host, tonumber(port)))
+        assert(redis.socket:sslhandshake(false))
+    elseif where:find("^unix:") then
+        assert(redis:connect(where))
+    else
+        assert(redis:connect(host, tonumber(port)))
+    end
     return redis
 end
 

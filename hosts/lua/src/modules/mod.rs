@@ -10,6 +10,7 @@ pub mod form;
 mod host_names;
 mod html;
 mod json;
+mod kept_streams;
 mod live;
 mod luafcgid;
 pub mod multipart;
@@ -17,8 +18,12 @@ mod oribi;
 pub mod received;
 mod serialize;
 mod sockets;
+mod stream;
+mod tls;
+mod trust;
 mod waiting;
 
+pub(crate) use kept_streams::close_expired;
 pub(crate) use sockets::MemoryLimit;
 
 use mlua::{Lua, Table};

@@ -1,21 +1,26 @@
 //! Sockets of scripts that never block: the Lua code of `waiting.lua` waits when a call would.
 
+use super::kept_streams::KeptStream;
 use super::received::Received;
-use mlua::{Lua, LuaString, Result, UserData, UserDataMethods, Value};
+use super::stream::Stream;
+use super::tls::{Failure, Step};
+use super::trust::Trust;
+use crate::waits::blocking::duration;
+use mlua::{Lua, LuaString, UserData, UserDataMethods, Value};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, socket_error};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with};
+use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
-
-/// The most bytes that are received at once.
-const AT_ONCE: usize = 16 << 10;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 /// A connected or connecting socket, and the bytes that have arrived on it and were not read.
 pub(super) struct Socket {
-    socket: Option<OwnedFd>,
+    stream: Option<Stream>,
+    /// The place of the stream while the script keeps the connection for later.
+    kept: Option<KeptStream>,
     received: Received,
     /// The most bytes that may be unread: the memory that the state may have.
     most: usize,
@@ -40,14 +45,9 @@ fn words(error: Errno) -> String {
 /// sockets.
 pub(crate) struct MemoryLimit(pub(crate) usize);
 
-/// Whether a call would have blocked.
-fn blocks(error: Errno) -> bool {
-    matches!(error, Errno::AGAIN | Errno::INTR)
-}
-
 impl Socket {
     /// Connects to an address: returns the socket and whether it is connected, or nil and a message.
-    pub(super) fn open(lua: &Lua, (datagrams, address, port): (bool, LuaString, u16)) -> Result<(Option<Self>, Value)> {
+    pub(super) fn open(lua: &Lua, (datagrams, address, port): (bool, LuaString, u16)) -> mlua::Result<(Option<Self>, Value)> {
         match Self::connect(datagrams, &address.to_string_lossy(), port) {
             Ok((mut socket, done)) => {
                 socket.most = lua.app_data_ref::<MemoryLimit>().map_or(usize::MAX, |limit| limit.0);
@@ -80,48 +80,96 @@ impl Socket {
             Err(Errno::INPROGRESS | Errno::INTR) => false,
             Err(error) => return Err(error),
         };
-        Ok((Self { socket: Some(socket), received: Received::default(), most: usize::MAX }, done))
+        let stream = Some(Stream::new(socket));
+        Ok((Self { stream, kept: None, received: Received::default(), most: usize::MAX }, done))
     }
 
     fn descriptor(&self) -> rustix::io::Result<&OwnedFd> {
-        self.socket.as_ref().ok_or(Errno::NOTCONN)
+        self.stream.as_ref().map(Stream::socket).ok_or(Errno::NOTCONN)
+    }
+
+    fn stream(&mut self) -> Result<&mut Stream, Failure> {
+        self.stream.as_mut().ok_or(Failure::Socket(Errno::NOTCONN))
     }
 
     /// Receives; returns the number of bytes, 0 at the end.
-    fn fill(&mut self) -> rustix::io::Result<usize> {
-        let Self { socket, received, most } = self;
-        let socket = socket.as_ref().ok_or(Errno::NOTCONN)?;
+    fn fill(&mut self) -> Result<usize, Failure> {
+        let Self { stream, received, most, .. } = self;
+        let stream = stream.as_mut().ok_or(Failure::Socket(Errno::NOTCONN))?;
         if received.unread().len() >= *most {
-            return Err(Errno::NOMEM);
+            return Err(Failure::Socket(Errno::NOMEM));
         }
-        received.extend(AT_ONCE, |room| recv(socket, room, RecvFlags::empty()).map(|(count, _)| count))
+        stream.fill(received)
     }
 
     /// Whether nothing has arrived, and the connection is open: then it can be used again.
-    fn is_quiet(&self) -> bool {
-        let Some(socket) = &self.socket else { return false };
-        self.received.unread().is_empty()
-            && matches!(recv(socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT), Err(Errno::AGAIN))
+    fn is_quiet(&mut self) -> bool {
+        self.received.unread().is_empty() && self.stream.as_mut().is_some_and(Stream::is_quiet)
+    }
+
+    /// Closes the connection. An `abrupt` end is none in the way of TLS.
+    fn close(&mut self, abrupt: bool) {
+        self.kept = None;
+        if let Some(mut stream) = self.stream.take()
+            && !abrupt
+        {
+            stream.end();
+        }
+    }
+
+    /// Begins TLS with a server, or goes on with the handshake: returns whether the script must wait to read, or to write.
+    fn shake(&mut self, name: &str, trust: &Trust) -> Result<Step, Failure> {
+        if !self.received.unread().is_empty() {
+            return Err(Failure::Tls("unread data before TLS".to_owned()));
+        }
+        self.stream()?.shake(name, trust)
     }
 }
 
 /// A count; or nil if the call would block; or nil and a message.
-fn counted(lua: &Lua, outcome: rustix::io::Result<usize>) -> Result<(Option<usize>, Value)> {
-    match outcome {
-        Ok(count) => Ok((Some(count), Value::Nil)),
-        Err(error) if blocks(error) => Ok((None, Value::Nil)),
-        Err(error) => Ok((None, Value::String(lua.create_string(words(error))?))),
-    }
+fn counted(lua: &Lua, outcome: Result<usize, Failure>) -> mlua::Result<(Option<usize>, Value)> {
+    let message = match outcome {
+        Ok(count) => return Ok((Some(count), Value::Nil)),
+        Err(Failure::Blocks) => return Ok((None, Value::Nil)),
+        Err(Failure::Socket(error)) => words(error),
+        Err(Failure::Tls(message)) => message,
+    };
+    Ok((None, Value::String(lua.create_string(message)?)))
 }
 
 impl UserData for Socket {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_method("descriptor", |_, this, ()| Ok(this.socket.as_ref().map_or(-1, AsRawFd::as_raw_fd)));
-        methods.add_method_mut("close", |_, this, ()| {
-            this.socket = None;
+        methods.add_method("descriptor", |_, this, ()| Ok(this.descriptor().map_or(-1, AsRawFd::as_raw_fd)));
+        methods.add_method_mut("close", |_, this, abrupt: Option<bool>| {
+            this.close(abrupt.unwrap_or_default());
             Ok(())
         });
-        methods.add_method("is_quiet", |_, this, ()| Ok(this.is_quiet()));
+        methods.add_method_mut("is_quiet", |_, this, ()| Ok(this.is_quiet()));
+        // Keeps the connection for some seconds; nil is no limit.
+        methods.add_method_mut("keep", |_, this, seconds: Option<f64>| {
+            this.kept = this.stream.take().map(|stream| KeptStream::new(stream, seconds.map(duration)));
+            Ok(())
+        });
+        // Takes the connection back; returns whether it can be used.
+        methods.add_method_mut("take_back", |_, this, ()| {
+            this.stream = this.kept.take().and_then(KeptStream::take_back);
+            Ok(this.is_quiet())
+        });
+        // True after the handshake; otherwise "read", "write" or nil and a message.
+        methods.add_method_mut("shake", |lua, this, (name, verify, file): (LuaString, bool, Option<LuaString>)| {
+            let file = file.map(|file| PathBuf::from(OsStr::from_bytes(&file.as_bytes())));
+            match this.shake(&name.to_string_lossy(), &Trust { verify, file }) {
+                Ok(Step::Done) => Ok((Value::Boolean(true), Value::Nil)),
+                Ok(Step::WaitsToRead) => Ok((Value::String(lua.create_string("read")?), Value::Nil)),
+                Ok(Step::WaitsToWrite) => Ok((Value::String(lua.create_string("write")?), Value::Nil)),
+                Err(other) => Ok((Value::Nil, counted(lua, Err(other))?.1)),
+            }
+        });
+        // Sends the bytes that TLS has sealed: 0 when all are sent.
+        methods.add_method_mut("flush", |lua, this, ()| {
+            let outcome = this.stream().and_then(Stream::flush).map(|()| 0);
+            counted(lua, outcome)
+        });
         // The reason why a connection could not be made, or nil.
         methods.add_method("failure", |_, this, ()| {
             let outcome = this.descriptor().and_then(socket_error);
@@ -134,10 +182,11 @@ impl UserData for Socket {
             let outcome = this.fill();
             counted(lua, outcome)
         });
-        methods.add_method("send", |lua, this, (data, from): (LuaString, usize)| {
+        methods.add_method_mut("send", |lua, this, (data, from): (LuaString, usize)| {
             let bytes = data.as_bytes();
             let rest = bytes.get(from..).unwrap_or_default();
-            counted(lua, this.descriptor().and_then(|socket| send(socket, rest, SendFlags::NOSIGNAL)))
+            let outcome = this.stream().and_then(|stream| stream.send(rest));
+            counted(lua, outcome)
         });
         methods.add_method_mut("line", |lua, this, ()| this.received.line().map(|line| lua.create_string(line)).transpose());
         methods.add_method_mut("bytes", |lua, this, count: usize| {
@@ -169,7 +218,7 @@ impl UserData for Socket {
             let mut bytes = vec![0; most.clamp(1, 65536)];
             match this.descriptor().and_then(|socket| recv(socket, &mut bytes[..], RecvFlags::empty())) {
                 Ok((count, _)) => Ok((Some(lua.create_string(&bytes[..count])?), None)),
-                Err(error) if blocks(error) => Ok((None, None)),
+                Err(Errno::AGAIN | Errno::INTR) => Ok((None, None)),
                 Err(error) => Ok((None, Some(words(error)))),
             }
         });

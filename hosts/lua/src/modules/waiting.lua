@@ -84,7 +84,8 @@ Socket.__index = Socket
 local Datagrams = {}
 Datagrams.__index = Datagrams
 
--- Connections that `setkeepalive` has put aside: for each name a list, the one that was put aside last at its end.
+-- Connections that `setkeepalive` has put aside: for each name a list, the one that was put aside last at its end. The host
+-- closes them when their time is over.
 local pools = {}
 local POOL_SIZE, IDLE_TIME, TIMEOUT = 30, 60, 60
 
@@ -95,6 +96,16 @@ end
 local function time_limit(value)
     value = tonumber(value)
     return value and value >= 0 and value or nil
+end
+
+local function close(self)
+    local socket = self.socket
+    self.socket = nil
+    if not socket then return end
+    -- Another task that waits for it would wait for a descriptor that may soon be another one.
+    if self.reader or self.writer then wait(FORGET, socket:descriptor()) end
+    -- A peer must not take a part for the whole.
+    socket:close(self.unfinished)
 end
 
 -- Waits until the socket can be used, or until `deadline`. Returns a message if it cannot.
@@ -113,6 +124,8 @@ local function ready(self, kind, deadline)
     self[place] = nil
     if not ok then
         self.unfinished = true
+        -- Nobody goes on with the handshake.
+        if self.shaking then close(self) end
         error(found, 0)
     end
     if self.socket ~= socket then return "closed" end
@@ -121,15 +134,6 @@ end
 
 local function until_time(seconds)
     return seconds and now() + seconds
-end
-
-local function close(self)
-    local socket = self.socket
-    self.socket = nil
-    if not socket then return end
-    -- Another task that waits for it would wait for a descriptor that may soon be another one.
-    if self.reader or self.writer then wait(FORGET, socket:descriptor()) end
-    socket:close()
 end
 
 local function addresses_of(self, host, deadline)
@@ -174,13 +178,33 @@ local function establish(self, datagrams, host, port, deadline)
     return nil, failure
 end
 
-local function take_from_pool(name)
-    local pool = pools[name]
-    while pool and #pool > 0 do
-        local kept = remove(pool)
-        if kept.deadline > now() and kept.socket:is_quiet() then return kept end
-        kept.socket:close()
+-- The parameters of TLS in a text: connections with others are not the same.
+local function parameters(name, verify, file)
+    return (verify and "verified " or "unverified ") .. name .. " " .. (file or "")
+end
+
+-- Takes a kept connection: one without TLS, unless `exact`, or with these parameters; without `tls`, any.
+local function take_from_pool(self, tls, exact)
+    local pool = pools[self.pool]
+    for index = pool and #pool or 0, 1, -1 do
+        local kept = pool[index]
+        if not tls or kept.tls == tls or not (kept.tls or exact) then
+            remove(pool, index)
+            if kept.socket:take_back() then
+                self.socket, self.times, self.tls, self.idle_time = kept.socket, kept.times, kept.tls, kept.idle_time
+                return true
+            end
+            kept.socket:close()
+        end
     end
+end
+
+local function put_into_pool(self, socket, times, idle_time, size)
+    local pool = pools[self.pool] or {}
+    pools[self.pool] = pool
+    while #pool >= max(size or self.pool_size or POOL_SIZE, 1) do remove(pool, 1).socket:close() end
+    socket:keep(idle_time ~= 0 and idle_time or nil)
+    pool[#pool + 1] = { socket = socket, times = times, tls = self.tls, idle_time = idle_time }
 end
 
 -- connect("unix:/path", { pool = "name" }), connect(host, port, { pool = "name" })
@@ -190,13 +214,12 @@ function Socket:connect(host, port, options)
     if self.socket then close(self) end
     options = type(options) == "table" and options or {}
     local name = options.pool or host .. ":" .. tostring(port or "")
-    self.pool_size = options.pool_size
-    self.pool, self.times, self.late, self.unfinished = name, 0, false, false
-    local kept = take_from_pool(name)
-    if kept then
-        self.socket, self.times = kept.socket, kept.times
-        return 1
-    end
+    self.pool_size, self.host, self.port, self.tls, self.used = options.pool_size, host, port, nil, false
+    self.pool, self.times, self.late, self.unfinished, self.shaking = name, 0, false, false, false
+    -- A driver that finds a kept connection may shake no hands, so it must get none that it would not have made itself.
+    local tls = not options.pool
+        and parameters(options.server_name or host, options.ssl_verify ~= false, options.ca_file)
+    if take_from_pool(self, tls) then return 1 end
     return establish(self, false, host, port, until_time(self.connecting))
 end
 
@@ -234,14 +257,10 @@ function Socket:setkeepalive(idle_time, size)
     self.socket = nil
     -- The answer that was too late, or for which nobody waits any more, would be taken for the next one.
     if self.late or self.unfinished or not socket:is_quiet() then
-        socket:close()
+        socket:close(self.unfinished)
         return nil, "connection in dubious state"
     end
-    local pool = pools[self.pool] or {}
-    pools[self.pool] = pool
-    while #pool >= max(size or self.pool_size or POOL_SIZE, 1) do remove(pool, 1).socket:close() end
-    idle_time = idle_time or IDLE_TIME
-    pool[#pool + 1] = { socket = socket, times = self.times + 1, deadline = idle_time == 0 and 1 / 0 or now() + idle_time }
+    put_into_pool(self, socket, self.times + 1, idle_time or IDLE_TIME, size)
     return 1
 end
 
@@ -258,12 +277,21 @@ function Socket:send(data, first, last)
     if type(data) == "table" then data = concat(flat(data, {})) else data = tostring(data) end
     if first then data = data:sub(first, last or -1) end
     local deadline, sent = until_time(self.sending), 0
-    while sent < #data do
+    self.used = true
+    -- With TLS, bytes that were taken may still have to be sent.
+    local sealed = self.tls
+    while sent < #data or sealed do
         local socket = self.socket
         if not socket then return nil, "closed", sent end
-        local count, failure = socket:send(data, sent)
+        local count, failure
+        if sent < #data then
+            count, failure = socket:send(data, sent)
+        else
+            count, failure = socket:flush()
+        end
         if count then
             sent = sent + count
+            if count == 0 then break end
         else
             failure = failure or ready(self, WRITE, deadline)
             if failure then
@@ -280,6 +308,7 @@ end
 -- Reads until `take` finds something among the received bytes. At the end of the connection, `finish` decides.
 local function gather(self, take, argument, finish)
     local deadline = until_time(self.receiving)
+    self.used = true
     while true do
         local socket = self.socket
         if not socket then return nil, "closed", "" end
@@ -290,6 +319,7 @@ local function gather(self, take, argument, finish)
         end
         local count, failure = socket:fill()
         if not count then failure = failure or ready(self, READ, deadline) end
+        -- With TLS, only the peer's own alert is an end.
         if count == 0 or failure == "closed" then
             local rest = self.socket and socket:rest() or ""
             close(self)
@@ -362,8 +392,40 @@ function Socket:receiveuntil(pattern, options)
     end
 end
 
-function Socket:sslhandshake()
-    return nil, "TLS is not available on sockets of scripts"
+-- sslhandshake(session, server_name, verify, _, { ca_file = path }) as in ngx_lua, but certificates are verified unless `verify`
+-- is false, and the name is that of `connect` unless another one is given.
+function Socket:sslhandshake(_, name, verify, _, options)
+    if not self.socket then return nil, "closed" end
+    if self.reader or self.writer then return nil, "socket busy" end
+    name, verify = name or self.host, verify ~= false
+    local file = type(options) == "table" and options.ca_file or nil
+    if type(name) ~= "string" then error("bad argument #2 to 'sslhandshake' (the name of a server expected)", 2) end
+    local tls = parameters(name, verify, file)
+    if self.tls == tls then return true end
+    local deadline, failure = until_time(self.connecting), nil
+    if self.tls then
+        if self.used or self.times == 0 then return nil, "TLS has begun with other parameters" end
+        put_into_pool(self, self.socket, self.times, self.idle_time)
+        self.socket, self.tls, self.times = nil, nil, 0
+        if take_from_pool(self, tls, true) then return true end
+        local connected, why = establish(self, false, self.host, self.port, deadline)
+        if not connected then return nil, why end
+    end
+    self.shaking = true
+    while true do
+        local socket = self.socket
+        if not socket then return nil, "closed" end
+        local step, why = socket:shake(name, verify, file)
+        if step == true then
+            self.tls, self.shaking = tls, false
+            return true
+        end
+        failure = why or ready(self, step == "read" and READ or WRITE, deadline)
+        if failure then
+            close(self)
+            return nil, failure
+        end
+    end
 end
 
 -- setpeername(host, port), setpeername("unix:/path")

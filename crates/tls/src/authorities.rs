@@ -1,6 +1,6 @@
-//! The authorities that may sign the certificates of the servers to which the client connects.
+//! The authorities that may sign the certificates of servers to which this program connects.
 
-use oribi_tls::pem;
+use crate::pem;
 use rustls::pki_types::CertificateDer;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const SYSTEMS: [&str; 4] =
 ///
 /// # Errors
 /// Says which file cannot be used, and why.
-pub(crate) fn authorities(file: Option<&Path>, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+pub fn trusted_authorities(file: Option<&Path>, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let file = match file {
         Some(file) => file,
         None => SYSTEMS.iter().map(Path::new).find(|file| file.is_file()).ok_or_else(|| {
