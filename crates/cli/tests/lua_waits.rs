@@ -1,5 +1,7 @@
 //! Lua handlers that wait without holding their worker.
 
+#[path = "lua_waits/exec.rs"]
+mod exec;
 #[allow(dead_code, reason = "another test uses the rest")]
 mod lua_directory;
 #[path = "lua_waits/tls.rs"]

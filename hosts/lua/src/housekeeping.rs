@@ -1,4 +1,4 @@
-//! The thread that maintains the pool and kept connections while the lanes answer requests.
+//! The thread that maintains the pool, kept connections and ended processes while the lanes answer requests.
 
 use crate::modules;
 use crate::pool::{Change, ScriptCounters};
@@ -67,6 +67,7 @@ impl Housekeeping {
             slot.enter();
             while seen.wait_while(HousekeeperState::Working, interval) == HousekeeperState::Working {
                 modules::close_expired();
+                modules::reap();
                 sweep(&shared);
             }
             slot.leave();

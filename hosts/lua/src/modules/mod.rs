@@ -15,6 +15,7 @@ mod live;
 mod luafcgid;
 pub mod multipart;
 mod oribi;
+mod process;
 pub mod received;
 mod serialize;
 mod sockets;
@@ -24,6 +25,7 @@ mod trust;
 mod waiting;
 
 pub(crate) use kept_streams::close_expired;
+pub(crate) use process::reap;
 pub(crate) use sockets::MemoryLimit;
 
 use mlua::{Lua, Table};

@@ -1,6 +1,7 @@
-//! The functions of the module `oribi` that wait: `sleep`, `spawn`, `wait`, and sockets.
+//! The functions of the module `oribi` that wait: `sleep`, `exec`, `spawn`, `wait`, and sockets.
 
 use super::host_names::HostName;
+use super::process::Process;
 use super::sockets::Socket;
 use crate::waits;
 use mlua::{Function, Lua, LuaString, MultiValue, Result, Table, Value};
@@ -23,7 +24,11 @@ pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
     }
     let print: Function = lua.globals().get("print")?;
     let log = lua.create_function(move |_, values: MultiValue| print.call::<()>(values))?;
+    core.raw_set("start", lua.create_function(Process::start)?)?;
+    core.raw_set("blocks", waits::block(lua)?)?;
     let (wait, ended) = waits::function(lua)?;
+    let exec = lua.load(include_str!("exec.lua")).set_name("=[oribi]");
+    exec.call::<()>((module, &core, waits::kinds(lua)?, &wait))?;
     let chunk = lua.load(include_str!("waiting.lua")).set_name("=[oribi]");
     let open_ngx: Function = chunk.call((module, core, waits::kinds(lua)?, wait, ended, log))?;
     lua.set_named_registry_value(OPEN_NGX, open_ngx)

@@ -225,6 +225,14 @@ pub(crate) fn function(lua: &Lua) -> mlua::Result<(Function, Value)> {
     }
 }
 
+/// Whether the waits of a state block.
+///
+/// # Errors
+/// The state has no memory left.
+pub(crate) fn block(lua: &Lua) -> mlua::Result<bool> {
+    Ok(lua.named_registry_value::<Value>(&WAIT_FUNCTION.to_string_lossy())?.is_nil())
+}
+
 /// Replaces four values on top of the stack by the function that answers requests: the handler, the function that returns its
 /// arguments, the one that takes its results and returns an iterator if the body is one, and the one that sends a piece and
 /// returns whether more may follow.
