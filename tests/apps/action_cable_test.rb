@@ -76,6 +76,10 @@ class ActionCableTest < Minitest::Test
       transmit({ author: author&.id, words: words, role: role })
     end
 
+    def stream
+      stream_from "another"
+    end
+
     def write(data)
       self.author = user
       self.words += [data["word"]]
@@ -93,6 +97,39 @@ class ActionCableTest < Minitest::Test
 
     def read
       transmit({ stars: stars, words: words })
+    end
+  end
+
+  # As many streams as its client wants.
+  class Many < ActionCable::Channel::Base
+    class << self
+      attr_accessor :made
+
+      def left = (@left ||= [])
+    end
+
+    def initialize(...)
+      super
+      self.class.made = self.class.made.to_i + 1
+    end
+
+    def subscribed
+      params[:streams].times { |number| stream_from "#{params[:text]} #{number}" }
+    end
+
+    def unsubscribed
+      self.class.left << params[:text]
+    end
+
+    def show
+      transmit({ text: params[:text] })
+    end
+  end
+
+  # A short name, so that the bytes of identifiers are no limit.
+  ::M = Class.new(Many) do
+    def subscribed
+      1022.times { |number| stream_from number.to_s }
     end
   end
 
@@ -271,14 +308,55 @@ class ActionCableTest < Minitest::Test
     assert_match(/Unable to find subscription/, @log.string)
   end
 
-  def test_a_subscription_with_a_long_identifier_ends
-    long = { channel: "ActionCableTest::Rooms", text: "x" * 9000 }.to_json
+  def test_streams_beyond_the_limits_are_refused
     connect
-    assert_empty command("subscribe", long)
-    assert_match(/have at most 8 KiB/, @log.string)
-    @log.truncate(0)
-    command("unsubscribe", long)
-    refute_match(/Error/, @log.string)
+    long = { channel: "ActionCableTest::Rooms", text: "x" * 9000 }.to_json
+    assert_equal [{ "identifier" => long, "type" => "reject_subscription" }], command("subscribe", long)
+    assert_match(/Rooms: stream_from\("rooms"\) is refused: .* 8 KiB/, @log.string)
+    assert_equal [2], @given.map(&:first), "the edge has no stream of it"
+
+    # Action Cable's own stream is one of them.
+    assert_equal "confirm_subscription", command("subscribe", '{"channel":"M"}')[0]["type"]
+    assert_equal "confirm_subscription", command("subscribe")[0]["type"]
+    assert_equal "reject_subscription", command("subscribe", many(1))[0]["type"]
+    assert_equal 0, @given.count { |tag,| tag == 9 }
+    assert_match(/has at most 1024 streams/, @log.string)
+    assert_empty perform(action: "stream")
+    assert_match(/Could not execute command .* 1024 streams/, @log.string, "a subscription that was confirmed lives on")
+    assert_equal [], perform(action: "read")[0]["words"]
+  end
+
+  def test_the_streams_of_long_identifiers_have_a_limit_together
+    connect
+    answers = Array.new(8) { |number| command("subscribe", many(10, "#{number}#{'x' * 1000}"))[0]["type"] }
+    assert_equal [*["confirm_subscription"] * 5, *["reject_subscription"] * 3], answers
+    assert_match(/have at most 64 KiB/, @log.string)
+    begun, ended = [9, 10].map { |number| @given.count { |tag,| tag == number } }
+    assert_equal begun, ended, "those that were begun end again"
+    command("unsubscribe", many(10, "0#{'x' * 1000}"))
+    assert_equal "confirm_subscription", command("subscribe", many(10, "9#{'x' * 1000}"))[0]["type"]
+  end
+
+  def many(streams, text = "")
+    { channel: "ActionCableTest::Many", streams:, text: }.to_json
+  end
+
+  def test_a_message_makes_the_channel_that_it_is_for
+    connect
+    identifiers = Array.new(20) { |number| many(1, number.to_s) }
+    identifiers.each { |identifier| command("subscribe", identifier) }
+    Many.made = 0
+    Many.left.clear
+    assert_equal ["7"], perform(identifiers[7], action: "show").map { |answer| answer["text"] }
+    assert_equal 1, Many.made
+    assert_equal ["7"], perform(identifiers[7], action: "show").map { |answer| answer["text"] }
+    command("unsubscribe", identifiers[3])
+    assert_equal 3, Many.made
+    assert_empty command("subscribe", identifiers[5]), "it has that subscription already"
+    assert_equal 3, Many.made
+    event("close", [1006].pack("n"))
+    assert_equal (0..19).map(&:to_s), Many.left.uniq.sort_by(&:to_i), "the end is for all of them"
+    assert_equal 22, Many.made
   end
 
   def test_a_value_that_cannot_be_kept_is_named

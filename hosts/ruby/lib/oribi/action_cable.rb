@@ -13,6 +13,7 @@ module Oribi
     autoload :InlineWorker, "oribi/action_cable/inline_worker"
     autoload :Link, "oribi/action_cable/link"
     autoload :Resumption, "oribi/action_cable/resumption"
+    autoload :ResumedChannels, "oribi/action_cable/resumed_channels"
     autoload :Socket, "oribi/action_cable/socket"
     autoload :Stream, "oribi/action_cable/stream"
     autoload :Streams, "oribi/action_cable/streams"

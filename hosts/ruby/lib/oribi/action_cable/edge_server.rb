@@ -64,9 +64,6 @@ module Oribi
         end
 
         def unsubscribe(broadcasting, handler)
-          # A stream whose identifier is too long was never subscribed to.
-          return if handler.is_a?(Stream) && !handler.fits?
-
           @socket.client.unsubscribe(Streams.channel(@config, broadcasting), **options(handler))
         end
 

@@ -5,8 +5,8 @@ module Oribi
     # The state of a connection between two events: its identifiers, its subscriptions with their streams, and all that
     # state_attr_accessor names.
     module Resumption
-      # The state of a channel.
-      Subscribed = Struct.new(:identifier, :kept, :streams)
+      # The state of a channel. `channel`: the name of its class.
+      Subscribed = Struct.new(:identifier, :channel, :kept, :streams)
 
       # The instance variables that Action Cable has set in channels and connections, and this library.
       OWN = %i[@connection @identifier @params @defer_subscription_confirmation_counter @reject_subscription
@@ -17,14 +17,13 @@ module Oribi
       class << self
         def dump(connection)
           warn_of_lost_values(connection, connection.logger, names_of(connection))
-          subscriptions = connection.subscriptions.instance_variable_get(:@subscriptions)
           {
             values: KeptValues.dump(connection, names_of(connection)),
             identifier: connection.instance_variable_get(:@connection_identifier),
             since: connection.instance_variable_get(:@started_at),
             tags: connection.logger.tags,
             opened: opened?(connection),
-            subscriptions: subscriptions.map { |identifier, channel| dump_channel(identifier, channel) }
+            subscriptions: channels_of(connection).map { |channel| channel.is_a?(Subscribed) ? channel : dump_channel(channel) }
           }
         end
 
@@ -35,11 +34,10 @@ module Oribi
           connection.instance_variable_set(:@connection_identifier, state[:identifier]) if state[:identifier]
           connection.instance_variable_set(:@started_at, state[:since])
           connection.logger.add_tags(*state[:tags])
-          subscriptions = connection.subscriptions.instance_variable_get(:@subscriptions)
-          state[:subscriptions].each do |subscribed|
-            channel = load_channel(connection, subscribed)
-            subscriptions[subscribed.identifier] = channel if channel
+          channels = ResumedChannels.new(those_with_class(connection, state[:subscriptions])) do |subscribed|
+            load_channel(connection, subscribed)
           end
+          connection.subscriptions.instance_variable_set(:@subscriptions, channels)
           connection.send(:message_buffer).process! if state[:opened]
         end
 
@@ -48,16 +46,32 @@ module Oribi
           connection.send(:message_buffer).processing?
         end
 
+        # The number of streams of a connection, with Action Cable's own, and the bytes of their envelopes.
+        def streams_of(connection)
+          channels_of(connection).inject([1, 0]) do |(count, bytes), channel|
+            streams = channel.is_a?(Subscribed) ? channel.streams : channel.send(:streams)
+            next [count, bytes] if streams.empty?
+
+            [count + streams.size, bytes + (streams.size * Stream.new(channel.identifier).size)]
+          end
+        end
+
         private
+
+        # The channels of a connection, those that no command has addressed yet as Subscribed.
+        def channels_of(connection)
+          channels = connection.subscriptions.instance_variable_get(:@subscriptions)
+          channels.is_a?(ResumedChannels) ? channels.as_they_are : channels.values
+        end
 
         def names_of(connection)
           connection.identifiers.to_a | connection.class.state_names
         end
 
-        def dump_channel(identifier, channel)
+        def dump_channel(channel)
           names = channel.class.state_names
           warn_of_lost_values(channel, channel.connection.logger, names)
-          Subscribed.new(identifier, KeptValues.dump(channel, names), channel.send(:streams).keys)
+          Subscribed.new(channel.identifier, channel.class.name, KeptValues.dump(channel, names), channel.send(:streams).keys)
         end
 
         # Logs, once for each class, which values that are set at the beginning do not reach the next event.
@@ -76,12 +90,18 @@ module Oribi
           @warned ||= []
         end
 
+        # The subscriptions whose classes exist. The others end: a reload has brought other code.
+        def those_with_class(connection, subscriptions)
+          exists = Hash.new { |known, name| known[name] = !name.safe_constantize.nil? }
+          kept, ended = subscriptions.partition { |subscribed| exists[subscribed.channel] }
+          ended.each { |subscribed| end_subscription(connection, subscribed) }
+          kept
+        end
+
         def load_channel(connection, subscribed)
           identifier = subscribed.identifier
           parameters = ActiveSupport::JSON.decode(identifier).with_indifferent_access
-          channel = parameters[:channel].safe_constantize&.new(connection, identifier, parameters)
-          return end_subscription(connection, subscribed) unless channel
-
+          channel = subscribed.channel.constantize.new(connection, identifier, parameters)
           KeptValues.load(channel, subscribed.kept)
           channel.instance_variable_set(:@oribi_resumed, true)
           channel.instance_variable_set(:@subscription_confirmation_sent, true)
@@ -90,11 +110,9 @@ module Oribi
           channel
         end
 
-        # Ends a subscription whose class has gone: a reload has brought other code.
         def end_subscription(connection, subscribed)
           subscribed.streams.each { |name| connection.server.pubsub.unsubscribe(name, Stream.new(subscribed.identifier)) }
           connection.transmit(identifier: subscribed.identifier, type: ::ActionCable::INTERNAL[:message_types][:rejection])
-          nil
         end
       end
     end

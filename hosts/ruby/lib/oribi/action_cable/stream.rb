@@ -10,8 +10,9 @@ module Oribi
         @envelope = ["{\"identifier\":#{ActiveSupport::JSON.encode(identifier)},\"message\":", "}"].freeze
       end
 
-      def fits?
-        @envelope.sum(&:bytesize) <= Live::Command::LARGEST_ENVELOPE
+      # The bytes that the edge keeps for it besides the name.
+      def size
+        @envelope.sum(&:bytesize)
       end
     end
   end

@@ -45,7 +45,30 @@ module Oribi
         end
       end
 
+      # A stream that the edge would not take is no stream: the client is not to wait for its messages.
+      def stream_from(broadcasting, ...)
+        excess = at_edge? && excess_of_stream or return super
+        message = "#{self.class}: stream_from(#{broadcasting.inspect}) is refused: #{excess}"
+        raise Error, message if subscription_confirmation_sent?
+
+        logger.error(message)
+        reject
+      end
+
       private
+
+      # The limit that one more stream would exceed, or nil.
+      def excess_of_stream
+        size = Stream.new(identifier).size
+        return "the identifier of a subscription with streams has at most 8 KiB" if size > Live::Command::LARGEST_ENVELOPE
+
+        streams, bytes = Resumption.streams_of(connection)
+        if streams >= Live::Command::MOST_SUBSCRIPTIONS
+          "a connection has at most #{Live::Command::MOST_SUBSCRIPTIONS} streams"
+        elsif bytes + size > Live::Command::MOST_ENVELOPES
+          "the identifiers of a connection's streams have at most 64 KiB"
+        end
+      end
 
       def worker_pool_stream_handler(broadcasting, user_handler, coder: nil)
         return super unless at_edge?

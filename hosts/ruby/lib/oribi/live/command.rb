@@ -12,6 +12,10 @@ module Oribi
       # The most bytes around a message.
       LARGEST_ENVELOPE = 8 << 10
 
+      # The most subscriptions of a connection, and the most bytes around the messages of all of them.
+      MOST_SUBSCRIPTIONS = 1024
+      MOST_ENVELOPES = 64 << 10
+
       module_function
 
       # `lines`: more fields of the response, each as "Name: value\r\n".
