@@ -63,7 +63,8 @@ pub(super) const LOOP: Setting = Setting::app(
     Section::Workers,
     "NAME",
     "Perl: the event loop that runs in each worker while requests wait in the app: ev, anyevent, ioasync or mojo; none for apps \
-     that block; auto for the one that the app has loaded, if there is any. Needs --threads 1 and, without edges, --io epoll",
+     that block; auto for the one that the app has loaded, if there is any. Needs --threads 1 and, without edges, --io epoll. \
+     Ruby with --fibers: none for Oribi's own scheduler although the app has loaded the gem async",
 )
 .apply(|draft, text| LoopChoice::parse(text).map(|choice| draft.settings.event_loop.choice = choice))
 .show(|settings| settings.event_loop.choice.name().to_owned());

@@ -101,9 +101,34 @@ static ID id_call(void) {
     return id;
 }
 
-Call *context_call_of(VALUE fiber) {
+static ID id_outer(void) {
+    static ID id;
+    if (!id)
+        id = rb_intern("oribi outer");
+    return id;
+}
+
+static Call *own_call_of(VALUE fiber) {
     const VALUE address = rb_ivar_get(fiber, id_call());
     return RB_FIXNUM_P(address) ? (Call *)(address & ~(VALUE)RUBY_FIXNUM_FLAG) : NULL;
+}
+
+VALUE context_outer_of(VALUE fiber) {
+    const VALUE outer = rb_ivar_get(fiber, id_outer());
+    return NIL_P(outer) ? fiber : outer;
+}
+
+void context_set_outer_of(VALUE fiber, VALUE outer) {
+    rb_ivar_set(fiber, id_outer(), outer);
+}
+
+bool context_has_outer(VALUE fiber) {
+    return !NIL_P(rb_ivar_get(fiber, id_outer()));
+}
+
+Call *context_call_of(VALUE fiber) {
+    Call *call = own_call_of(fiber);
+    return call ? call : own_call_of(context_outer_of(fiber));
 }
 
 void context_set_call_of(VALUE fiber, Call *call) {
@@ -112,5 +137,8 @@ void context_set_call_of(VALUE fiber, Call *call) {
 }
 
 Call *context_call(const Context *context) {
-    return context->running ? context_call_of(context->running) : context->call;
+    if (context->running)
+        return context_call_of(context->running);
+    /* Async's scheduler does not report which fiber runs. */
+    return context->root ? context_call_of(rb_fiber_current()) : context->call;
 }

@@ -87,7 +87,7 @@ static void handle_orders(Context *context) {
     call->cancellation = rb_exc_new_cstr(request_timeout, REQUEST_TIMEOUT_TEXT);
     /* The fiber of the request has just begun to wait. */
     if (server.fibers && rb_fiber_current() == context->root) {
-        rb_funcall(server.scheduler, rb_intern("cancel"), 2, context->running, call->cancellation);
+        rb_funcall(server.scheduler, rb_intern("end_wait"), 2, context->running, call->cancellation);
         return;
     }
     context->interrupted = true;

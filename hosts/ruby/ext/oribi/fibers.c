@@ -8,7 +8,7 @@
 #include <ruby/fiber/scheduler.h>
 #include <time.h>
 
-static ID id_fiber, id_run_once, id_watch, id_cancel, id_kernel_sleep;
+static ID id_fiber, id_come_round, id_watch, id_end_wait, id_gone, id_scheduler_of_worker;
 
 /* Whether apps have deadlines. */
 static bool has_deadlines;
@@ -43,11 +43,12 @@ static void transfer_protected(void *argument) {
 /* continue(fiber, value): runs a fiber until it waits or ends. */
 static VALUE scheduler_continue(VALUE self, VALUE fiber, VALUE value) {
     Context *context = context_own();
-    const Call *call = context_call_of(fiber);
+    const VALUE outer = context_outer_of(fiber);
+    const Call *call = context_call_of(outer);
     Continuation continuation = {fiber, value, 0};
     if (!context)
         return transfer((VALUE)&continuation);
-    RB_OBJ_WRITE(context->self, &context->running, fiber);
+    RB_OBJ_WRITE(context->self, &context->running, outer);
     if (call && has_deadlines && !call->cancellation)
         oribi_resume(call->lane, call->exchange, deadline_interrupt, context, transfer_protected, &continuation);
     else
@@ -64,21 +65,52 @@ static VALUE scheduler_obey(VALUE self) {
     return Qnil;
 }
 
+/* nest: returns the fiber in which the calling one does a part, or nil. The calling one belongs to that fiber from now on. */
+static VALUE scheduler_nest(VALUE self) {
+    const Context *context = context_own();
+    const VALUE fiber = rb_fiber_current();
+    if (!context || !context->running || context->running == fiber
+        || (context_has_outer(fiber) && context_outer_of(fiber) == fiber))
+        return Qnil;
+    context_set_outer_of(fiber, context->running);
+    return context->running;
+}
+
+/* stand_alone(fiber): the fiber belongs to none, although one begins it. */
+static VALUE scheduler_stand_alone(VALUE self, VALUE fiber) {
+    context_set_outer_of(fiber, fiber);
+    return Qnil;
+}
+
+/* join_request(fiber): a fiber that begins belongs to the request of the calling one. */
+static VALUE scheduler_join_request(VALUE self, VALUE fiber) {
+    const VALUE outer = context_outer_of(rb_fiber_current());
+    if (fiber != outer && context_call_of(outer) && !context_has_outer(fiber) && !context_call_of(fiber))
+        context_set_outer_of(fiber, outer);
+    return Qnil;
+}
+
 void fibers_define(void) {
-    VALUE class;
+    VALUE class, module;
     id_fiber = rb_intern("fiber");
-    id_run_once = rb_intern("run_once");
+    id_come_round = rb_intern("come_round");
     id_watch = rb_intern("watch");
-    id_cancel = rb_intern("cancel");
-    id_kernel_sleep = rb_intern("kernel_sleep");
+    id_end_wait = rb_intern("end_wait");
+    id_gone = rb_intern("gone");
+    id_scheduler_of_worker = rb_intern("of_worker");
     rb_gc_register_address(&server.scheduler);
     class = rb_define_class_under(oribi_module, "Scheduler", rb_cObject);
     rb_define_private_method(class, "continue", scheduler_continue, 2);
     rb_define_private_method(class, "obey", scheduler_obey, 0);
+    rb_define_private_method(class, "nest", scheduler_nest, 0);
+    rb_define_private_method(class, "stand_alone", scheduler_stand_alone, 1);
+    module = rb_define_module_under(class, "OfWorker");
+    rb_define_private_method(module, "join_request", scheduler_join_request, 1);
 }
 
 static VALUE set_scheduler(VALUE unused) {
-    server.scheduler = rb_class_new_instance(0, NULL, rb_const_get(oribi_module, rb_intern("Scheduler")));
+    const VALUE own = server.own_scheduler ? Qtrue : Qfalse;
+    server.scheduler = rb_funcall(rb_const_get(oribi_module, rb_intern("Scheduler")), id_scheduler_of_worker, 1, own);
     return rb_fiber_scheduler_set(server.scheduler);
 }
 
@@ -206,7 +238,7 @@ static VALUE come_round(VALUE argument) {
         rb_funcall(server.scheduler, id_watch, 1, round->descriptor < 0 ? Qnil : INT2FIX(round->descriptor));
         watched = round->descriptor;
     }
-    return rb_funcall(server.scheduler, id_run_once, 1,
+    return rb_funcall(server.scheduler, id_come_round, 1,
                       round->milliseconds < 0 ? Qnil : DBL2NUM((double)round->milliseconds / 1000));
 }
 
@@ -235,12 +267,12 @@ static VALUE cancel_those_in_vain(VALUE self) {
             continue;
         call->cancellation = call->state == CALL_OPEN
                                  ? rb_exc_new_cstr(request_timeout, REQUEST_TIMEOUT_TEXT)
-                                 : rb_exc_new_cstr(rb_path2class("Errno::EPIPE"), "the client has gone");
+                                 : rb_funcall(server.scheduler, id_gone, 0);
         rb_ary_push(fibers, call->fiber);
         rb_ary_push(fibers, call->cancellation);
     }
     for (long i = 0; i < RARRAY_LEN(fibers); i += 2)
-        rb_funcall(server.scheduler, id_cancel, 2, RARRAY_AREF(fibers, i), RARRAY_AREF(fibers, i + 1));
+        rb_funcall(server.scheduler, id_end_wait, 2, RARRAY_AREF(fibers, i), RARRAY_AREF(fibers, i + 1));
     RB_GC_GUARD(self);
     return Qnil;
 }

@@ -61,10 +61,18 @@ static void age_what_is_loaded(void) {
         rb_gc_start();
 }
 
+/* Whether --loop is none. */
+static bool is_loop_none(const oribi_config *config) {
+    int can_loop;
+    const char *const name = oribi_config_loop(config, &can_loop);
+    return name && strcmp(name, "none") == 0;
+}
+
 /* Without the lock: the lane waits in the scheduler, on the thread that has loaded the app. */
 static void serve_in_fibers(oribi_host *host, const oribi_config *config) {
     rb_require("oribi/scheduler");
     server.request_timeout = oribi_config_request_timeout(config);
+    server.own_scheduler = is_loop_none(config);
     host->lock = NULL;
     host->leave = fibers_leave;
     host->close = fibers_close;

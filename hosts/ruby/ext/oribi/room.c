@@ -11,6 +11,7 @@ typedef struct Writer {
     oribi_lane *lane;
     oribi_exchange exchange;
     VALUE fiber;
+    bool woken;
     struct Writer *next;
 } Writer;
 
@@ -66,7 +67,7 @@ static oribi_result wait_for_room(oribi_lane *lane, oribi_exchange exchange) {
     } else if (NIL_P(scheduler)) {
         return wait_in_thread(lane, exchange);
     } else {
-        Writer writer = {lane, exchange, rb_fiber_current(), writers};
+        Writer writer = {lane, exchange, rb_fiber_current(), false, writers};
         writers = &writer;
         rb_ensure(block, scheduler, forget, (VALUE)&writer);
     }
@@ -88,9 +89,12 @@ oribi_result room_write(oribi_lane *lane, oribi_exchange exchange, const char *d
 
 static VALUE unblock_all(VALUE unused) {
     const VALUE found = rb_ary_new();
-    for (const Writer *writer = writers; writer; writer = writer->next)
-        if (oribi_has_room(writer->lane, writer->exchange) != 0)
-            rb_ary_push(found, writer->fiber);
+    for (Writer *writer = writers; writer; writer = writer->next) {
+        if (writer->woken || oribi_has_room(writer->lane, writer->exchange) == 0)
+            continue;
+        writer->woken = true;
+        rb_ary_push(found, writer->fiber);
+    }
     for (long i = 0; i < RARRAY_LEN(found); i++)
         rb_fiber_scheduler_unblock(server.scheduler, Qnil, RARRAY_AREF(found, i));
     return Qnil;

@@ -68,7 +68,8 @@ typedef struct {
     bool multithread;
     uint32_t worker; /* the number of this worker, from 1 */
     bool fibers;     /* each request runs in a fiber */
-    VALUE scheduler; /* that of the fibers of this worker, an Oribi::Scheduler; Qfalse before it serves */
+    bool own_scheduler; /* although the app has loaded async */
+    VALUE scheduler; /* that of the fibers of this worker, an Oribi::Scheduler::OfWorker; Qfalse before it serves */
     uint64_t request_timeout; /* in milliseconds; 0: none */
     /* Garbage collection between requests; `collect_every` 0 turns it off. */
     unsigned collect_every, collect_from;
@@ -195,8 +196,13 @@ Context *context_first(void);
 Context *context_own(void);
 /* The request whose app runs in a context, or NULL. */
 struct Call *context_call(const Context *context);
-/* With --fibers: the call of a fiber, or NULL. */
+/* With --fibers: the call of a fiber, or of the fiber that it belongs to; or NULL. */
 struct Call *context_call_of(VALUE fiber);
+/* With --fibers: the fiber of a request, or another one that the scheduler has begun, for which this fiber does a part: as that of an
+ * Enumerator. A fiber that has no other belongs to itself. */
+VALUE context_outer_of(VALUE fiber);
+void context_set_outer_of(VALUE fiber, VALUE outer);
+bool context_has_outer(VALUE fiber);
 void context_set_call_of(VALUE fiber, struct Call *call);
 
 /* ---- call.c ---------------------------------------------------------------------------------------------------------- */

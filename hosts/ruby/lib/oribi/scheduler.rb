@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "oribi/child_end"
 require "oribi/timers"
 
 module Oribi
@@ -14,15 +15,36 @@ module Oribi
     class ProcessEnds < Exception # rubocop:disable Lint/InheritException -- An app that rescues its errors must not go on.
     end
 
+    # A scheduler of a worker's fibers.
+    module OfWorker
+      private
+
+      # An app that sets another scheduler would end all requests.
+      def refuse_replacement
+        Kernel.raise ThreadError, "the fiber scheduler of a worker with --fibers cannot be replaced"
+      end
+    end
+
     # In a process that the app forks, nothing schedules fibers, so waits block.
     module Forks
       def _fork
         pid = super
-        Fiber.set_scheduler(nil) if pid.zero? && Fiber.scheduler.is_a?(Scheduler)
+        Fiber.set_scheduler(nil) if pid.zero? && Fiber.scheduler.is_a?(OfWorker)
         pid
       end
     end
     Process.singleton_class.prepend(Forks)
+
+    include OfWorker
+
+    # The scheduler of this worker: async's, if the app has loaded that gem, unless `own`.
+    def self.of_worker(own)
+      ChildEnd.watch
+      return new if own || !defined?(::Async::Scheduler)
+
+      require "oribi/async_scheduler"
+      AsyncScheduler.fits? ? AsyncScheduler.new : new
+    end
 
     # Before Ruby 3.2, IO.select does not ask the scheduler.
     module Select
@@ -45,6 +67,8 @@ module Oribi
       @ready = {}.compare_by_identity
       # Exceptions for fibers that another fiber has resumed: raised when they wait themselves.
       @pending = {}.compare_by_identity
+      # Fibers that wait in the middle of others, which have resumed them, by those.
+      @nested = {}.compare_by_identity
       # The waits for each descriptor.
       @descriptors = {}
       # Fibers that other threads wake.
@@ -61,7 +85,7 @@ module Oribi
     end
 
     # Waits at most so long (nil: without a limit) until fibers can continue, and lets these run until they wait again.
-    def run_once(seconds)
+    def come_round(seconds)
       # Ruby 3.3 forgets a scheduler that has not let itself be replaced (see close).
       Fiber.set_scheduler(self) unless Fiber.scheduler.equal?(self)
       return if seconds&.zero? && idle?
@@ -71,13 +95,14 @@ module Oribi
       waits = @ready.empty?
       run_ready
       handle_events(@poller.wait(waits ? [seconds, @timers.interval].compact.min : 0))
-      @timers.fire { |fiber, value| value.is_a?(Exception) ? cancel(fiber, value) : wake(fiber, value) }
+      @timers.fire { |fiber, value| value.is_a?(Exception) ? end_wait(fiber, value) : wake(fiber, value) }
       take_unblocked
       run_ready
     end
 
-    # Raises an exception in a fiber where it waits, or waits next.
-    def cancel(fiber, exception)
+    # Raises an exception in a fiber where it waits, or waits next. The wait may be that of a fiber that it has resumed.
+    def end_wait(fiber, exception)
+      fiber = @nested[fiber] while @nested.key?(fiber)
       if @ready.key?(fiber)
         @ready[fiber] = exception
       elsif !wake(fiber, exception) && fiber.alive?
@@ -85,9 +110,14 @@ module Oribi
       end
     end
 
+    # The exception that ends a request whose client has gone.
+    def gone
+      Errno::EPIPE.new("the client has gone")
+    end
+
     # Ends the waits of all fibers, which Ruby cannot end itself: a mutex for which a fiber waits would abort the process.
     def end_waits
-      (@waiting.keys + @ready.keys).each { |fiber| cancel(fiber, ProcessEnds.new("the worker ends")) }
+      (@waiting.keys + @ready.keys).each { |fiber| end_wait(fiber, ProcessEnds.new("the worker ends")) }
       begin
         run_ready
       rescue ProcessEnds, StandardError
@@ -99,6 +129,7 @@ module Oribi
 
     def fiber(&block)
       fiber = Fiber.new(blocking: false, &block)
+      stand_alone(fiber)
       if Fiber.current.equal?(@root)
         fiber.transfer
       else
@@ -146,7 +177,7 @@ module Oribi
     # Wakes the fibers that wait for a descriptor that is about to be closed.
     def io_close(io)
       descriptor = io.is_a?(Integer) ? io : io.fileno
-      @descriptors[descriptor]&.dup&.each { |wait| cancel(wait.fiber, IOError.new("stream closed in another fiber")) }
+      @descriptors[descriptor]&.dup&.each { |wait| end_wait(wait.fiber, IOError.new("stream closed in another fiber")) }
       false
     end
 
@@ -164,18 +195,19 @@ module Oribi
       timer = @timers.add(duration, fiber, error)
       yield duration
     ensure
-      @timers.cancel(timer)
+      @timers.cancel(timer) if timer
       @pending.delete(fiber) if @pending[fiber].equal?(error)
     end
 
     def fiber_interrupt(fiber, exception)
-      cancel(fiber, exception)
+      end_wait(fiber, exception)
     end
 
-    # The process ends: the fibers that wait do not continue. An app that sets another scheduler would end all requests.
+    # The process ends: the fibers that wait do not continue.
     def close
       return if Process.pid != @process
-      raise ThreadError, "the fiber scheduler of a worker with --fibers cannot be replaced" unless Fiber.current.equal?(@root)
+
+      refuse_replacement unless Fiber.current.equal?(@root)
 
       @poller.close
     end
@@ -192,6 +224,8 @@ module Oribi
       pending = @pending.empty? ? nil : @pending.delete(fiber)
       raise pending if pending
 
+      outer = nest
+      @nested[outer] = fiber if outer
       @waiting[fiber] = kind
       timer = @timers.add(timeout, fiber, false) if timeout
       value = @root.transfer
@@ -203,6 +237,7 @@ module Oribi
     ensure
       @timers.cancel(timer) if timer
       @waiting.delete(fiber)
+      @nested.delete(outer) if outer
     end
 
     # Returns whether the fiber was waiting.

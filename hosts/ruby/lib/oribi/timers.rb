@@ -19,6 +19,8 @@ module Oribi
     end
 
     def add(seconds, fiber, value)
+      raise RangeError, "NaN out of Time range" if seconds.is_a?(Float) && seconds.nan?
+
       timer = Timer.new(Timers.now + seconds, fiber, value)
       # Most apps wait for the same few times, so most timers come last.
       if @timers.empty? || @timers.last.at <= timer.at

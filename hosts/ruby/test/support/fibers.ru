@@ -87,7 +87,11 @@ module Fibers
   def self.late(way)
     count("late") do
       sleep 0.05
-      way == "wait" ? sleep : loop { nil }
+      case way
+      when "wait" then sleep
+      when "inner" then Fiber.new { sleep }.resume
+      else loop { nil }
+      end
     end
   ensure
     note("late", "#{way} #{$!.class}")
@@ -136,6 +140,21 @@ module Fibers
     "open3" => ->(_) { text(Open3.capture2e("cat; echo err >&2", stdin_data: "in ").first) },
     "thread" => ->(_) { text(Thread.new { sleep(0.05) && "from a thread" }.value) },
     "fork" => ->(_) { text(Process.wait2(fork { sleep(0.05) && exit!(3) }).last.exitstatus) },
+    # A fiber waits for a mutex that another one has.
+    "fork-mutex" => lambda do |_|
+      mutex = Mutex.new
+      holder = Thread::Queue.new
+      Fiber.schedule { mutex.synchronize { holder.pop } }
+      Fiber.schedule { mutex.synchronize { holder.push("unlocked") } }
+      ended = Process.wait2(fork { sleep 0.01 }).last
+      holder.push("unlock")
+      text([ended.exitstatus, mutex.synchronize { holder.pop }].inspect)
+    end,
+    "timeout-nan" => lambda do |_|
+      text(Timeout.timeout(Float::NAN) { sleep })
+    rescue RangeError, ArgumentError => e
+      text(e.message)
+    end,
     "fork-return" => ->(_) { fork ? Process.wait && text("parent") : text("child") },
     "timeout" => ->(_) { text(in_time(0.02) { sleep }) },
     "timeout-twice" => ->(_) { text(Array.new(2) { in_time(30) { sleep(0.01) && "in time" } }.uniq.first) },
@@ -203,6 +222,10 @@ run(lambda do |env|
     sleep(0.02)
     content = env["rack.input"].read
     Fibers.text("#{content.bytesize} #{content.sum}")
+  when "patient-inner"
+    Fiber.new { sleep(0.05) && env["oribi.deadline"].call(nil) }.resume
+    sleep 1.5
+    Fibers.text("in time")
   when "patient"
     sleep 0.05
     env["oribi.deadline"].call(nil)

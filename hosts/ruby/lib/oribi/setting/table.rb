@@ -103,7 +103,7 @@ module Oribi
           "Perl: the interface of the app: psgi or pagi; auto for PAGI if the name of its file ends in .pagi, else PSGI"),
       new("loop", %w[], %w[], nil, "NAME",
           "auto",
-          "Perl: the event loop that runs in each worker while requests wait in the app: ev, anyevent, ioasync or mojo; none for apps that block; auto for the one that the app has loaded, if there is any. Needs --threads 1 and, without edges, --io epoll"),
+          "Perl: the event loop that runs in each worker while requests wait in the app: ev, anyevent, ioasync or mojo; none for apps that block; auto for the one that the app has loaded, if there is any. Needs --threads 1 and, without edges, --io epoll. Ruby with --fibers: none for Oribi's own scheduler although the app has loaded the gem async"),
       new("concurrency", %w[], %w[], nil, "COUNT",
           "512",
           "Where an event loop runs (--loop): the most unfinished answers of a worker. It then leaves further requests to other workers, or lets them wait. Lua: lets handlers wait without holding their worker, if it is set and more than 1"),
