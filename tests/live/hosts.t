@@ -259,6 +259,7 @@ for my $options (['--edge', 'on'], ['--edges', 2, '--threads', 2], ['--edge', 'o
         is(body_of("$url/fork"),   '7',               'a process that a worker has forked publishes');
         is($sockets->next($_),     'text of a child', "to $_") for @names;
         is($sockets->ask('guest1', 'echo on'), 'text on', 'and nothing else has come');
+        like($sockets->ask('guest1', 'fork'), qr/^text only the worker .* no process that it has forked/, 'a child subscribes nobody');
         is($oribi->stop, 0, 'the server ends');
     };
 }

@@ -174,13 +174,23 @@ class LiveTest < Minitest::Test
     assert_equal [[9, body], [10, body]], @given.map(&:to_a)
   end
 
+  def test_the_least_and_the_most_of_a_text_that_is_sent_again_and_again
+    _, _, client = open_with(Silent)
+    @given.clear
+    client.during { [[1, ""], [86_400, "x" * 1024]].each { |interval, text| client.beat(interval, text) } }
+    assert_equal [[1000, ""], [86_400_000, "x" * 1024]], @given.map { |given| given.body.unpack("Na*") }
+  end
+
   def test_a_text_is_sent_again_and_again
     client = Oribi::Live::Client.new(7, protocol: :websocket, handler: Echo)
     client.during do
       client.beat(2.5, "beat")
       client.beat(0)
-      assert_raises(ArgumentError) { client.beat(0.9, "beat") }
+      [0.9, -1, 86_400.1, Float::NAN, Float::INFINITY, nil, "3"].each do |interval|
+        assert_raises(ArgumentError, interval.inspect) { client.beat(interval, "beat") }
+      end
       assert_raises(ArgumentError) { client.beat(3, "x" * 1025) }
+      assert_raises(ArgumentError) { client.beat(3, "ü" * 513) }
     end
     assert_raises(Oribi::Error) { client.beat(3, "beat") }
     assert_equal [[12, [2500, "beat"]], [12, [0, ""]]], @given.map { |given| [given.tag, given.body.unpack("Na*")] }

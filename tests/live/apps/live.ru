@@ -44,8 +44,24 @@ class Guest
     when "around" then client.subscribe("room", around: text.split("|", 2))
     when "outside" then client.unsubscribe("room", around: text.split("|", 2))
     when "beat" then client.beat(Integer(text), "beat of #{@name}")
+    when "fork" then client.write(complaint_of_child(client))
     when "fail" then raise "the handler has failed"
     end
+  end
+
+  # The complaint about a subscription in a process that this one forks.
+  def complaint_of_child(client)
+    reader, writer = IO.pipe
+    child = fork do
+      client.subscribe("another")
+    rescue Oribi::Error => e
+      writer.write(e.message)
+      writer.flush
+    ensure
+      exit!(0)
+    end
+    writer.close
+    reader.read.tap { Process.wait(child) }
   end
 end
 
