@@ -80,6 +80,16 @@ class FibersTest < Minitest::Test
     end
   end
 
+  def test_an_enumerator_waits_in_its_fiber
+    serve do |server|
+      waiting = Array.new(3) { |number| ask(server, "/enumerator-pass/#{number}") }
+      6.times { |number| assert_equal "let", server.get("/let/#{number % 3}").body }
+      assert_equal ['["passed", "passed", [1, 2], [1, 2], "result", "passed"]'], bodies(waiting).uniq
+      assert_equal "[2, 3]", server.get("/enumerator-of-the-app").body
+      assert_equal "[4, 5]", server.get("/enumerator-of-the-app").body
+    end
+  end
+
   def test_fibers_wake_one_another
     serve do |server|
       passing = Array.new(50) { |number| ask(server, "/pass/#{number}") }

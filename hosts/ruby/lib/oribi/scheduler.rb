@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "oribi/child_end"
+require "oribi/external_iteration"
 require "oribi/timers"
 
 module Oribi
@@ -53,7 +54,10 @@ module Oribi
         scheduler.is_a?(Scheduler) ? scheduler.io_select(*arguments) : super
       end
     end
-    IO.singleton_class.prepend(Select) if RUBY_VERSION < "3.2"
+    if RUBY_VERSION < "3.2"
+      IO.singleton_class.prepend(Select)
+      ExternalIteration.begin
+    end
 
     def initialize
       @root = Fiber.current

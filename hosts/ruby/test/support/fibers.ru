@@ -13,6 +13,8 @@ module Fibers
   GATES = Hash.new { |gates, name| gates[name] = Thread::Queue.new }
   MUTEX = Mutex.new
   PIECE = "x" * 65_536
+  # Has given its first number before any request.
+  NUMBERS = (1..).each.tap(&:next)
 
   def self.note(id, text)
     File.write(ENV.fetch("PROBE_EVENTS"), "#{id} #{text}\n", mode: "a")
@@ -162,6 +164,22 @@ module Fibers
       numbers = Enumerator.new { |out| 3.times { |number| sleep(0.01) && out << number } }
       text([numbers.next, numbers.next, numbers.next].join)
     end,
+    "enumerator-pass" => lambda do |name|
+      passes = Enumerator.new do |out|
+        out << GATES[name].pop
+        out.yield(1, 2)
+        "result"
+      end
+      seen = [passes.peek, passes.next, passes.peek_values, passes.next]
+      begin
+        passes.next
+      rescue StopIteration => e
+        seen << e.result
+      end
+      passes.rewind
+      text((seen << passes.next).inspect)
+    end,
+    "enumerator-of-the-app" => ->(_) { text(Array.new(2) { NUMBERS.next }.inspect) },
     "select" => lambda do |_|
       reader, writer = IO.pipe
       Fiber.schedule { sleep(0.02) && writer.write("x") }
