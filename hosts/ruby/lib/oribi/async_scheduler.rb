@@ -9,11 +9,6 @@ module Oribi
   class AsyncScheduler < ::Async::Scheduler
     include Scheduler::OfWorker
 
-    # Whether the app has loaded an async whose scheduler is one of Ruby's. Older ones have a loop that blocks the worker.
-    def self.fits?
-      Gem::Version.new(::Async::VERSION) >= Gem::Version.new("2.0")
-    end
-
     def initialize
       super
       @process = Process.pid

@@ -43,8 +43,12 @@ module Oribi
       ChildEnd.watch
       return new if own || !defined?(::Async::Scheduler)
 
+      unless RUBY_VERSION >= "3.3" && Gem::Version.new(::Async::VERSION) >= Gem::Version.new("2.0")
+        warn("async #{::Async::VERSION} does not run with --fibers in Ruby #{RUBY_VERSION}: that takes async 2 and Ruby 3.3")
+        return new
+      end
       require "oribi/async_scheduler"
-      AsyncScheduler.fits? ? AsyncScheduler.new : new
+      AsyncScheduler.new
     end
 
     # Before Ruby 3.2, IO.select does not ask the scheduler.
