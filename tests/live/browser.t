@@ -184,6 +184,7 @@ for my $app (qw(chat.pl chat.pagi)) {
         $oribi->signal('HUP');
         gone($oribi, @workers);
         ok($_->wait_until('ends.length === 1'), 'WebSockets end with their worker') for $ann, $bob;
+        is($_->value('ends[0]'), '1001 true', 'with a message that says why') for $app eq 'chat.pagi' ? ($ann, $bob) : ();
         $_->value('connect()') for $ann, $bob;
         $_->wait_until('socket.readyState === 1') for $ann, $bob;
         talk('after a reload');

@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 use File::Temp       ();
+use IO::Select       ();
 use OverHTTP2        ();
 use Plack::Util      ();
 use POSIX            qw(getcwd);
@@ -377,6 +378,10 @@ subtest 'the end' => sub {
     kill HUP => $server->pid;
     is scalar(grep { $_->response->{body} eq 'late' } @waiting), 5, 'HUP: open answers are finished';
     is_deeply [next_frame($socket)], [8, pack('n', 1001) . 'the server stops'], 'WebSockets are closed';
+    noted(qr/^socket 1006 server_shutdown$/m, 'the app learns it at once');
+    ok !IO::Select->new($socket->{socket})->can_read(0), 'and the client may answer';
+    $socket->send(frame(0x88, pack 'n', 1001));
+    ok !$socket->fill, 'before the connection ends';
     like received($stream, qr/\r\n0\r\n/), qr/\r\n0\r\n/, 'streams end';
     noted(qr/^socket 1006 server_shutdown\n(?:.*\n)*shutdown $process 1 1$/m, 'before the shutdown');
     noted(qr{^/events sse.disconnect server_shutdown$}m, 'the apps learn it');

@@ -13,7 +13,7 @@ use Scalar::Util qw(blessed reftype);
 
 our $VERSION = '0.1.0';
 
-# How long the apps of WebSockets and event streams may take to end with their worker, in seconds.
+# How long WebSockets and event streams, and their apps, may take to end with their worker, in seconds.
 use constant GRACE => 3;
 
 # The apps of this process, in the order in which they were loaded.
@@ -59,7 +59,7 @@ sub add_hooks {
     };
     $hooks->{child_exit} = sub {
         $class->stop;
-        Oribi::PAGI::Loop::run_until(sub { !Oribi::PAGI::Exchange->lasting }, GRACE);
+        Oribi::PAGI::Loop::run_until(sub { !Oribi::PAGI::Exchange->lasting && !Oribi::PAGI::WebSocket->closing }, GRACE);
         $_->stop for reverse @lifespans;
         $end->(@_) if $end;
     };

@@ -59,12 +59,14 @@ sub begin {
     return;
 }
 
-# Those whose apps have ended before their connections.
+# Those whose apps need not be there when their connections end.
 my %closing;
+
+sub closing { return scalar keys %closing }
 
 sub method_for { my ($self, $type) = @_; return $METHODS{$type} }
 
-sub is_deaf { my ($self) = @_; return $self->{state} eq 'closed' || ($self->{state} eq 'connecting' && $self->{is_gone}) }
+sub is_deaf { my ($self) = @_; return $self->{last_event} || ($self->{state} eq 'connecting' && $self->{is_gone}) }
 
 sub lasts { my ($self) = @_; return $self->{state} ne 'connecting' }
 
@@ -87,15 +89,23 @@ sub has_gone {
     return;
 }
 
-# The connection is over for the app.
+# The connection has ended.
 sub _end {
     my ($self, $code, $reason) = @_;
-    return if $self->{last_event};
-    $self->{state}      = 'closed';
-    $self->{last_event} = { type => 'websocket.disconnect', code => $code, reason => $reason };
+    return if $self->{state} eq 'closed';
+    $self->{state} = 'closed';
     Oribi::PAGI::Loop::forget(delete $self->{$_}) for qw(ping_timer pong_timer close_timer);
-    $self->{transport}->end;
     delete $closing{ refaddr $self };
+    $self->_report_end($code, $reason);
+    return;
+}
+
+# The connection is over for the app.
+sub _report_end {
+    my ($self, $code, $reason) = @_;
+    return if $self->{last_event};
+    $self->{last_event} = { type => 'websocket.disconnect', code => $code, reason => $reason };
+    $self->{transport}->end;
     $self->deliver;
     return;
 }
@@ -299,12 +309,13 @@ sub _send_denial {
 
 # ---- The end
 
-# The worker ends.
+# The worker ends. The client may answer the close, and the app need not wait for that.
 sub server_stops {
     my ($self) = @_;
     return if $self->{state} ne 'open';
-    $self->{socket}->write(Oribi::PAGI::Frames::close_frame(1001, 'the server stops'));
-    $self->_hang_up(1006, 'server_shutdown');
+    $closing{ refaddr $self } = $self;
+    $self->_begin_close(1001, 'the server stops', 'server_shutdown');
+    $self->_report_end(1006, 'server_shutdown');
     return;
 }
 
