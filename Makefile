@@ -46,7 +46,7 @@ of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 
-.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem tarball images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-tarball setup-gem setup-images setup-book setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench autobahn study fuzz docs book pictures install install-perl install-gem packages cpan gem binary-gem tarball images dist uninstall clean setup-build setup-check setup-test setup-core setup-packages setup-tarball setup-gem setup-images setup-book setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --locked $(of_$(BUILT)) --features $(libevent)
@@ -105,6 +105,10 @@ leak: setup-test build ## answer a million requests and compare the memory with 
 
 bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
 	cargo run --release --locked --package oribi-bench
+
+autobahn: setup-bench build ## run Autobahn's cases of WebSocket against Ruby, Perl and Lua (hours; needs PYTHON2=python2.7)
+	@setup/autobahn/install
+	@bench/autobahn/run
 
 study: setup-study ## compare I/O and network models (45 minutes); writes bench/study/results/ and docs/io-models.md
 	@bench/study/build --release
