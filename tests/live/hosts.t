@@ -211,6 +211,7 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         my $oribi   = Test::Oribi->start($file, '--workers', 1, '--edge', 'on', '--websocket-http2');
         my @command = ('/usr/bin/python3', "$FindBin::Bin/over_http2.py", $oribi->port, '/ws/ann', 'echo over two');
         is(run(@command), "200\nover two\n", 'a stream of HTTP/2 becomes a WebSocket');
+        ok(run(@command, 900_000) eq "200\n" . 'over two' . 'echo over two' x (900_000 / 13 - 1) . "\n", 'with messages beyond its window');
         is($oribi->stop, 0, 'the server ends');
     };
     subtest "$app: a client cannot send events" => sub {

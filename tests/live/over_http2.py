@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""over_http2.py PORT PATH TEXT: opens a WebSocket on a stream of HTTP/2 (RFC 8441), sends a text, and writes what comes: the
-status, and the text of the first message."""
+"""over_http2.py PORT PATH TEXT [LENGTH]: opens a WebSocket on a stream of HTTP/2 (RFC 8441), sends a text, which is repeated up to
+that length, and writes the status, and the text of the first message that comes."""
 
 import socket
 import sys
@@ -16,7 +16,19 @@ TEXT = 0x81
 def frame(text):
     payload = text.encode()
     masked = bytes(byte ^ MASK[index % 4] for index, byte in enumerate(payload))
-    return bytes([TEXT, 0x80 | len(payload)]) + MASK + masked
+    size = len(payload)
+    length = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
+    return bytes([TEXT]) + (length if size < 1 << 16 else b"\xff" + size.to_bytes(8, "big")) + MASK + masked
+
+
+def message(received):
+    """The text of a frame of the server; None if it is not complete."""
+    head = {126: 4, 127: 10}.get(received[1], 2) if len(received) > 1 else 2
+    if len(received) < head:
+        return None
+    size = received[1] if head == 2 else int.from_bytes(received[2:head], "big")
+    whole = received[head:head + size]
+    return (whole.decode() if received[0] == TEXT else repr(received)) if len(whole) == size else None
 
 
 def wait(connection, transport, kind):
@@ -34,7 +46,19 @@ def wait(connection, transport, kind):
                 return event
 
 
-def main(port, path, text):
+def send(connection, transport, content):
+    """Sends content as the windows allow."""
+    while content:
+        size = min(connection.local_flow_control_window(1), connection.max_outbound_frame_size)
+        if size == 0:
+            wait(connection, transport, h2.events.WindowUpdated)
+            continue
+        connection.send_data(1, content[:size])
+        transport.sendall(connection.data_to_send())
+        content = content[size:]
+
+
+def main(port, path, text, length="0"):
     transport = socket.create_connection(("127.0.0.1", int(port)))
     transport.settimeout(60)
     config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8", validate_outbound_headers=False)
@@ -47,10 +71,14 @@ def main(port, path, text):
     connection.send_headers(1, fields)
     transport.sendall(connection.data_to_send())
     print(dict(wait(connection, transport, h2.events.ResponseReceived).headers)[":status"])
-    connection.send_data(1, frame(text))
-    transport.sendall(connection.data_to_send())
-    message = wait(connection, transport, h2.events.DataReceived).data
-    print(message[2:].decode() if message[0] == TEXT else message)
+    send(connection, transport, frame(text * max(1, int(length) // len(text))))
+    received = b""
+    while message(received) is None:
+        event = wait(connection, transport, h2.events.DataReceived)
+        received += event.data
+        connection.acknowledge_received_data(event.flow_controlled_length, 1)
+        transport.sendall(connection.data_to_send())
+    print(message(received))
 
 
 main(*sys.argv[1:])

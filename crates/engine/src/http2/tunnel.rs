@@ -87,8 +87,8 @@ impl<B: Backend> Engine<'_, B> {
         self.sockets.open += 1;
         self.tally.count(Counter::WebsocketsOpened);
         self.write_tunnel(exchange, &[b""])?;
-        if !early.is_empty() {
-            let _ = self.read_tunnel(number, early);
+        if !early.is_empty() && self.read_tunnel(number, early) == Still::Open {
+            let _ = self.flush(index);
         }
         if ended && self.tunnel_of(exchange).is_some() {
             self.close_tunnel(number, LEFT, "");
@@ -118,7 +118,11 @@ impl<B: Backend> Engine<'_, B> {
                 early.extend_from_slice(&piece);
                 Still::Open
             }
-            Some(Tunnel::Open(..)) => self.read_tunnel(number, piece),
+            // A message that goes on needs the window update at once, and nothing else may be there to be sent.
+            Some(Tunnel::Open(..)) => match self.read_tunnel(number, piece) {
+                Still::Open => self.flush(index),
+                still => still,
+            },
             None => Still::Open,
         }
     }
