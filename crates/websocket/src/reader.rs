@@ -12,9 +12,12 @@ use std::mem;
 pub struct Limits {
     /// Bytes of a message, after inflation; 1 MiB by default. A longer one is a fault of code 1009.
     pub message: usize,
-    /// Frames of a message; 16,384 by default. One more is a fault of code 1008.
+    /// Frames of a message besides one for each 32 bytes of it; 16,384 by default. One more is a fault of code 1008.
     pub frames_of_message: usize,
 }
+
+/// Bytes that are worth a frame: frames with more of them are bounded by the length of the message.
+const BYTES_OF_FRAME: usize = 32;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -219,7 +222,7 @@ impl Reader {
         let (compressed, known) = match self.partial.as_deref_mut() {
             Some(Partial { message: Some(message), payload, .. }) => {
                 message.frames += 1;
-                if message.frames > limits.frames_of_message {
+                if message.frames > limits.frames_of_message.saturating_add(payload.len() / BYTES_OF_FRAME) {
                     return Err(Mistake::TooManyFrames);
                 }
                 (message.compressed, payload.len())

@@ -158,6 +158,19 @@ fn limits() {
 }
 
 #[test]
+fn frames_count_unless_each_has_32_bytes() {
+    let limits = Limits { message: 1 << 20, frames_of_message: 3 };
+    let message = |size: usize, more: usize| {
+        let middle = raw(0x00, &b"x".repeat(size)).repeat(more);
+        [raw(0x02, &b"x".repeat(size)), middle, raw(0x80, b"")].concat()
+    };
+    assert_eq!(read(&message(32, 1000), false, limits).1, None);
+    assert_eq!(read(&message(16, 3), false, limits).1, None);
+    assert_eq!(fault(&message(16, 4), false, limits).code, 1008);
+    assert_eq!(fault(&message(0, 3), false, limits).code, 1008);
+}
+
+#[test]
 fn a_reader_that_has_failed_stays_failed() {
     let mut session = Session::new(false, Limits::default());
     session.push(b"\x83", false);
