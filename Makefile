@@ -202,7 +202,6 @@ setup-test: setup-packages
 	@setup/h2spec/build
 	@setup/collector/build
 	@setup/sslyze/install
-	@setup/async.sh
 	@cargo fetch --quiet --locked
 
 setup-core: setup-build

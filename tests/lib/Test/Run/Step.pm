@@ -35,7 +35,7 @@ sub log_file ($self) { return $self->{log} }
 
 # Whether a set of steps has this one: `all`, or one that the table names.
 sub is_in ($self, $set) {
-    return $set eq 'all' ? !$self->{sets}{'check-only'} : $self->{sets}{$set} || $self->{sets}{"$set-only"};
+    return $set eq 'all' ? !grep { $self->{sets}{$_} } qw(check-only by-name) : $self->{sets}{$set} || $self->{sets}{"$set-only"};
 }
 
 # Runs the command, shows and keeps its output, and keeps the counts of its tests for `result`.
