@@ -94,20 +94,61 @@ recycling! {
     shorts: u16,
     signed: i32,
     words: u32,
-    longs: u64,
     commands: Command,
-    floats: f32,
-    vectors_of_floats: v8,
-    vectors_of_shorts: s16,
-    distributions: PDF,
-    static_commands: StaticCommand,
     literals: HistogramLiteral,
     command_histograms: HistogramCommand,
     distances: HistogramDistance,
-    pairs: HistogramPair,
-    contexts: ContextType,
     trees: HuffmanTree,
-    nodes: ZopfliNode,
+}
+
+/// Memory of a type that only the library's levels from 10 and a log that is off ask for: it is never there. Because the calls
+/// for it never return, the compiler leaves out the algorithms that follow, and their tables.
+pub(super) enum Never {}
+
+impl Default for Never {
+    fn default() -> Self {
+        unreachable!("an encoder asks for memory of another level")
+    }
+}
+
+impl<T> SliceWrapper<T> for Never {
+    fn slice(&self) -> &[T] {
+        match *self {}
+    }
+}
+
+impl<T> SliceWrapperMut<T> for Never {
+    fn slice_mut(&mut self) -> &mut [T] {
+        match *self {}
+    }
+}
+
+macro_rules! refusing {
+    ($($type:ty,)*) => {
+        $(impl Allocator<$type> for Recycling {
+            type AllocatedMemory = Never;
+
+            fn alloc_cell(&mut self, _length: usize) -> Never {
+                Never::default()
+            }
+
+            fn free_cell(&mut self, block: Never) {
+                match block {}
+            }
+        })*
+    };
+}
+
+refusing! {
+    u64,
+    f32,
+    v8,
+    s16,
+    PDF,
+    StaticCommand,
+    HistogramPair,
+    ContextType,
+    ZopfliNode,
 }
 
 impl BrotliAlloc for Recycling {}
