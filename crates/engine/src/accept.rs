@@ -67,6 +67,7 @@ impl EarlyReceive {
 }
 
 impl<B: Backend> Engine<'_, B> {
+    #[inline(never)]
     pub(super) fn accept(&mut self, socket_number: usize) {
         let shared = self.shares(socket_number);
         let most = if shared { 1 } else { ACCEPTS_PER_EVENT };
@@ -107,6 +108,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Takes one connection, or closes an idle one to free a descriptor for it. Returns `false` if no connection waits, or if
     /// there is no room.
+    #[inline(never)]
     fn accept_one(&mut self, socket_number: usize) -> bool {
         // A call makes no room if the idle connection turns out to have a request.
         while self.is_full() {
@@ -133,6 +135,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    #[inline(never)]
     fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
         let protocol = self.listeners[listener].protocol;
         if protocol == Protocol::FastCgi && !self.is_web_server(peer) {

@@ -54,6 +54,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Writes the log line of an exchange whose host has returned. `answered` is the outcome of the finished response and the
     /// number of its connection. It is `None` if the client has disconnected, or if the app has hijacked the socket.
+    #[inline(never)]
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
         let taken = answered.is_none() && self.was_taken(exchange.id);
         if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(|| exchange.head()) {
@@ -137,6 +138,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Counts a request that was refused before it reached a host, and writes its log line.
+    #[inline(never)]
     pub(super) fn record_refusal(&mut self, remote: &Remote, id: Option<&RequestId>, refusal: Refusal, ending: Ending) {
         let status = refusal.status();
         self.count_refusal(refusal);
@@ -157,6 +159,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Writes the lines of the access log and of the log of slow requests, and sends the span.
+    #[inline(never)]
     fn write_line(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         self.tell_span(subject, outcome, ending);
         let now = self.backend.now();

@@ -36,6 +36,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Changes a whole response, and sends it.
     #[cold]
+    #[inline(never)]
     pub(super) fn respond_filtered(
         &mut self,
         exchange: ExchangeId,
@@ -62,6 +63,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    #[inline(never)]
     fn respond_changed(
         &mut self,
         exchange: ExchangeId,
@@ -112,6 +114,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Changes the head of a response, and begins it.
     #[cold]
+    #[inline(never)]
     pub(super) fn start_filtered(
         &mut self,
         exchange: ExchangeId,
@@ -164,6 +167,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sends a piece of content that is encoded. See [`Engine::write_up_to_end`].
     #[cold]
+    #[inline(never)]
     pub(super) fn write_encoded(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
         let Some(stream) = target.response.answer.encoded_stream() else { return Err(ReplyError::Gone) };
@@ -193,6 +197,7 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// [`ReplyError::Gone`]: the exchange is over.
     #[cold]
+    #[inline(never)]
     pub(super) fn end_encoded(&mut self, exchange: ExchangeId) -> Result<bool, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
         let changes = target.response.answer.changes.as_mut();
@@ -257,6 +262,7 @@ impl<B: Backend> Engine<'_, B> {
         result
     }
 
+    #[inline(never)]
     fn take_filter(&mut self, exchange: ExchangeId) -> Result<ResponseFilter, ReplyError> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange)?;
         let changes = &mut target.response.answer.changes;

@@ -44,6 +44,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Reads the header from the received bytes, and then the request after the header.
+    #[inline(never)]
     pub(super) fn read_greeting(&mut self, index: u32) -> Still {
         let Connection { input, listener, remote, .. } = &mut self.connections[index];
         let ProxyProtocol::Required(versions) = self.listeners[usize::from(*listener)].proxy_protocol else {

@@ -87,6 +87,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     #[cold]
+    #[inline(never)]
     fn give_memory_back(&mut self) {
         (self.memory.inputs, self.memory.outputs) = (input::Pool::default(), output::Pool::default());
         (self.memory.spool, self.memory.spare_content, self.memory.head_text) = (Vec::new(), Vec::new(), Vec::new());

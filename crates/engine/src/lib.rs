@@ -14,6 +14,9 @@
 //! A `connection` is in one of eight states, and each state owns the data that has a meaning in it; `carrying` handles
 //! connections that carry several requests at once. The engine uses machines, never a language, and uses sockets only through
 //! the backend.
+//!
+//! Each large function is marked `#[inline(never)]`: it is then compiled in the first crate that uses an engine, and not
+//! again in each of the others.
 #![forbid(unsafe_code)]
 
 mod accept;

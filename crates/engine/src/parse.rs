@@ -19,6 +19,7 @@ use std::io;
 
 impl<B: Backend> Engine<'_, B> {
     /// Lets the machine read unread input until it needs more, or a request is complete.
+    #[inline(never)]
     pub(super) fn parse(&mut self, index: u32) -> Still {
         loop {
             let Connection { line, machine, input, state, requests, remote, forwarding, .. } = &mut self.connections[index];
@@ -145,6 +146,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Prepares to wait for more input.
+    #[inline(never)]
     fn await_input(&mut self, index: u32) -> Still {
         let now = self.backend.now();
         let connection = &mut self.connections[index];
@@ -182,6 +184,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Queues a request that is complete.
+    #[inline(never)]
     pub(super) fn complete(&mut self, index: u32) -> Still {
         let connection = &mut self.connections[index];
         let State::Reading(reading) = &mut connection.state else { return Still::Open };

@@ -18,6 +18,7 @@ pub(super) const RECEIVES_PER_TURN: usize = 16;
 
 impl<B: Backend> Engine<'_, B> {
     /// Receives and lets the machine read until the socket is empty, a request is complete or the turn is over.
+    #[inline(never)]
     pub(super) fn receive(&mut self, index: u32) -> Still {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
@@ -85,6 +86,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Receives into the input buffer of a connection that carries several exchanges, waits for its PROXY header, or is a WebSocket. Drops the
     /// connection at the end of its input, because no client waits any longer.
+    #[inline(never)]
     pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
         let connection = &mut self.connections[index];
         let room = connection.input.room(&mut self.memory.inputs, head_bytes);
@@ -162,6 +164,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Discards further input of a client on a connection that is ending.
+    #[inline(never)]
     fn discard(&mut self, index: u32) -> Still {
         self.memory.spool.resize(SPOOL_BYTES, 0);
         for _ in 0..RECEIVES_PER_TURN {
@@ -227,6 +230,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Closes an idle connection, unless a request has arrived unnoticed.
+    #[inline(never)]
     pub(super) fn close_idle(&mut self, index: u32) {
         if matches!(self.connections[index].state, State::Carrying(_)) {
             return self.close_kept(index);
@@ -242,6 +246,7 @@ impl<B: Backend> Engine<'_, B> {
     /// too late, but unread bytes would turn the close into a reset. So the server ends its side first, and discards what still
     /// arrives. A client that has sent a request meanwhile notices that it was not read, and may repeat it (RFC 9112, section
     /// 9.3.1).
+    #[inline(never)]
     pub(super) fn end_unasked(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         self.backend.shutdown(&mut connection.line.socket, Direction::Send);

@@ -56,8 +56,7 @@ pub(super) struct Alone<'e> {
 }
 
 impl<'e, S> Target<'e, S> {
-    /// The target of an exchange whose response is not finished. (Inlined, because otherwise it would be copied field by
-    /// field.)
+    /// The target of an exchange whose response is not finished. (Inlined: else each field would be copied.)
     #[inline(always)]
     pub(super) fn find(
         connections: &'e mut Slots<Connection<S>>,
@@ -109,8 +108,7 @@ impl Alone<'_> {
             && settings.limits.requests_per_connection.is_none_or(|most| self.is_within(most, tally))
     }
 
-    /// Whether a connection may carry a request after this one, with `most` as the limit of requests; counts the limit if the
-    /// connection may not.
+    /// Whether a connection may carry a request after this one, with `most` as the limit of requests; counts the limit if not.
     fn is_within(&self, most: u32, tally: &Tally) -> bool {
         let is_within = self.requests < most;
         if !is_within {
@@ -191,6 +189,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Sends a whole response that no filter changes any more.
+    #[inline(never)]
     pub(super) fn respond_framed(
         &mut self,
         exchange: ExchangeId,
@@ -310,6 +309,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Begins a response that no filter changes any more.
+    #[inline(never)]
     pub(super) fn start_framed(
         &mut self,
         exchange: ExchangeId,
@@ -461,8 +461,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Ends the content, with trailers.
     ///
     /// # Errors
-    /// As for [`Engine::finish`]. [`ReplyError::Invalid`] also reports a field that is not allowed as a trailer; then the
-    /// exchange is given up.
+    /// As for [`Engine::finish`]. [`ReplyError::Invalid`] is also for a field that no trailer may be; the exchange ends.
     pub fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         match h1::check_trailers(trailers) {
             Ok(()) => self.end_response(exchange, trailers),
@@ -498,6 +497,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Abandons an exchange; the client gets `status` if nothing was sent.
+    #[inline(never)]
     pub(super) fn give_up(&mut self, exchange: ExchangeId, status: u16) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let index = target.index;
@@ -568,8 +568,7 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index) == Still::Open
     }
 
-    /// Rejects an invalid part of a response. If that part is the head, nothing has been written, and the client gets a 500
-    /// instead.
+    /// Rejects an invalid part of a response. If it is the head, nothing has been written, and the client gets a 500.
     #[cold]
     fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
         self.abandon(exchange);
@@ -577,6 +576,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Marks a completely written response as finished, and settles it if its host has returned.
+    #[inline(never)]
     pub(super) fn answer_finished(&mut self, place: ExchangeIndex) {
         self.answering -= 1;
         let now = self.backend.now().into();

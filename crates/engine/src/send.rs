@@ -162,6 +162,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which it
     /// does at once.
+    #[inline(never)]
     pub(super) fn flush_as(&mut self, index: u32, last: bool) -> Still {
         let line = &mut self.connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
@@ -242,6 +243,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Sends the one waiting segment, with content in its gaps. Queues the bytes that the socket does not take.
+    #[inline(never)]
     pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
         let Self { connections, backend, tally, memory: Memory { gaps, .. }, .. } = self;
         let line = &mut connections[index].line;

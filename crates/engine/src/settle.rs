@@ -225,6 +225,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Reads the next request from the received bytes; if there are none, waits for it.
+    #[inline(never)]
     pub(super) fn read_on(&mut self, index: u32) -> Still {
         if self.connections[index].input.has_unread() && self.parse(index) == Still::Gone {
             return Still::Gone;
@@ -290,6 +291,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Answers a request that the server refuses, and ends the connection.
+    #[inline(never)]
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.deadlines.clear(index);
@@ -323,6 +325,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Closes the socket and forgets the connection.
+    #[inline(never)]
     pub(super) fn drop_connection(&mut self, index: u32) {
         self.deadlines.clear(index);
         let Some(mut connection) = self.connections.remove(index) else { return };

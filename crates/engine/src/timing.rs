@@ -113,6 +113,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Like [`Engine::conclude`], for a response on a stream.
+    #[inline(never)]
     pub(super) fn conclude_stream(&mut self, number: u32) {
         if let Some((connection, _, answer)) = self.streams.get_mut(number).and_then(Stream::answering) {
             let (counted, line) = (answer.counted(), answer.late_line());
@@ -140,6 +141,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Postpones counting and logging until the socket has taken the rest.
     #[cold]
+    #[inline(never)]
     fn conclude_later(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
         let draft = self.draft(exchange);
         let line = draft.and_then(|draft| Some(LateLine { draft, outcome: self.outcome_of(exchange)? }));
@@ -159,6 +161,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Counts the times of a request whose client has disconnected, and writes its log line. `known` is the wait of the request
     /// for a worker, if it had to wait.
+    #[inline(never)]
     pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
         let Lost { mut counted, mut line, lent, exchange } = lost;
         if let Some(Wait { nanoseconds, worker }) = known {

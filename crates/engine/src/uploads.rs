@@ -142,6 +142,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     #[cold]
+    #[inline(never)]
     fn end_heaviest(&mut self, grown: ExchangeIndex) -> Still {
         if self.uploads.bounds.excess() == Some(Excess::Memory) {
             self.move_largest();
@@ -288,6 +289,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Resumes streams whose content waits for other streams of their connection, as far as there is room now. The window
     /// updates are sent when the connection has its turn.
+    #[inline(never)]
     pub(super) fn resume_contents(&mut self, index: u32) {
         loop {
             let Some(number) = self.first_waiting(index) else { return };

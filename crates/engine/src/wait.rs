@@ -14,6 +14,7 @@ const NEWS_AFTER: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Engine<'_, B> {
     /// Handles one event; `false` if there is none.
+    #[inline(never)]
     pub(super) fn handle_event(&mut self) -> bool {
         let Some(&event) = self.run_queue.events.get(self.run_queue.handled) else {
             return self.take_turn();
@@ -110,6 +111,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Checks for events, waits at most for `timeout`, and handles expired deadlines whenever the clock has moved.
+    #[inline(never)]
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.send_batch();
         if let Some(log) = &mut self.observing.access_log {
@@ -156,6 +158,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// The time at which work is due even without events, on the backend's clock.
     #[must_use]
+    #[inline(never)]
     pub fn due(&self) -> Option<Duration> {
         let resume = self.due_at_doors();
         self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).chain(self.memory.leftovers.due()).min()

@@ -225,6 +225,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    #[inline(never)]
     fn close_socket_at(&mut self, index: u32, code: u16, reason: &str) {
         let Self { connections, memory: Memory { outputs, .. }, .. } = self;
         let Connection { line, state: State::WebSocket(socket), .. } = &mut connections[index] else { return };
@@ -315,6 +316,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Reads the received bytes of a WebSocket.
+    #[inline(never)]
     fn read_socket(&mut self, index: u32) -> Still {
         let Self { connections, sockets, memory: Memory { outputs, inputs, .. }, .. } = self;
         let token = connections.token(index);

@@ -308,6 +308,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn unlisten(&mut self) {
         self.count_as_idle(false);
         for (number, listening) in self.acceptance.sockets() {

@@ -60,6 +60,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Keeps the memory of a request for the next request.
+    #[inline(never)]
     pub(super) fn recycle_carried(&mut self, mut request: Box<Received>) {
         if let Some(mut variables) = request.variables.take()
             && self.memory.spare_variables.len() < SPARE_VARIABLES

@@ -36,6 +36,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Lets the machine read unread input until it needs more.
+    #[inline(never)]
     pub(in super::super) fn parse_carried(&mut self, index: u32) -> Still {
         let State::Carrying(carrier) = &self.connections[index].state else { return Still::Open };
         let still = if carrier.speaks_http2() { self.parse_frames(index) } else { self.parse_records(index) };
@@ -74,6 +75,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Queues a request that is complete.
+    #[inline(never)]
     pub(in super::super) fn complete_stream(&mut self, number: u32) -> Still {
         let now = self.backend.now();
         let StreamState::Requested(requested) = &mut self.streams[number].state else { return Still::Open };
@@ -112,6 +114,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Closes an idle connection of FastCGI or HTTP/2, unless a request has arrived unnoticed.
+    #[inline(never)]
     pub(in super::super) fn close_kept(&mut self, index: u32) {
         self.deadlines.clear(index);
         self.connections[index].line.readable = true;

@@ -63,6 +63,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Answers a request that the server refuses. Further input for it is skipped.
+    #[inline(never)]
     pub(in super::super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let Self { connections, streams, server_fields, memory: Memory { outputs, .. }, .. } = self;
@@ -104,6 +105,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Ends an abandoned response. The status (FastCGI) or a reset (HTTP/2) shows that it is incomplete.
+    #[inline(never)]
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
         let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
@@ -124,6 +126,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Closes a connection that should end once it carries no request, or sets its idle deadline.
+    #[inline(never)]
     pub(in super::super) fn end_or_rest(&mut self, index: u32) -> Still {
         let stopping = self.stage == ServeState::Stopping;
         let connection = &mut self.connections[index];
@@ -158,6 +161,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Forgets a stream whose client has disconnected.
+    #[inline(never)]
     pub(in super::super) fn lose_stream(&mut self, number: u32) {
         self.forget_tunnel(number);
         let Some(stream) = self.streams.get_mut(number) else { return };
@@ -187,6 +191,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Frees the place of a stream.
+    #[inline(never)]
     pub(in super::super) fn forget_stream(&mut self, number: u32) {
         self.stream_deadlines.clear(number);
         self.forget_tunnel(number);

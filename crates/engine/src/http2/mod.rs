@@ -42,6 +42,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Continues a connection as one of HTTP/2.
+    #[inline(never)]
     pub(super) fn speak_http2(&mut self, index: u32) -> Still {
         self.tally.count(Counter::Http2Connections);
         self.count_speech(index, Speech::Http2);
@@ -51,6 +52,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Asks all clients to open no more streams, because this engine stops or hands over.
+    #[inline(never)]
     pub(super) fn leave_clients(&mut self) {
         let clients: Vec<u32> = self.connections.indices().filter(|index| self.connections[*index].speaks_http2()).collect();
         for index in clients {

@@ -271,6 +271,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Answers a request that the machine or the engine refuses. The request may have no stream yet.
+    #[inline(never)]
     fn refuse_request(&mut self, index: u32, id: u32, refusal: Refusal) -> Still {
         let Connection { line, state, remote, .. } = &mut self.connections[index];
         let State::Carrying(carrier) = state else { return Still::Open };

@@ -57,6 +57,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Frames and sends waiting content, as far as the client has room for it and one turn of the connection allows.
+    #[inline(never)]
     pub(in super::super) fn send_waiting(&mut self, index: u32) -> Still {
         let mut any = false;
         loop {

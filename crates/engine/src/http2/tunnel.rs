@@ -109,6 +109,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Takes DATA of a stream whose request is complete: that of a tunnel. Other streams have none.
     #[cold]
+    #[inline(never)]
     pub(super) fn take_from_tunnel(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {
         let connection = &mut self.connections[index];
         let piece = connection.input.bytes()[range].to_vec();
@@ -201,6 +202,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Sends frames of a WebSocket: see [`Engine::send_frames`].
+    #[inline(never)]
     pub(in super::super) fn write_tunnel(&mut self, exchange: ExchangeId, frames: &[&[u8]]) -> Result<(), ReplyError> {
         match self.write_framed(exchange, Body::Parts(frames), false)? {
             Progress::Waiting(bytes) if bytes > self.sockets.output => {

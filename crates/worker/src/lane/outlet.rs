@@ -1,4 +1,5 @@
-//! A lane as the outlet of its host: passes the host's calls on to the source.
+//! A lane as the outlet of its host: passes the host's calls on to the source. Marked functions are compiled once, as those of
+//! the engine.
 
 use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
@@ -17,6 +18,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 impl<S: Source> Outlet for Lane<'_, S> {
+    #[inline(never)]
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
         if let Some(sent) = self.send_named(exchange, &head) {
             return sent;
@@ -32,6 +34,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
         sent
     }
 
+    #[inline(never)]
     fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
         if let Some(sent) = self.send_named(exchange, &head) {
             return sent;
@@ -47,6 +50,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
         sent
     }
 
+    #[inline(never)]
     fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
         let mut source = self.source_after_app(exchange);
         let sent = source.respond_prepared(exchange, fields, content);
@@ -65,6 +69,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
         checked.map_err(|InvalidResponse(why)| ReplyError::Invalid(why))
     }
 
+    #[inline(never)]
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
         if let Some(sent) = self.send_named(exchange, &head) {
             self.file_responses.iter().for_each(|file_responses| file_responses.drop_content(exchange));
@@ -83,6 +88,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
         Ok(())
     }
 
+    #[inline(never)]
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         let written = self.write_piece(exchange, piece);
         // An empty piece, or one for a client that has disconnected, is not progress of an app.
@@ -92,6 +98,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
         written
     }
 
+    #[inline(never)]
     fn offer(&self, exchange: ExchangeId, piece: &[u8]) -> Result<bool, ReplyError> {
         if self.content_is_dropped(exchange, piece)? {
             return Ok(true);
@@ -121,14 +128,17 @@ impl<S: Source> Outlet for Lane<'_, S> {
         Ok(source.waiting(exchange)? <= source.output_limit())
     }
 
+    #[inline(never)]
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         self.end_content(exchange, |source| source.finish(exchange))
     }
 
+    #[inline(never)]
     fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         self.end_content(exchange, |source| source.finish_with_trailers(exchange, trailers))
     }
 
+    #[inline(never)]
     fn abandon(&self, exchange: ExchangeId) {
         // A file that was sent instead of the content is complete, independently of that content.
         if self.file_responses.as_ref().is_some_and(|file_responses| file_responses.end(exchange)) {
@@ -167,10 +177,12 @@ impl<S: Source> Outlet for Lane<'_, S> {
         }
     }
 
+    #[inline(never)]
     fn resume(&self, exchange: ExchangeId, interruption: Arc<dyn Interruption>, work: &mut dyn FnMut()) {
         self.resume_in_time(exchange, interruption, work);
     }
 
+    #[inline(never)]
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let sent = self.source.borrow_mut().inform(exchange, status, fields);
         self.send_pending(exchange);
@@ -235,6 +247,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
         self.event_sources.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
     }
 
+    #[inline(never)]
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
         let taken = self.source.borrow_mut().take_socket(exchange);
         self.tell_of_use(exchange);
