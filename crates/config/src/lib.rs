@@ -43,6 +43,7 @@ mod protective;
 mod proxies;
 mod proxy_protocol;
 mod proxy_values;
+mod relay;
 mod request_id;
 mod resolve;
 mod routes;

@@ -10,8 +10,8 @@ use super::proxy_protocol::ProxyProtocol;
 use super::setting::{Draft, Setting};
 use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Settings, SocketAddress};
 use super::table::table;
-use super::trace_export;
 use super::value::{show_limit, show_size};
+use super::{relay, trace_export};
 use crate::directory;
 use oribi_tls::Pem;
 use std::path::PathBuf;
@@ -76,6 +76,7 @@ impl Resolved {
         }
         encryption::settle(&mut settings)?;
         trace_export::settle(&mut settings)?;
+        relay::settle(&mut settings)?;
         make_absolute(&mut settings);
         check(&settings)?;
         Ok(Self { settings, origins, why_edges: None })

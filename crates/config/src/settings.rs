@@ -331,6 +331,8 @@ pub struct Settings {
     pub trace_sample: SampleRatio,
     /// The destination of the spans of sampled requests.
     pub trace_export: oribi_otlp::Settings,
+    /// The Redis over which messages to channels are shared with other servers.
+    pub relay: oribi_relay::Settings,
     /// The time after which the position of a running app is logged.
     pub request_warning: Duration,
     /// The time after which the worker of a running app is stopped; `None` for the time [`Settings::KILL_AFTER`] after
@@ -519,6 +521,7 @@ impl Default for Settings {
             traces: false,
             trace_sample: SampleRatio::ALL,
             trace_export: oribi_otlp::Settings::default(),
+            relay: oribi_relay::Settings::default(),
             request_warning: Timeouts::NEVER,
             request_kill: None,
             max_requests: None,

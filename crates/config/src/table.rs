@@ -19,7 +19,7 @@ mod traces;
 mod websockets;
 mod workers;
 
-use super::address::{parse_host, parse_port, parse_socket};
+use super::address::parse_socket;
 use super::io_model::IoModel;
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
@@ -65,14 +65,8 @@ static TABLE: &[Setting] = &[
             Ok(())
         },
     ),
-    Setting::server("host", Section::Listening, "HOST", "Listen on this host or address (* for all) and the port of --port")
-        .short('o')
-        .environment("HOST")
-        .apply(|draft, text| parse_host(text).map(|host| draft.host = Some(host))),
-    Setting::server("port", Section::Listening, "PORT", "Listen on this port (0: the kernel chooses) and the host of --host")
-        .short('p')
-        .environment("PORT")
-        .apply(|draft, text| parse_port(text).map(|port| draft.port = Some(port))),
+    listening::HOST,
+    listening::PORT,
     listening::BACKLOG,
     listening::REUSE_PORT,
     listening::SOCKET_MODE,
@@ -272,6 +266,9 @@ static TABLE: &[Setting] = &[
     websockets::COMPRESSION,
     websockets::HTTP2,
     websockets::ORIGIN,
+    websockets::RELAY,
+    websockets::RELAY_PREFIX,
+    websockets::RELAY_AUTHORITIES,
     // ---- Timeouts
     Setting::server("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {

@@ -2,27 +2,25 @@
 //!
 //! The engine has the connections themselves. [`Live`] knows for each the request that has opened it, the data of its app, and its
 //! channels. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
-//! out the commands of apps. `message` is a message in all the forms in which it may be sent, and `posts` passes messages
-//! to the other edges. `beats` sends the texts that connections get again and again.
+//! out the commands of apps, also those of other processes. `message` is a message in all the forms in which it may be sent.
+//! `beats` sends the texts that connections get again and again.
 
 mod beats;
 mod commands;
 mod events;
 mod message;
-mod posts;
 
 use beats::Beats;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
-use oribi_ipc::posts::PostBoxes;
+use oribi_ipc::posts::{PostBoxes, Posts};
 use oribi_live::event::EventKind;
 use oribi_live::{Channels, Kind};
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_stats::totals::Counter;
 use oribi_websocket::Deflater;
-use posts::Posts;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;

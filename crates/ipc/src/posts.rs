@@ -1,11 +1,18 @@
 //! The boxes through which the edges of a server get messages: each edge reads its own, and all edges and workers write to all.
 //! The first process makes them before it forks edges, and keeps them, so that the box of an edge that dies is that of the next.
+//! If the server shares messages with other servers, the relay has the last box. Nobody waits long for the relay: messages for
+//! other servers are lost if it does not read.
+
+mod pieces;
+
+pub use pieces::Posts;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a message.
@@ -31,9 +38,12 @@ const NO_EDGE: u16 = u16::MAX;
 const WAITS: u32 = 300;
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// Whether the relay had no room for the last message of this process.
+static RELAY_IS_BEHIND: AtomicBool = AtomicBool::new(false);
+
 static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
 
-/// The boxes of all edges.
+/// The boxes of all edges, and of the relay, if there is one.
 #[derive(Debug)]
 pub struct PostBoxes {
     readers: Vec<OwnedFd>,
@@ -41,21 +51,28 @@ pub struct PostBoxes {
 }
 
 impl PostBoxes {
-    /// Makes a box for each of `edges` edges.
+    /// Makes a box for each of `edges` edges, and one for a relay.
     ///
     /// # Errors
     /// The operating system refuses.
-    pub fn new(edges: usize) -> io::Result<Self> {
+    pub fn new(edges: usize, has_relay: bool) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let pairs = (0..edges).map(|_| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
+        let pairs =
+            (0..edges + usize::from(has_relay)).map(|_| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
         let (readers, writers) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        Ok(Self { readers, outbox: Outbox::new(writers) })
+        Ok(Self { readers, outbox: Outbox::new(writers, has_relay) })
     }
 
     /// The number of boxes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.readers.len()
+    }
+
+    /// The number of the box of the relay, if there is one.
+    #[must_use]
+    pub fn relay(&self) -> Option<usize> {
+        self.outbox.relay()
     }
 
     /// The writing ends of all boxes.
@@ -86,15 +103,24 @@ impl PostBoxes {
     }
 }
 
-/// The writing ends of the boxes of all edges. Each process of the server has them from its parent.
+/// The writing ends of all boxes. Each process of the server has them from its parent.
 #[derive(Clone, Debug)]
-pub struct Outbox(Arc<[OwnedFd]>);
+pub struct Outbox {
+    writers: Arc<[OwnedFd]>,
+    has_relay: bool,
+}
 
 impl Outbox {
-    /// Takes these writing ends, in the order of the edges.
+    /// Takes these writing ends, in the order of the edges. With `has_relay`, the last one is that of the relay.
     #[must_use]
-    pub fn new(writers: Vec<OwnedFd>) -> Self {
-        Self(writers.into())
+    pub fn new(writers: Vec<OwnedFd>, has_relay: bool) -> Self {
+        Self { writers: writers.into(), has_relay }
+    }
+
+    /// The number of the box of the relay, if there is one.
+    #[must_use]
+    pub fn relay(&self) -> Option<usize> {
+        self.has_relay.then(|| self.writers.len() - 1)
     }
 
     /// That of this process, if there are edges.
@@ -110,7 +136,7 @@ impl Outbox {
 
     /// The writing ends.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.0.iter().map(AsFd::as_fd)
+        self.writers.iter().map(AsFd::as_fd)
     }
 
     /// Sends a message to an edge. `false`: its box is full.
@@ -118,7 +144,7 @@ impl Outbox {
     /// # Errors
     /// There is no such edge, or the message is too large.
     pub fn send(&self, edge: usize, message: &[u8]) -> io::Result<bool> {
-        let writer = self.0.get(edge).ok_or(io::ErrorKind::NotFound)?;
+        let writer = self.writers.get(edge).ok_or(io::ErrorKind::NotFound)?;
         match send(writer, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(_) => Ok(true),
             Err(Errno::AGAIN | Errno::NOBUFS) => Ok(false),
@@ -126,7 +152,8 @@ impl Outbox {
         }
     }
 
-    /// Sends commands of a process that is no edge to all edges. Waits for edges whose boxes are full.
+    /// Sends commands of a process that is no edge to all edges. Waits for edges whose boxes are full. A relay that has no room
+    /// within a tenth of a second does not get them, and nor do other servers.
     ///
     /// # Errors
     /// The commands are too large for one message, which has no other parts; an edge has no room for 30 seconds, although all others
@@ -146,14 +173,25 @@ impl Outbox {
         let [high, low] = NO_EDGE.to_be_bytes();
         let message = [&[FIRST_PIECE | LAST_PIECE, high, low], commands].concat();
         // One that does not read keeps nothing from the others.
-        let mut full = self.send_to(0..self.0.len(), &message)?;
+        let mut full = self.send_to(0..self.writers.len(), &message)?;
+        let relay = self.relay();
+        if relay.is_some_and(|relay| !full.contains(&relay)) {
+            RELAY_IS_BEHIND.store(false, Relaxed);
+        } else if RELAY_IS_BEHIND.load(Relaxed) {
+            full.retain(|number| Some(*number) != relay);
+        }
         let mut waits = 0;
         while !full.is_empty() {
             if gives_up() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let mut room: Vec<PollFd<'_>> = full.iter().map(|&edge| PollFd::new(&self.0[edge], PollFlags::OUT)).collect();
+            let mut room: Vec<PollFd<'_>> = full.iter().map(|&edge| PollFd::new(&self.writers[edge], PollFlags::OUT)).collect();
             match poll(&mut room, Some(&WAIT)) {
+                Ok(0) if relay.is_some_and(|relay| full.contains(&relay)) => {
+                    full.retain(|number| Some(*number) != relay);
+                    note_that_relay_is_behind();
+                    continue;
+                }
                 Ok(0) if waits == WAITS => {
                     let names = full.iter().map(|edge| (edge + 1).to_string()).collect::<Vec<_>>().join(", ");
                     return Err(io::Error::other(format!("edge {names} has read no message for 30 s")));
@@ -183,13 +221,20 @@ impl Outbox {
     }
 }
 
+/// Logs that other servers do not get a message, unless the same has happened to the one before.
+fn note_that_relay_is_behind() {
+    if !RELAY_IS_BEHIND.swap(true, Relaxed) {
+        log::warn!("messages for other servers are lost, because the relay does not read them");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LARGEST_DELIVERY, LARGEST_POST, PostBoxes};
 
     #[test]
     fn messages_arrive_whole_and_in_order_until_a_box_is_full() {
-        let boxes = PostBoxes::new(2).expect("sockets");
+        let boxes = PostBoxes::new(2, false).expect("sockets");
         let mut buffer = vec![0; LARGEST_POST];
         assert_eq!(boxes.receive(0, &mut buffer), None);
         for message in [&b"one"[..], b"two", &[7; LARGEST_POST]] {
@@ -212,7 +257,7 @@ mod tests {
 
     #[test]
     fn commands_of_other_processes_reach_all_edges_in_one_piece() {
-        let boxes = PostBoxes::new(2).expect("sockets");
+        let boxes = PostBoxes::new(2, false).expect("sockets");
         let outbox = boxes.outbox().clone();
         outbox.deliver(b"news").expect("small");
         let mut buffer = vec![0; LARGEST_POST];
@@ -238,5 +283,23 @@ mod tests {
         let given_up = outbox.deliver_unless(&|| true, b"late").expect_err("one is full");
         assert_eq!(given_up.kind(), std::io::ErrorKind::Interrupted);
         assert!(outbox.deliver(&[1; LARGEST_DELIVERY + 1]).is_err());
+    }
+
+    #[test]
+    fn a_relay_gets_the_same_and_nobody_waits_for_it() {
+        let boxes = PostBoxes::new(1, true).expect("sockets");
+        assert_eq!((boxes.count(), boxes.relay()), (2, Some(1)));
+        let outbox = boxes.outbox().clone();
+        outbox.deliver(b"news").expect("small");
+        let mut buffer = vec![0; LARGEST_POST];
+        assert!((0..2).all(|number| boxes.receive(number, &mut buffer) == Some(7)));
+        while boxes.send(1, &[1; 1000]).expect("a box") {}
+        for _ in 0..2 {
+            outbox.deliver(b"lost").expect("the edge has room");
+            assert_eq!(boxes.receive(0, &mut buffer), Some(7));
+        }
+        while boxes.receive(1, &mut buffer).is_some_and(|size| size == 1000) {}
+        outbox.deliver(b"more").expect("small");
+        assert_eq!(boxes.receive(1, &mut buffer), Some(7), "it reads again");
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Edges<'a> {
     routes: Option<Arc<Routes>>,
     /// The memory of the limits of these and all earlier routes.
     limit_memory: LimitMemory,
-    /// The boxes through which edges pass messages to each other.
+    /// The boxes through which edges, and the relay, pass messages to each other.
     posts: Arc<PostBoxes>,
     /// Reads later plans, in edges.
     plan_reader: Option<&'a dyn PlanReader>,
@@ -176,7 +176,8 @@ impl<'a> Edges<'a> {
             pools::make(settings, *lanes, (count, apps.len())).map(|pools| AppPools { name: *name, settings, pools })
         };
         let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
-        let posts = PostBoxes::new(count).map_err(|error| format!("cannot connect edges: {}", explain(&error)))?;
+        let posts = PostBoxes::new(count, settings.relay.redis.is_some())
+            .map_err(|error| format!("cannot connect edges: {}", explain(&error)))?;
         posts.outbox().clone().adopt();
         let posts = Arc::new(posts);
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)
@@ -229,6 +230,11 @@ impl<'a> Edges<'a> {
         let (routes, memory) = routes.bind(&self.limit_memory, &mut shared_words)?;
         (self.routes, self.limit_memory) = (Some(Arc::new(routes)), memory);
         Ok(())
+    }
+
+    /// Returns the boxes of the edges.
+    pub(super) fn posts(&self) -> &Arc<PostBoxes> {
+        &self.posts
     }
 
     /// Returns the apps, with the memory that their workers share with the edges.

@@ -117,7 +117,7 @@ fn work(context: &HelperContext, receiver: &OwnedFd, settings: &Settings, privil
     // The collector is prepared before the privileges are dropped, because perhaps only root can read the file of authorities.
     // The deliverer's thread is started after that, because a thread keeps the rights of the thread that starts it.
     let prepared = oribi_otlp::Collector::new(&settings.trace_export, environment::variable)?;
-    privileges.drop_in_exporter()?;
+    privileges.drop_in_client()?;
     context.follow_parent(OnParentDeath::Finish)?;
     let deliverer = Deliverer::start(prepared, resource(settings))?;
     let mut message = vec![0; LARGEST_MESSAGE];

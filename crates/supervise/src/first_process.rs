@@ -38,6 +38,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         self.keep_scale();
         let status = self.run();
         self.end_certifier();
+        self.end_relay();
         self.end_exporter();
         let status = self.conclude(status);
         self.server.take_listeners().iter_mut().for_each(Listener::end);
@@ -65,6 +66,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             }
             if self.server.phase != Phase::Failed {
                 self.keep_exporter();
+                self.keep_relay();
             }
             if self.server.phase != Phase::Serving {
                 self.end_certifier();

@@ -1,4 +1,4 @@
-//! A helper process of the first process, which serves no requests: the certifier, or the exporter. It may wait and
+//! A helper process of the first process, which serves no requests: the certifier, the exporter, or the relay. It may wait and
 //! block, so that the first process need not.
 
 use super::describe_end;
@@ -242,12 +242,19 @@ impl HelperContext {
 
     /// Waits for input or a signal, at most for `time`.
     pub(super) fn wait(&self, input: Option<BorrowedFd<'_>>, time: Option<Duration>) {
+        if !self.must_end() {
+            self.wait_for(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)), time);
+        }
+    }
+
+    /// Waits for one of these events or a signal, at most for `time`; also if the signal to finish has arrived.
+    pub(super) fn wait_for<'a>(&'a self, events: impl IntoIterator<Item = PollFd<'a>>, time: Option<Duration>) {
         signals::empty(&self.wake);
-        if REOPENINGS.load(SeqCst) > 0 || self.must_end() {
+        if REOPENINGS.load(SeqCst) > 0 {
             return;
         }
         let mut polled = vec![PollFd::new(&self.wake, PollFlags::IN)];
-        polled.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
+        polled.extend(events);
         // Everything is checked afterwards, whatever the result.
         let _ = poll(&mut polled, time.and_then(|time| Timespec::try_from(time).ok()).as_ref());
     }

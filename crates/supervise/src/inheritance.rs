@@ -13,7 +13,7 @@
 //! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`oribi_ipc::spans`]);
 //! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics
 //!   (`--metrics-path`);
-//! - `ORIBI_OUTBOX=12,13`: a socket to each edge (see [`super::outbox`]);
+//! - `ORIBI_OUTBOX=12,13` and `ORIBI_RELAY_OUTBOX=14`: sockets to each edge and to the relay (see [`super::outbox`]);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! A mold reads these variables once, and hides them from the app before it loads the app (see [`OWN`]). It uses them only if
@@ -22,7 +22,7 @@
 pub(super) use super::described::{LISTENERS, describe};
 use super::described::{ListenerEntry, parse};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
-use super::outbox::{self, OUTBOX};
+use super::outbox::{self, OUTBOX, RELAY_OUTBOX};
 use oribi_admin::metrics::MetricsClient;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_io::process::environment::{self, variable};
@@ -71,7 +71,7 @@ pub(super) const APPLIED: &str = "ORIBI_APPLIED";
 
 /// All variables by which processes of a server pass something on. They are hidden from apps. A program that is executed for an
 /// upgrade does not inherit them either, but gets new values for those that it needs.
-pub(super) const OWN: [&str; 20] = [
+pub(super) const OWN: [&str; 21] = [
     MASTER,
     UPGRADE,
     GUARDIAN,
@@ -89,6 +89,7 @@ pub(super) const OWN: [&str; 20] = [
     SPANS,
     METRICS_REQUESTS,
     OUTBOX,
+    RELAY_OUTBOX,
     SCALED,
     APPLIED,
     // A service manager's information about the process that it has started.

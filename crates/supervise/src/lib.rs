@@ -43,6 +43,7 @@ mod outbox;
 mod pace;
 mod pid_file;
 mod privileges;
+mod relay;
 mod reloads;
 mod requests;
 mod restart_file;

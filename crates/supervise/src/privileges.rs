@@ -148,12 +148,12 @@ impl Privileges {
         hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
     }
 
-    /// Drops the privileges of this process, the exporter, which starts no program. It becomes the user of the workers, and its
-    /// memory is hidden from them, because it may contain secrets of the collector.
+    /// Drops the privileges of this process, the exporter or the relay, which starts no program. It becomes the user of the workers,
+    /// and its memory is hidden from them, because it may contain the secrets by which it is known to another server.
     ///
     /// # Errors
     /// The system refuses; the process must end.
-    pub(super) fn drop_in_exporter(&self) -> Result<(), String> {
+    pub(super) fn drop_in_client(&self) -> Result<(), String> {
         assume(self.workers.as_ref())?;
         Self::hold_in_certifier()
     }

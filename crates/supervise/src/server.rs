@@ -11,6 +11,7 @@ use super::exporter::Exporter;
 use super::notify::Notifier;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
+use super::relay::Relay;
 use super::restart_file::RestartFile;
 use super::server_totals::ServerTotals;
 use super::signals::Signals;
@@ -113,6 +114,7 @@ pub(super) struct Server<'a> {
     pub(super) users: WatchedFiles,
     pub(super) certifier: Option<Certifier>,
     pub(super) exporter: Option<Exporter>,
+    pub(super) relay: Option<Relay>,
     pub(super) control: Option<Control>,
     pub(super) metrics: Option<Metrics>,
     pub(super) pid_file: Option<PidFile>,
@@ -167,7 +169,8 @@ impl Server<'_> {
 
     /// In a new process: closes the descriptors that only the parent may have. Edges and listeners stay open.
     pub(super) fn release(&mut self) {
-        (self.control, self.metrics, self.certifier, self.exporter, self.watch) = (None, None, None, None, None);
+        (self.control, self.metrics, self.watch) = (None, None, None);
+        (self.certifier, self.exporter, self.relay) = (None, None, None);
         self.succession.close();
         self.totals.leave();
     }
@@ -199,12 +202,14 @@ impl Server<'_> {
         self.edges.iter().for_each(Edges::reopen_logs);
         self.certifier.iter().for_each(Certifier::reopen_logs);
         self.exporter.iter().for_each(Exporter::reopen_logs);
+        self.relay.iter().for_each(Relay::reopen_logs);
     }
 
     /// Adds to the totals the counters of edges and helpers since the last call.
     pub(super) fn add_counts(&self) {
         self.totals.add_edges(self.edges.as_ref());
         self.totals.add_certifier(self.certifier.as_ref());
+        self.relay.iter().for_each(|relay| self.totals.add_relay(&relay.counts()));
     }
 
     /// Makes the server fail, and kills the edges, because no worker can answer their requests.

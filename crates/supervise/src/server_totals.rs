@@ -36,6 +36,7 @@ pub(super) struct ServerTotals {
     of_edges: FoldedCounts,
     of_workers: FoldedCounts,
     of_certifier: FoldedCounts,
+    of_relay: FoldedCounts,
     metrics_of_workers: app_metrics::FoldedMetrics,
     orphaned: RefCell<Vec<Orphaned>>,
 }
@@ -48,6 +49,7 @@ impl ServerTotals {
             of_edges: FoldedCounts::default(),
             of_workers: FoldedCounts::default(),
             of_certifier: FoldedCounts::default(),
+            of_relay: FoldedCounts::default(),
             metrics_of_workers: app_metrics::FoldedMetrics::default(),
             orphaned: RefCell::default(),
         }
@@ -80,6 +82,11 @@ impl ServerTotals {
         if let Some(certifier) = certifier {
             self.totals.fold(&self.of_certifier, &certifier.counts());
         }
+    }
+
+    /// Adds the counters of the relay.
+    pub(super) fn add_relay(&self, counts: &Counts) {
+        self.totals.fold(&self.of_relay, counts);
     }
 
     /// Adds the counters of all workers of this process.

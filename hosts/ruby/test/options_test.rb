@@ -270,7 +270,7 @@ class OptionsTest < Minitest::Test
     when "MODE" then "660"
     when "SIZE" then "65536"
     when "VERSION" then "1.3"
-    when "WHAT", "COLLECTOR" then "off"
+    when "WHAT", "COLLECTOR", "REDIS" then "off"
     when "TIMES" then "5ms"
     when "PATH" then "/tmp/x"
     when "DOMAIN" then "example.org"

@@ -1,10 +1,23 @@
 //! The rows of the table about listening sockets.
 
+use super::super::address::{parse_host, parse_port};
 use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, count, file_mode, show_file_mode, show_switch};
 
 /// listen(2) takes an `int`.
 const LONGEST_BACKLOG: u64 = i32::MAX as u64;
+
+pub(super) const HOST: Setting =
+    Setting::server("host", Section::Listening, "HOST", "Listen on this host or address (* for all) and the port of --port")
+        .short('o')
+        .environment("HOST")
+        .apply(|draft, text| parse_host(text).map(|host| draft.host = Some(host)));
+
+pub(super) const PORT: Setting =
+    Setting::server("port", Section::Listening, "PORT", "Listen on this port (0: the kernel chooses) and the host of --host")
+        .short('p')
+        .environment("PORT")
+        .apply(|draft, text| parse_port(text).map(|port| draft.port = Some(port)));
 
 pub(super) const BACKLOG: Setting = Setting::server(
     "backlog",

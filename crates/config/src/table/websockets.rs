@@ -1,7 +1,8 @@
 //! The rows of the table about WebSockets and event streams.
 
+use super::super::relay::{redis, show_redis};
 use super::super::setting::{Section, Setting};
-use super::super::value::{boolean, deadline, show_duration, show_size, show_switch, size};
+use super::super::value::{boolean, deadline, path, show_duration, show_size, show_switch, size};
 use super::super::websocket::Origins;
 
 /// The largest message: a command of an app has at most as many bytes.
@@ -66,3 +67,29 @@ pub(super) const ORIGIN: Setting = Setting::server(
 )
 .apply(|draft, text| Origins::parse(text).map(|origins| draft.settings.websocket.origins = origins))
 .show(|settings| settings.websocket.origins.show());
+
+pub(super) const RELAY: Setting = Setting::server(
+    "relay",
+    Section::WebSockets,
+    "REDIS",
+    "Share messages to channels with other servers and programs, over the channels of a Redis: \
+     redis://[[USER]:PASSWORD@]HOST[:PORT], rediss:// for TLS, or unix:PATH, each perhaps with ?user=NAME&password_file=FILE; auto \
+     for the URL in REDIS_URL; or off",
+)
+.apply(|draft, text| redis(text).map(|redis| draft.settings.relay.redis = redis))
+.show(|settings| show_redis(&settings.relay));
+
+pub(super) const RELAY_PREFIX: Setting = Setting::server(
+    "relay-prefix",
+    Section::WebSockets,
+    "TEXT",
+    "The beginning of the names that channels have at this Redis; servers with the same one share their messages",
+)
+.apply(|draft, text| oribi_relay::prefix(text).map(|prefix| draft.settings.relay.prefix = prefix))
+.show(|settings| settings.relay.prefix.clone());
+
+pub(super) const RELAY_AUTHORITIES: Setting =
+    Setting::server("relay-ca", Section::WebSockets, "PATH", "CA certificates (PEM) for a Redis with rediss")
+        .default_words("those of the system")
+        .apply(|draft, text| path(text).map(|path| draft.settings.relay.authorities = Some(path)))
+        .show(|settings| settings.relay.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));

@@ -160,15 +160,11 @@ impl Live<'_> {
             },
             Command::Publish { kind, channel, payload } => {
                 self.publish(engine, channel, kind, payload);
-                let mut bytes = Vec::new();
-                command.write(&mut bytes);
-                self.posts.send_to_all(&bytes);
+                self.pass_on_to_all(command);
             }
             Command::CloseAll { channel, code, reason } => {
                 self.close_all(engine, channel, code, str::from_utf8(reason).unwrap_or_default());
-                let mut bytes = Vec::new();
-                command.write(&mut bytes);
-                self.posts.send_to_all(&bytes);
+                self.pass_on_to_all(command);
             }
             Command::Subscribe(channel) => self.subscribe(own, channel, Envelope::default()),
             Command::SubscribeWith { channel, envelope } => self.subscribe(own, channel, envelope),
@@ -262,6 +258,13 @@ impl Live<'_> {
         let mut bytes = Vec::new();
         command.write(&mut bytes);
         self.posts.send((name >> 48) as usize, &bytes);
+    }
+
+    /// Passes a command on to all other edges, and to other servers.
+    fn pass_on_to_all(&mut self, command: &Command<'_>) {
+        let mut bytes = Vec::new();
+        command.write(&mut bytes);
+        self.posts.send_to_all(&bytes);
     }
 }
 

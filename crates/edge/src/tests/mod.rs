@@ -86,7 +86,7 @@ impl Site {
         let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
         let lane: &'static Lane<'static, Engine<'static, Tls<Sim>>> = Box::leak(Box::new(lane));
         let apps = pools.into_iter().map(|pool| (settings, pool));
-        let posts: &'static PostBoxes = Box::leak(Box::new(PostBoxes::new(1).expect("a socket")));
+        let posts: &'static PostBoxes = Box::leak(Box::new(PostBoxes::new(1, false).expect("a socket")));
         let edge = EdgeLoop::new(lane, &lane_setup, apps, (0, Some(posts))).expect("nothing can refuse");
         let mut edge = edge.with_parent(parent_link);
         edge.route_by(routes, 0);

@@ -141,6 +141,12 @@ pub enum Counter {
     /// Messages to clients.
     LiveMessagesSent,
     LimitWebsocketBuffer,
+    // Connections to the Redis of `--relay`, and messages over them.
+    RelayConnected,
+    RelayDisconnected,
+    RelaySent,
+    RelayReceived,
+    RelayLost,
 }
 
 /// The unit of a counter.
@@ -155,7 +161,7 @@ pub enum Unit {
 }
 
 /// The number of counters.
-pub(super) const COUNTERS: usize = Counter::LimitWebsocketBuffer as usize + 1;
+pub(super) const COUNTERS: usize = Counter::RelayLost as usize + 1;
 
 impl Counter {
     /// Returns the unit of the counter.

@@ -292,6 +292,18 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
         .titled("messages", "received"),
     row(Counter::LiveMessagesSent, "live_messages_sent", "Messages that edges have sent to WebSockets and event streams")
         .titled("messages", "sent"),
+    row(Counter::RelayConnected, "relay_connected",
+        "Connections to the Redis of `--relay` that were made; there is one now if one more was made than has ended")
+        .titled("relay", "connected"),
+    row(Counter::RelayDisconnected, "relay_disconnected", "Connections to that Redis that have ended")
+        .titled("relay", "disconnected"),
+    row(Counter::RelaySent, "relay_sent", "Messages to channels that this Redis has taken from this server")
+        .titled("relay", "sent"),
+    row(Counter::RelayReceived, "relay_received", "Messages to channels of other servers and programs")
+        .titled("relay", "received"),
+    row(Counter::RelayLost, "relay_lost",
+        "Messages that have not reached other servers, or perhaps not, because Redis was away or slow; and messages of others that \
+         were too large").titled("relay", "lost"),
     row(Counter::ResponsesSpooled, "spooled_responses",
         "Responses of which a part waited for a slow client in a temporary file (`--output-spool-size`)")
         .titled("spooled", "responses"),

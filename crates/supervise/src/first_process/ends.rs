@@ -3,6 +3,7 @@
 use super::super::certifier::Certifier;
 use super::super::edges::{EdgeEnd, Edges};
 use super::super::exporter::Exporter;
+use super::super::relay::Relay;
 use super::super::workforce::Workforce;
 use super::FirstProcess;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
@@ -19,6 +20,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         self.server.certifier.iter_mut().for_each(Certifier::reap);
         self.server.exporter.iter_mut().for_each(Exporter::reap);
+        self.server.relay.iter_mut().for_each(Relay::reap);
         if self.server.edges.as_mut().is_some_and(Edges::reap) {
             self.fail_without_edge();
         }
@@ -28,7 +30,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
     fn ended(&mut self, pid: Pid, status: WaitStatus) {
         let is_helper = self.note_end_of_server(pid, status)
             || self.server.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status)))
-            || self.server.exporter.as_mut().is_some_and(|exporter| exporter.ended(pid, Some(status)));
+            || self.server.exporter.as_mut().is_some_and(|exporter| exporter.ended(pid, Some(status)))
+            || self.server.relay.as_mut().is_some_and(|relay| relay.ended(pid, Some(status)));
         if is_helper {
             return;
         }

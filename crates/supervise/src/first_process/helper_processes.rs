@@ -1,7 +1,8 @@
-//! The helpers of the first process: the certifier and the exporter.
+//! The helpers of the first process: the certifier, the exporter and the relay.
 
 use super::super::certifier::Certifier;
 use super::super::exporter::Exporter;
+use super::super::relay::Relay;
 use super::super::server::{Phase, fork_from};
 use super::super::title::Title;
 use super::super::workforce::Workforce;
@@ -43,6 +44,23 @@ impl<W: Workforce> FirstProcess<'_, W> {
         self.server.exporter.take().into_iter().for_each(Exporter::finish);
     }
 
+    /// Starts the relay, if messages are shared with other servers and it is missing. It is needed in all phases, because processes
+    /// that finish still publish.
+    pub(super) fn keep_relay(&mut self) {
+        let runtime = self.server.runtime;
+        let relay = self.server.relay.as_mut();
+        let Some(forked) = relay.and_then(|relay| relay.keep_running(|| fork_from(runtime))) else { return };
+        self.become_helper("relay");
+        forked.run_and_exit(self.server.settings, &self.server.privileges, &mut self.server.signals)
+    }
+
+    /// Makes the relay share the last messages and end. Called after everything else has ended, except the exporter.
+    pub(super) fn end_relay(&mut self) {
+        if let Some(counts) = self.server.relay.take().map(Relay::finish) {
+            self.server.totals.add_relay(&counts);
+        }
+    }
+
     /// In a new helper process: closes the descriptors of the first process, including listeners and edges.
     fn become_helper(&mut self, role: &str) {
         self.workforce.release();
@@ -59,6 +77,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let starts = workforce.has_served() && server.phase == Phase::Serving;
         let certifier = server.certifier.as_ref().filter(|_| starts).and_then(|certifier| certifier.patience(now));
         let exporter = server.exporter.as_ref().and_then(|exporter| exporter.patience(now));
-        certifier.into_iter().chain(exporter).min()
+        let relay = server.relay.as_ref().and_then(|relay| relay.patience(now));
+        certifier.into_iter().chain(exporter).chain(relay).min()
     }
 }

@@ -3,6 +3,7 @@
 use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::super::exporter::Exporter;
+use super::super::relay::Relay;
 use super::super::server::Phase;
 use super::super::wait::{until, wake_by};
 use super::super::workforce::Workforce;
@@ -25,6 +26,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         wake_by(&mut polled, server.edges.iter().flat_map(Edges::descriptors));
         wake_by(&mut polled, server.certifier.as_ref().and_then(Certifier::descriptor));
         wake_by(&mut polled, server.exporter.as_ref().and_then(Exporter::descriptor));
+        wake_by(&mut polled, server.relay.as_ref().and_then(Relay::descriptor));
         polled.extend(server.control.iter().flat_map(Control::polled));
         polled.extend(server.metrics.iter().flat_map(Metrics::polled));
         self.workforce.polled(&mut polled);

@@ -7,6 +7,7 @@ use super::super::exporter::Exporter;
 use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
 use super::super::privileges::Privileges;
+use super::super::relay::Relay;
 use super::super::restart_file::RestartFile;
 use super::super::server_totals::ServerTotals;
 use super::super::signals::Signals;
@@ -97,6 +98,7 @@ impl<'a> Server<'a> {
         self.privileges.hand_over(settings, &self.listeners)?;
         self.edges = Edges::new(settings, apps)?;
         self.exporter = Exporter::new(settings)?;
+        self.relay = Relay::new(settings, self.edges.as_ref().map(Edges::posts))?;
         self.metrics = upgrade::metrics(settings, is_first, &self.listeners)?;
         // The control socket and the pid file belong to the previous server until this one takes over.
         if is_first {
@@ -157,6 +159,7 @@ impl<'a> Server<'a> {
             users: WatchedFiles::default(),
             certifier: None,
             exporter: None,
+            relay: None,
             control: None,
             metrics: None,
             pid_file: None,
