@@ -268,9 +268,37 @@ class ActionCableTest < Minitest::Test
     assert_operator @given.last[1].unpack1("@1n"), :<, 100, "a long name has a digest"
   end
 
-  def test_broadcasts_of_other_processes_reach_the_adapter_only
+  def test_broadcasts_of_other_processes_reach_another_adapter_only
     Oribi::Live.define_singleton_method(:reachable?) { false }
     ActionCable.server.broadcast("rooms", 1)
+    assert_empty @given
+  end
+
+  # As Action Cable's adapter for Redis.
+  class RedisAdapter < ActionCable::SubscriptionAdapter::Base
+    def published = (@published ||= [])
+
+    def broadcast(channel, payload) = redis_connection_for_broadcasts.publish(channel, payload)
+
+    private
+
+    def redis_connection_for_broadcasts
+      adapter = self
+      Object.new.tap { |redis| redis.define_singleton_method(:publish) { |*message| adapter.published << message } }
+    end
+  end
+
+  def test_broadcasts_of_other_processes_are_published_at_a_redis
+    Oribi::Live.define_singleton_method(:reachable?) { false }
+    adapter = RedisAdapter.new(ActionCable.server)
+    adapter.extend(Oribi::ActionCable::ServerHook::Broadcasts)
+    adapter.broadcast("rooms", "1")
+    assert_equal [["oribi:cable:rooms", "1"], ["rooms", "1"]], adapter.published
+    adapter.published.clear
+    adapter.broadcast("action_cable/gid7", { type: "disconnect", reconnect: false }.to_json)
+    name, message = adapter.published[-2]
+    assert_equal "oribi:cable:action_cable/gid7", name
+    assert_match(/\A\0oribi\x01.{16}\v#{[1000].pack('n')}\z/mn, message)
     assert_empty @given
   end
 

@@ -8,6 +8,7 @@ $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
 require "cable_clients"
 require "net/http"
 require "rails_app"
+require "redis_process"
 require "server_process"
 
 class RailsCableTest < Minitest::Test
@@ -21,6 +22,7 @@ class RailsCableTest < Minitest::Test
 
   def teardown
     @clients&.stop
+    @redis&.stop
     assert_predicate @server.stop, :success?, @server.log_end if @server
     FileUtils.rm_rf(@folder)
   end
@@ -156,6 +158,29 @@ class RailsCableTest < Minitest::Test
       assert_equal "closed 1000 ", heard
     end
     assert_equal "confirm_subscription", @clients.subscribe("bob", **SEVEN), "others stay"
+  end
+
+  def test_broadcasts_of_other_programs_come_over_a_redis
+    @redis = RedisProcess.new(@folder)
+    variables = { "CABLE_REDIS" => @redis.url }
+    start("--workers", "1", "--relay", @redis.url, variables:)
+    subscribed(keeper: SEVEN)
+    number = note("ann")
+    @clients.welcomed("ann", "/cable?note=#{number}")
+    assert_equal "confirm_subscription", @clients.subscribe("ann", **SEVEN)
+    assert_logged(/messages are shared with other servers/)
+    script = <<~RUBY
+      ActionCable.server.broadcast("room 7", { text: "of a script" })
+      ActionCable.server.remote_connections.where(note: Note.find(#{number})).disconnect
+    RUBY
+    environment = { "RAILS_ENV" => "production", "CABLE_AT_EDGE" => "1", **RailsApp.database_of(@folder), **variables }
+    RailsApp.run("bin/rails", "runner", script, environment:)
+    %w[keeper ann].each { |name| assert_equal({ "text" => "of a script" }, heard_by(name)) }
+    heard = @clients.hear("ann")
+    heard = @clients.hear("ann") if heard.is_a?(Hash) && heard["reason"] == "remote"
+    assert_equal "closed 1000 ", heard
+    post("/rooms/7", text: "of a request")
+    assert_equal({ "text" => "of a request" }, heard_by("keeper"), "each comes once")
   end
 
   def test_subscriptions_outlive_the_workers

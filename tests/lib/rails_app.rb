@@ -31,6 +31,11 @@ module RailsApp
     def database_in(place)
       # Written data may still be in the log beside the database.
       FileUtils.cp(Dir.glob("#{folder}/pristine.sqlite3{,-wal}"), place)
+      database_of(place)
+    end
+
+    # That database again.
+    def database_of(place)
       { "DATABASE_URL" => "sqlite3:#{place}/pristine.sqlite3" }
     end
 

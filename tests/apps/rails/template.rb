@@ -9,6 +9,9 @@ append_to_file "Gemfile", <<~RUBY
   gem 'oribi', path: '#{File.expand_path('../../../hosts/ruby', __dir__)}', require: false
 RUBY
 
+# Debian 12 has a version for the adapter of this Rails.
+append_to_file "Gemfile", "gem 'redis', require: false\n" if Gem::Specification.find_all_by_name("redis").any?
+
 # Between the tests and the app there is TLS only in some of them.
 gsub_file "config/environments/production.rb", /^ *(?:# )?config\.force_ssl = true$/,
           '  config.force_ssl = ENV.key?("FORCE_SSL")'

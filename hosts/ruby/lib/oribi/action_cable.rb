@@ -12,6 +12,7 @@ module Oribi
     autoload :EdgeServer, "oribi/action_cable/edge_server"
     autoload :InlineWorker, "oribi/action_cable/inline_worker"
     autoload :Link, "oribi/action_cable/link"
+    autoload :Relay, "oribi/action_cable/relay"
     autoload :Resumption, "oribi/action_cable/resumption"
     autoload :ResumedChannels, "oribi/action_cable/resumed_channels"
     autoload :Socket, "oribi/action_cable/socket"

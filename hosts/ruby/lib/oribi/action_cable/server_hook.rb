@@ -21,7 +21,7 @@ module Oribi
       # Extends an adapter.
       module Broadcasts
         def broadcast(broadcasting, payload)
-          Streams.broadcast(server, broadcasting, payload)
+          Streams.broadcast(self, broadcasting, payload)
           super
         end
       end

@@ -19,30 +19,42 @@ module Oribi
         end
 
         # Sends a broadcast to the connections at edges. `payload`: JSON.
-        def broadcast(server, broadcasting, payload)
-          # A process of another program, such as a console: only the adapter can do anything.
-          return unless Live.respond_to?(:reachable?) && Live.reachable?
+        def broadcast(adapter, broadcasting, payload)
+          edges = edges_of(adapter) or return
 
-          channel = channel(server.config, broadcasting)
+          channel = channel(adapter.server.config, broadcasting)
           if broadcasting.start_with?(INTERNAL)
-            disconnect(channel, ActiveSupport::JSON.decode(payload))
+            disconnect(edges, channel, ActiveSupport::JSON.decode(payload))
           else
-            Oribi.publish(channel, payload, as: :text)
+            edges.publish(channel, payload)
           end
         end
 
         private
 
-        def disconnect(channel, message)
+        # The way to edges: of this server, or else, in a console or another program, of servers that share a Redis. nil: there
+        # is none.
+        def edges_of(adapter)
+          Live.respond_to?(:reachable?) && Live.reachable? ? OwnEdges : Relay.of(adapter)
+        end
+
+        def disconnect(edges, channel, message)
           return unless message["type"] == "disconnect"
 
           # Action Cable gives a reason since 7.0.
           if (reason = ::ActionCable::INTERNAL[:disconnect_reasons][:remote])
             farewell = { type: "disconnect", reason:, reconnect: message.fetch("reconnect", true) }
-            Oribi.publish(channel, ActiveSupport::JSON.encode(farewell), as: :text)
+            edges.publish(channel, ActiveSupport::JSON.encode(farewell))
           end
-          Live.command(Live::Command.close_all(channel, 1000))
+          edges.close_all(channel, 1000)
         end
+      end
+
+      # The edges of this server.
+      module OwnEdges
+        def self.publish(channel, message) = Oribi.publish(channel, message, as: :text)
+
+        def self.close_all(channel, code) = Live.command(Live::Command.close_all(channel, code))
       end
 
       # A stream that the edge would not take is no stream: the client is not to wait for its messages.
