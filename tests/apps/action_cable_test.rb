@@ -100,6 +100,15 @@ class ActionCableTest < Minitest::Test
     end
   end
 
+  # Confirms and rejects when its client says so.
+  class Slow < ActionCable::Channel::Base
+    def subscribed = defer_subscription_confirmation!
+
+    def confirm = ensure_confirmation_sent
+
+    def refuse = reject
+  end
+
   # As many streams as its client wants.
   class Many < ActionCable::Channel::Base
     class << self
@@ -300,6 +309,18 @@ class ActionCableTest < Minitest::Test
     assert_equal "oribi:cable:action_cable/gid7", name
     assert_match(/\A\0oribi\x01.{16}\v#{[1000].pack('n')}\z/mn, message)
     assert_empty @given
+  end
+
+  def test_a_subscription_is_confirmed_and_rejected_in_a_later_event
+    connect
+    slow = { channel: "ActionCableTest::Slow" }.to_json
+    assert_empty command("subscribe", slow)
+    assert_equal ["confirm_subscription"], command("message", slow, action: "confirm").map { |answer| answer["type"] }
+    assert_empty command("message", slow, action: "confirm"), "once"
+    refute_match(/Unable to process/, @log.string)
+    assert_empty command("message", slow, action: "refuse")
+    assert_empty command("message", slow, action: "confirm")
+    assert_match(/Unable to process .*Slow#confirm/, @log.string)
   end
 
   # Each public method of a channel is an action otherwise.

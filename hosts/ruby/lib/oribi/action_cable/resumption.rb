@@ -5,8 +5,9 @@ module Oribi
     # The state of a connection between two events: its identifiers, its subscriptions with their streams, and all that
     # state_attr_accessor names.
     module Resumption
-      # The state of a channel. `channel`: the name of its class.
-      Subscribed = Struct.new(:identifier, :channel, :kept, :streams)
+      # The state of a channel. `channel`: the name of its class. `standing`: whether it was confirmed and rejected, and what
+      # its confirmation waits for; nil for one that was confirmed only.
+      Subscribed = Struct.new(:identifier, :channel, :kept, :streams, :standing)
 
       # The instance variables that Action Cable has set in channels and connections, and this library.
       OWN = %i[@connection @identifier @params @defer_subscription_confirmation_counter @reject_subscription
@@ -71,7 +72,16 @@ module Oribi
         def dump_channel(channel)
           names = channel.class.state_names
           warn_of_lost_values(channel, channel.connection.logger, names)
-          Subscribed.new(channel.identifier, channel.class.name, KeptValues.dump(channel, names), channel.send(:streams).keys)
+          Subscribed.new(channel.identifier, channel.class.name, KeptValues.dump(channel, names), channel.send(:streams).keys,
+                         standing_of(channel))
+        end
+
+        def standing_of(channel)
+          confirmed = channel.send(:subscription_confirmation_sent?)
+          rejected = channel.send(:subscription_rejected?)
+          return if confirmed && !rejected
+
+          [confirmed, rejected, channel.instance_variable_get(:@defer_subscription_confirmation_counter).value]
         end
 
         # Logs, once for each class, which values that are set at the beginning do not reach the next event.
@@ -104,10 +114,16 @@ module Oribi
           channel = subscribed.channel.constantize.new(connection, identifier, parameters)
           KeptValues.load(channel, subscribed.kept)
           channel.instance_variable_set(:@oribi_resumed, true)
-          channel.instance_variable_set(:@subscription_confirmation_sent, true)
+          give_standing(channel, *subscribed.standing || [true, nil, 0])
           streams = channel.send(:streams)
           subscribed.streams.each { |name| streams[name] = Stream.new(identifier) }
           channel
+        end
+
+        def give_standing(channel, confirmed, rejected, deferrals)
+          channel.instance_variable_set(:@subscription_confirmation_sent, confirmed)
+          channel.instance_variable_set(:@reject_subscription, rejected)
+          channel.instance_variable_get(:@defer_subscription_confirmation_counter).value = deferrals
         end
 
         def end_subscription(connection, subscribed)
