@@ -97,6 +97,12 @@ module Tasks
       sleep 1.5
       "in time"
     end,
+    # An Enumerator and a Fiber have fibers that are no tasks.
+    "inner" => lambda do |_, env|
+      sleep 0.01
+      move = -> { sleep(0.01) && env["oribi.deadline"].call(60).inspect }
+      Enumerator.new { |pieces| pieces << move.call }.next + Async { Fiber.new(&move).resume }.wait
+    end,
     "fail" => ->(_) { Async(finished: false) { sleep(0.01) && raise("a task has failed") }.wait },
     "stop" => ->(_) { Async::Task.current.stop },
     "behind" => ->(name) { Async { sleep(0.05) && note("behind", name) } && "answered" },

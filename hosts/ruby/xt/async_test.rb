@@ -76,6 +76,10 @@ class AsyncTest < Minitest::Test
     end
   end
 
+  def test_inner_fibers_belong_to_their_request
+    serve { |server| assert_equal ["nilnil"], bodies(Array.new(5) { ask(server, "/inner") }).uniq, server.log }
+  end
+
   def test_failures_are_those_of_one_request
     serve do |server|
       others = Array.new(5) { ask(server, "/sleep/0.2") }

@@ -136,9 +136,27 @@ void context_set_call_of(VALUE fiber, Call *call) {
     rb_ivar_set(fiber, id_call(), call ? (VALUE)call | RUBY_FIXNUM_FLAG : Qnil);
 }
 
+/* Whether fibers inherit their requests. */
+static bool inheriting;
+
+/* The name of the request's fiber in the storage of fibers. */
+static VALUE inherited_name(void) {
+    return ID2SYM(rb_intern("oribi_request"));
+}
+
+void context_let_inherit(VALUE fiber) {
+    inheriting = true;
+    rb_funcall(rb_obj_class(fiber), rb_intern("[]="), 2, inherited_name(), fiber);
+}
+
+/* The call of the request in which the calling fiber was made. */
+static Call *inherited_call(void) {
+    const VALUE fiber = rb_funcall(rb_obj_class(rb_fiber_current()), rb_intern("[]"), 1, inherited_name());
+    return NIL_P(fiber) ? NULL : own_call_of(fiber);
+}
+
 Call *context_call(const Context *context) {
-    if (context->running)
-        return context_call_of(context->running);
-    /* Async's scheduler does not report which fiber runs. */
-    return context->root ? context_call_of(rb_fiber_current()) : context->call;
+    if (inheriting)
+        return inherited_call();
+    return context->running ? context_call_of(context->running) : context->call;
 }

@@ -13,6 +13,9 @@ static ID id_fiber, id_come_round, id_watch, id_end_wait, id_gone, id_scheduler_
 /* Whether apps have deadlines. */
 static bool has_deadlines;
 
+/* Whether the scheduler is that of async. */
+static bool is_async;
+
 /* The descriptor that the scheduler watches for the lane; -1 for none. */
 static int watched = -1;
 
@@ -82,16 +85,8 @@ static VALUE scheduler_stand_alone(VALUE self, VALUE fiber) {
     return Qnil;
 }
 
-/* join_request(fiber): a fiber that begins belongs to the request of the calling one. */
-static VALUE scheduler_join_request(VALUE self, VALUE fiber) {
-    const VALUE outer = context_outer_of(rb_fiber_current());
-    if (fiber != outer && context_call_of(outer) && !context_has_outer(fiber) && !context_call_of(fiber))
-        context_set_outer_of(fiber, outer);
-    return Qnil;
-}
-
 void fibers_define(void) {
-    VALUE class, module;
+    VALUE class;
     id_fiber = rb_intern("fiber");
     id_come_round = rb_intern("come_round");
     id_watch = rb_intern("watch");
@@ -104,13 +99,12 @@ void fibers_define(void) {
     rb_define_private_method(class, "obey", scheduler_obey, 0);
     rb_define_private_method(class, "nest", scheduler_nest, 0);
     rb_define_private_method(class, "stand_alone", scheduler_stand_alone, 1);
-    module = rb_define_module_under(class, "OfWorker");
-    rb_define_private_method(module, "join_request", scheduler_join_request, 1);
 }
 
 static VALUE set_scheduler(VALUE unused) {
-    const VALUE own = server.own_scheduler ? Qtrue : Qfalse;
-    server.scheduler = rb_funcall(rb_const_get(oribi_module, rb_intern("Scheduler")), id_scheduler_of_worker, 1, own);
+    const VALUE own = server.own_scheduler ? Qtrue : Qfalse, class = rb_const_get(oribi_module, rb_intern("Scheduler"));
+    server.scheduler = rb_funcall(class, id_scheduler_of_worker, 1, own);
+    is_async = !RTEST(rb_obj_is_kind_of(server.scheduler, class));
     return rb_fiber_scheduler_set(server.scheduler);
 }
 
@@ -172,6 +166,8 @@ static VALUE run_in_fiber(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     call.next = context->calls;
     context->calls = &call;
     context_set_call_of(call.fiber, &call);
+    if (is_async)
+        context_let_inherit(call.fiber);
     RB_OBJ_WRITE(context->self, &context->running, call.fiber);
     start->begun = &call;
     call_perform(&call);

@@ -204,6 +204,9 @@ VALUE context_outer_of(VALUE fiber);
 void context_set_outer_of(VALUE fiber, VALUE outer);
 bool context_has_outer(VALUE fiber);
 void context_set_call_of(VALUE fiber, struct Call *call);
+/* With the scheduler of async, which does not report which fiber runs: lets all fibers that are made in the calling one, that of
+ * a request, belong to this request. */
+void context_let_inherit(VALUE fiber);
 
 /* ---- call.c ---------------------------------------------------------------------------------------------------------- */
 

@@ -53,12 +53,6 @@ module Oribi
 
     # ---- Hooks of Ruby and of async ------------------------------------------------------------------------------------
 
-    # A task begins in the request of the task that begins it.
-    def resume(fiber, *arguments)
-      join_request(fiber)
-      super
-    end
-
     # Ruby's Process._fork and async's have done their part in a child.
     def scheduler_close(*)
       refuse_replacement if Process.pid == @process && !closed?
