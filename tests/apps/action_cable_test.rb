@@ -155,6 +155,7 @@ class ActionCableTest < Minitest::Test
       true
     end
     Oribi::Live.define_singleton_method(:reachable?) { true }
+    Oribi::Live.singleton_class.attr_accessor(:client)
     @log = StringIO.new
     ActionCable.server.config.logger = Logger.new(@log)
     ActionCable.server.config.cable = { adapter: "async" }.with_indifferent_access

@@ -40,6 +40,7 @@ class LiveTest < Minitest::Test
   def setup
     @given = []
     given = @given
+    Oribi::Live.singleton_class.attr_accessor(:client)
     Oribi::Live.define_singleton_method(:command) do |bytes|
       tag, size = bytes.unpack("CN")
       raise "one command at a time" unless bytes.bytesize == 5 + size

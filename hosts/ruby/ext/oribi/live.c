@@ -15,9 +15,9 @@ static VALUE error_class(void) {
 }
 
 /* The call of the calling thread that commands can be given in; NULL outside of a request. */
-static const Call *current_call(void) {
+static Call *current_call(void) {
     const Context *context = context_own();
-    const Call *call = context ? context_call(context) : NULL;
+    Call *call = context ? context_call(context) : NULL;
     return call && context->forks == fork_count && threads_have_lane() ? call : NULL;
 }
 
@@ -76,10 +76,25 @@ static VALUE is_reachable(VALUE self) {
     return (call ? oribi_has_live_connections(call->lane) : oribi_can_post()) ? Qtrue : Qfalse;
 }
 
+/* Oribi::Live.client: that of the event of this request, also in its inner fibers, but not in threads. */
+static VALUE client(VALUE self) {
+    const Call *call = current_call();
+    return call ? call->client : Qnil;
+}
+
+static VALUE set_client(VALUE self, VALUE client) {
+    Call *call = current_call();
+    if (call)
+        call->client = client;
+    return client;
+}
+
 void live_define(void) {
     live_module = rb_define_module_under(oribi_module, "Live");
     rb_define_singleton_method(live_module, "command", command, 1);
     rb_define_singleton_method(live_module, "reachable?", is_reachable, 0);
+    rb_define_singleton_method(live_module, "client", client, 0);
+    rb_define_singleton_method(live_module, "client=", set_client, 1);
     key_upgrade = rb_enc_interned_str(LITERAL("rack.upgrade"), rb_utf8_encoding());
     rb_gc_register_mark_object(key_upgrade);
 }

@@ -271,6 +271,7 @@ typedef struct Call {
     VALUE ticket;      /* the Oribi::Exchange of this request */
     VALUE finished;    /* the Array in rack.response_finished, or Qfalse */
     VALUE after_reply; /* the Array in rack.after_reply */
+    VALUE client;      /* the Oribi::Live::Client of the event that is handled, or nil */
     VALUE response, status, headers, body;
     VALUE error;       /* the exception, or nil */
     Head head;
@@ -296,6 +297,7 @@ static inline Call call_new(Context *context, oribi_lane *lane, oribi_exchange e
         .headers = Qnil,
         .body = Qnil,
         .error = Qnil,
+        .client = Qnil,
     };
 }
 

@@ -15,15 +15,10 @@ module Oribi
 
       attr_reader :handler
 
-      # The client of the event that the calling fiber handles.
-      def self.current
-        Thread.current[:oribi_live_client]
-      end
-
       # A client that a handler keeps is the same connection in the next event.
       def self._load(bytes)
         name = bytes.unpack1("Q>")
-        name.zero? || name == current&.name ? current : new(name)
+        name.zero? || name == Live.client&.name ? Live.client : new(name)
       end
 
       # `name` is 0 while the connection is being opened, because the edge names it later.
@@ -124,11 +119,11 @@ module Oribi
 
       # Runs a block in which this is the current client; afterwards it is one of another event.
       def during
-        before = Client.current
-        Thread.current[:oribi_live_client] = self
+        before = Live.client
+        Live.client = self
         yield
       ensure
-        Thread.current[:oribi_live_client] = before
+        Live.client = before
       end
 
       # The connection is being opened.
@@ -177,7 +172,7 @@ module Oribi
       end
 
       def own?
-        equal?(Client.current)
+        equal?(Live.client)
       end
 
       def reachable_name
