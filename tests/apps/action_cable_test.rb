@@ -109,6 +109,18 @@ class ActionCableTest < Minitest::Test
     def refuse = reject
   end
 
+  # Keeps much.
+  class Large < ActionCable::Channel::Base
+    state_attr_accessor :text
+
+    def subscribed
+      self.text = "x" * 10_000
+      stream_from "large"
+    end
+
+    def show = transmit({ size: text.size })
+  end
+
   # As many streams as its client wants.
   class Many < ActionCable::Channel::Base
     class << self
@@ -385,6 +397,18 @@ class ActionCableTest < Minitest::Test
     assert_equal begun, ended, "those that were begun end again"
     command("unsubscribe", many(10, "0#{'x' * 1000}"))
     assert_equal "confirm_subscription", command("subscribe", many(10, "9#{'x' * 1000}"))[0]["type"]
+  end
+
+  def test_a_subscription_that_cannot_be_kept_is_rejected
+    connect
+    identifiers = Array.new(8) { |number| { channel: "ActionCableTest::Large", number: }.to_json }
+    answers = identifiers.map { |identifier| command("subscribe", identifier)[0]["type"] }
+    assert_equal [*["confirm_subscription"] * 6, *["reject_subscription"] * 2], answers
+    assert_equal [9, 10], @given.map(&:first) & [9, 10], "its stream ends again"
+    assert_match(/Large is refused: .* 64 KiB/, @log.string)
+    assert_equal [{ "size" => 10_000 }], perform(identifiers[5], action: "show")
+    command("unsubscribe", identifiers[0])
+    assert_equal "confirm_subscription", command("subscribe", identifiers[7])[0]["type"]
   end
 
   def many(streams, text = "")

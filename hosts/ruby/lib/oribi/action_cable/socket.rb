@@ -4,6 +4,12 @@ module Oribi
   module ActionCable
     # The WebSocket of a connection at an edge, in place of ActionCable::Connection::ClientSocket.
     class Socket
+      # The bytes of what is kept above which one subscription more may be too many.
+      MUCH = 32 << 10
+
+      # The bytes that are left for values that grow.
+      SPARE = 1 << 10
+
       # The client of the event; nil before the connection is open.
       attr_accessor :client
 
@@ -33,6 +39,12 @@ module Oribi
 
       def close(*)
         @client.close
+      end
+
+      # Whether no room is left for what is kept of the connection, with some bytes for values that grow.
+      def overfull?
+        # To know the size takes as long as to keep it.
+        @client.kept.bytesize > MUCH && Marshal.dump(@link).bytesize > Live::Handlers::LARGEST - SPARE
       end
     end
 

@@ -67,6 +67,16 @@ module Oribi
         reject
       end
 
+      # Rejects a subscription that the edge could not keep: it would end its connection, whose client would come again with it.
+      def run_callbacks(kind, *)
+        result = super
+        if kind == :subscribe && at_edge? && !subscription_rejected? && connection.server.edge_socket.overfull?
+          logger.error("#{self.class} is refused: what is kept of a connection has at most 64 KiB")
+          reject
+        end
+        result
+      end
+
       private
 
       # The limit that one more stream would exceed, or nil.
