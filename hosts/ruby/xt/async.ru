@@ -104,6 +104,8 @@ module Tasks
       Enumerator.new { |pieces| pieces << move.call }.next + Async { Fiber.new(&move).resume }.wait
     end,
     "fail" => ->(_) { Async(finished: false) { sleep(0.01) && raise("a task has failed") }.wait },
+    "stop-all" => ->(_) { Async::Task.current.reactor.stop },
+    "close" => ->(_) { Async::Task.current.reactor.close },
     "stop" => ->(_) { Async::Task.current.stop },
     "behind" => ->(name) { Async { sleep(0.05) && note("behind", name) } && "answered" },
     "transient" => lambda do |_|

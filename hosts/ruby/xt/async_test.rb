@@ -90,6 +90,24 @@ class AsyncTest < Minitest::Test
     end
   end
 
+  def test_a_request_that_stops_all_tasks_does_not_stop_the_worker
+    serve do |server|
+      worker, = server.wait_for_workers(1)
+      %w[/stop-all /close].each { |target| assert_equal 500, server.get(target).status }
+      assert_match(%r{GET /close: .*cannot be replaced}, server.log)
+      assert_equal "slept", server.get("/sleep/0.01").body
+      before = processor_time(worker)
+      sleep 1
+      assert_operator processor_time(worker) - before, :<, 20, "hundredths of a second while nothing happens"
+      assert_equal [worker], server.workers
+    end
+  end
+
+  # Of a process, in ticks.
+  def processor_time(pid)
+    File.read("/proc/#{pid}/stat").split(") ").last.split.values_at(11, 12).sum(&:to_i)
+  end
+
   def test_tasks_go_on_behind_a_response
     serve do |server|
       assert_equal "begun", server.get("/transient").body

@@ -19,8 +19,9 @@ module Oribi
     # Ends each round as long as this descriptor is readable.
     def watch(descriptor)
       # The loop has no round without a task that lasts.
-      @lasting ||= async { sleep }
+      @lasting = async { sleep } unless @lasting&.alive?
       @watch&.stop
+      @watched = descriptor
       @watch = descriptor && async do
         lane = IO.for_fd(descriptor, autoclose: false)
         loop { lane.wait_readable }
@@ -29,6 +30,8 @@ module Oribi
 
     def come_round(seconds)
       Fiber.set_scheduler(self) unless Fiber.scheduler.equal?(self)
+      # An app may have stopped all tasks.
+      watch(@watched) unless @lasting.alive?
       run_once(seconds)
     end
 
@@ -60,6 +63,7 @@ module Oribi
 
     # Also called by async for a scheduler that was never closed by Ruby.
     def close
+      refuse_replacement if ::Async::Task.current? && Process.pid == @process
       super unless closed?
     end
   end
