@@ -44,6 +44,23 @@ function pages.misused()
 end
 
 function pages.descriptors() return assert(oribi.exec { "sh", "-c", "n=0; while [ $n -lt 300 ]; do [ -e /proc/$$/fd/$n ] && echo $n; n=$((n+1)); done; true" }).stdout end
+
+-- The number of descriptors that the worker has more than before, though Lua has not collected anything.
+function pages.left()
+    local function count() return tonumber(oribi.exec({ "sh", "-c", "ls /proc/$PPID/fd | wc -l" }).stdout) end
+    local before = count()
+    collectgarbage("stop")
+    for _ = 1, 5 do
+        oribi.exec { "true" }
+        oribi.exec({ "sleep", "600" }, { timeout = 0.01 })
+        oribi.exec({ "yes" }, { max_output = 20 })
+        oribi.tcp():connect("localhost", 1)
+    end
+    local after = count()
+    collectgarbage("restart")
+    return tostring(after - before)
+end
+
 function pages.signals() return assert(oribi.exec { "grep", "-hE", "^Sig(Blk|Ign)", "/proc/self/status" }).stdout end
 
 -- A process of which the test learns the number, and one that it has started.

@@ -59,6 +59,7 @@ fn processes_run_with_and_without_waiting() {
                        false stdin must be a string\nfalse max_output must be a number of bytes";
         assert_eq!(body(&place, "/misused"), misused);
         assert_eq!(body(&place, "/signals"), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+        assert_eq!(body(&place, "/left"), "0", "descriptors");
         // Processes that a program leaves in its group end with it.
         assert_eq!(body(&place, "/leaves"), "ok|0|nil||");
         wait_for_ends(&place, &pids(&place));

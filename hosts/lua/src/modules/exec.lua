@@ -53,8 +53,9 @@ function oribi.exec(command, options)
     local ok, failure = guard(follow, process, options.timeout and now() + max(options.timeout, 0))
     if ok and not failure then return process:result() end
     process:kill()
-    if not ok then error(failure, 0) end
-    local ended, broken = guard(follow, process, now() + KILLED)
-    if not ended then error(broken, 0) end
-    return nil, failure, process:result()
+    local broken = failure
+    if ok then ok, broken = guard(follow, process, now() + KILLED) end
+    if ok then return nil, failure, process:result() end
+    process:abandon()
+    error(broken, 0)
 end

@@ -44,6 +44,8 @@ impl HostName {
 impl UserData for HostName {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("descriptor", |_, this, ()| Ok(this.0.done.as_ref().map_or(-1, AsRawFd::as_raw_fd)));
+        // Gives up the descriptor, which would wait for Lua's collector.
+        methods.add_method_once("close", |_, _, ()| Ok(()));
         // A list of addresses, or nil and a message, or nil while the name is being looked up.
         methods.add_method("addresses", |lua, this, ()| {
             let result = this.0.result.lock().unwrap_or_else(PoisonError::into_inner);

@@ -301,9 +301,11 @@ impl UserData for Process {
             this.kill();
             Ok(())
         });
+        methods.add_method_once("abandon", |_, _, ()| Ok(()));
         // Whether there was too much output.
         methods.add_method("too_much", |_, this, ()| Ok(this.too_much));
-        methods.add_method_mut("result", |lua, this, ()| {
+        // Says what has come of the process. Like `abandon`, it closes the descriptors: Lua's collector may take hours.
+        methods.add_method_once("result", |lua, mut this, ()| {
             let result = lua.create_table()?;
             if let Stage::Ended(Some(status)) = this.stage {
                 result.raw_set("status", status.exit_status())?;

@@ -136,9 +136,7 @@ local function until_time(seconds)
     return seconds and now() + seconds
 end
 
-local function addresses_of(self, host, deadline)
-    local names, failure = resolve(host)
-    if not names then return nil, failure end
+local function look_up(names, deadline)
     local list, why = names:addresses()
     while not list and not why do
         local left
@@ -152,12 +150,21 @@ local function addresses_of(self, host, deadline)
     return list, why
 end
 
+local function addresses_of(host, deadline)
+    local names, failure = resolve(host)
+    if not names then return nil, failure end
+    local ok, list, why = core.guard(look_up, names, deadline)
+    names:close()
+    if not ok then error(list, 0) end
+    return list, why
+end
+
 local function establish(self, datagrams, host, port, deadline)
     local list, failure = { host }, nil
     if host:sub(1, 5) ~= "unix:" then
         port = tonumber(port)
         if not port or port < 1 or port > 65535 or port % 1 ~= 0 then return nil, "bad port number" end
-        list, failure = addresses_of(self, host, deadline)
+        list, failure = addresses_of(host, deadline)
         if not list then return nil, failure end
     end
     for index = 1, #list do
