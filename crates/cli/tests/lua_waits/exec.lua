@@ -25,6 +25,7 @@ function pages.basics()
     add({ "true" }, { directory = "/no/such/directory" })
     add({ "sh", "-c", "echo begun; sleep 600 & sleep 600" }, { timeout = 0.1 })
     add({ "sh", "-c", "exec 2>&-; while :; do echo xxxxxxxxx; done" }, { max_output = 20 })
+    add({ "perl", "-e", "setpgrp(0, getpgrp(getppid())); sleep 600" }, { timeout = 0.3 })
     return table.concat(lines, "\n")
 end
 

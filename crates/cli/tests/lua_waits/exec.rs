@@ -51,7 +51,7 @@ fn processes_run_with_and_without_waiting() {
         let expected = "ok|3|nil|out\n|err\n\nok|nil|15||\nok|0|nil|a b,$HOME;`c`,|\nok|0|nil|word|\nok|0|nil||\nok|0|nil||\n\
                         ok|0|nil|/\n|\nok|0|nil|ONLY=this\n|\ncannot run no-such-program: no such file or directory|nil|nil||\n\
                         cannot run true: no such file or directory|nil|nil||\ntimeout|nil|9|begun\n|\n\
-                        too much output|nil|9|xxxxxxxxx\nxxxxxxxxx\n|";
+                        too much output|nil|9|xxxxxxxxx\nxxxxxxxxx\n|\ntimeout|nil|9||";
         assert_eq!(body(&place, "/basics"), expected, "{}", place.log());
         assert_eq!(body(&place, "/large"), "true");
         let misused = "false a list of a program and its arguments expected\n\

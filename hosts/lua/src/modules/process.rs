@@ -9,8 +9,8 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group, pidfd_open, waitid,
-    waitpid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group,
+    pidfd_open, waitid, waitpid,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -277,6 +277,8 @@ impl Process {
         // As long as it is a child, the number is its own.
         if matches!(self.stage, Stage::Runs) && self.has_ended().is_some() {
             let _ = kill_process_group(self.id, Signal::KILL);
+            // It may have left its group.
+            let _ = kill_process(self.id, Signal::KILL);
         }
         self.killed = true;
     }
