@@ -201,6 +201,32 @@ fn connections_with_an_open_answer_are_not_kept() {
 }
 
 #[test]
+fn a_part_of_an_answer_is_not_taken_for_the_whole() {
+    let (place, _server) = serve(APP, &[]);
+    let path = place.0.join("peer.sock");
+    let peer = std::os::unix::net::UnixListener::bind(&path).expect("a new path");
+    let asked = place.ask(&format!("/all?{}", path.display()));
+    let (mut connection, _) = peer.accept().expect("the script connects");
+    connection.read_exact(&mut [0; 8]).expect("a question");
+    connection.write_all(b"whole").expect("sent");
+    drop(connection);
+    assert_eq!(content(&answer(asked)), "whole nil nil");
+    let asked = place.ask(&format!("/all?{}", path.display()));
+    let (mut connection, _) = peer.accept().expect("the script connects");
+    connection.read_exact(&mut [0; 1]).expect("a question");
+    connection.write_all(b"part").expect("sent");
+    // The rest of the question is unread, so this breaks the connection.
+    drop(connection);
+    assert_eq!(content(&answer(asked)), "nil closed part");
+    let asked = place.ask(&format!("/replaced?{}", path.display()));
+    let (mut first, _) = peer.accept().expect("the script connects");
+    first.write_all(b"begun\npart").expect("sent");
+    let (mut second, _) = peer.accept().expect("the script connects again");
+    second.write_all(b"line\n").expect("sent");
+    assert_eq!(content(&answer(asked)), "nil closed part, line");
+}
+
+#[test]
 fn a_request_that_waits_too_long_gets_a_504_and_its_coroutine_ends() {
     let (place, mut server) = serve(APP, &["--edge", "on", "--request-timeout", "500ms"]);
     assert!(place.get("/hold?never").starts_with("HTTP/1.1 504 "));

@@ -205,6 +205,49 @@ function pages.crowd()
     return "crowded"
 end
 
+-- Reads all that a server sends.
+function pages.all(request)
+    local socket = oribi.tcp()
+    assert(socket:connect("unix:" .. request.query))
+    assert(socket:send("question"))
+    local text, why, part = socket:receive("*a")
+    return ("%s %s %s"):format(text, why, part)
+end
+
+-- Reads lines for as long as the peer sends some.
+function pages.lines(request)
+    local socket, count = oribi.tcp(), 0
+    assert(socket:connect("unix:" .. request.query))
+    assert(socket:send("question"))
+    while socket:receive() do count = count + 1 end
+    return tostring(count > 0)
+end
+
+-- Forgets to close sockets.
+function pages.forgotten(request)
+    local count = 0
+    for _ = 1, 300 do
+        collectgarbage("stop")
+        if oribi.tcp():connect("127.0.0.1", request.query) then count = count + 1 end
+    end
+    collectgarbage("restart")
+    return tostring(count)
+end
+
+-- Leaves a connection on which a task waits for another one.
+function pages.replaced(request)
+    local socket = oribi.tcp()
+    assert(socket:connect("unix:" .. request.query))
+    assert(socket:receive() == "begun")
+    local reader = oribi.spawn(function() return socket:receive("*a") end)
+    oribi.sleep(0)
+    socket:close()
+    assert(socket:connect("unix:" .. request.query))
+    local line = assert(socket:receive())
+    local _, text, why, part = oribi.wait(reader)
+    return ("%s %s %s, %s"):format(text, why, part, line)
+end
+
 return function(request)
     local page = pages[request.path:match("^/(%a+)")]
     if not page then return 404, "no such page" end

@@ -104,32 +104,46 @@ local function close(self)
     if not socket then return end
     -- Another task that waits for it would wait for a descriptor that may soon be another one.
     if self.reader or self.writer then wait(FORGET, socket:descriptor()) end
+    self.reader, self.writer = nil, nil
     -- A peer must not take a part for the whole.
     socket:close(self.unfinished)
 end
 
--- Waits until the socket can be used, or until `deadline`. Returns a message if it cannot.
-local function ready(self, kind, deadline)
+-- Closes the connection of a call, unless another task has closed it already: then the object may have the next one.
+local function give_up(self, socket)
+    if self.socket == socket then close(self) end
+end
+
+-- Waits until the socket can be used, or until `left` seconds are over. Returns a message if the call cannot go on.
+local function pause(self, kind, left)
     local socket = self.socket
     if not socket then return "closed" end
     local place = kind == READ and "reader" or "writer"
     if self[place] then return "socket busy" end
-    local left
-    if deadline then
-        left = deadline - now()
-        if left <= 0 then return "timeout" end
-    end
-    self[place] = true
+    self[place] = socket
     local ok, found = core.guard(wait, kind, socket:descriptor(), left)
-    self[place] = nil
+    if self[place] == socket then self[place] = nil end
+    if self.socket ~= socket then
+        if not ok then error(found, 0) end
+        return "closed"
+    end
     if not ok then
         self.unfinished = true
         -- Nobody goes on with the handshake.
         if self.shaking then close(self) end
         error(found, 0)
     end
-    if self.socket ~= socket then return "closed" end
     if not found then return "timeout" end
+end
+
+-- Waits until the socket can be used, or until `deadline`. Returns a message if it cannot.
+local function ready(self, kind, deadline)
+    local left
+    if deadline then
+        left = deadline - now()
+        if left <= 0 then return self.socket and "timeout" or "closed" end
+    end
+    return pause(self, kind, left)
 end
 
 local function until_time(seconds)
@@ -176,8 +190,9 @@ local function establish(self, datagrams, host, port, deadline)
                 if not failure then failure = socket:failure() end
             end
             if not failure then return 1 end
-            close(self)
-            if failure == "timeout" then break end
+            local own = self.socket == socket
+            give_up(self, socket)
+            if failure == "timeout" or not own then break end
         else
             failure = done
         end
@@ -302,8 +317,8 @@ function Socket:send(data, first, last)
         else
             failure = failure or ready(self, WRITE, deadline)
             if failure then
-                self.unfinished = true
-                if failure ~= "timeout" then close(self) end
+                if self.socket == socket then self.unfinished = true end
+                if failure ~= "timeout" then give_up(self, socket) end
                 return nil, failure, sent
             end
         end
@@ -312,7 +327,8 @@ function Socket:send(data, first, last)
     return first and sent + first - 1 or sent
 end
 
--- Reads until `take` finds something among the received bytes. At the end of the connection, `finish` decides.
+-- Reads until `take` finds something among the received bytes. At the end of the connection, `finish` decides. An end is one only
+-- if the peer says so: neither if the connection breaks, nor if another task closes it, nor, with TLS, without an alert.
 local function gather(self, take, argument, finish)
     local deadline = until_time(self.receiving)
     self.used = true
@@ -326,20 +342,15 @@ local function gather(self, take, argument, finish)
         end
         local count, failure = socket:fill()
         if not count then failure = failure or ready(self, READ, deadline) end
-        -- With TLS, only the peer's own alert is an end.
-        if count == 0 or failure == "closed" then
-            local rest = self.socket and socket:rest() or ""
-            close(self)
+        if count == 0 then
+            local rest = socket:rest()
+            give_up(self, socket)
             if finish then return rest end
             return nil, "closed", rest
         elseif failure then
-            self.late = true
-            if failure == "not enough memory" then
-                close(self)
-                return nil, failure, ""
-            end
-            local rest = socket:rest()
-            if failure ~= "timeout" then close(self) end
+            local rest = failure == "not enough memory" and "" or socket:rest()
+            if self.socket == socket then self.late = true end
+            if failure ~= "timeout" then give_up(self, socket) end
             return nil, failure, rest
         end
     end
@@ -429,7 +440,7 @@ function Socket:sslhandshake(_, name, verify, _, options)
         end
         failure = why or ready(self, step == "read" and READ or WRITE, deadline)
         if failure then
-            close(self)
+            give_up(self, socket)
             return nil, failure
         end
     end
