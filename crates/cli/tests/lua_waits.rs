@@ -15,6 +15,8 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -224,6 +226,28 @@ fn a_part_of_an_answer_is_not_taken_for_the_whole() {
     let (mut second, _) = peer.accept().expect("the script connects again");
     second.write_all(b"line\n").expect("sent");
     assert_eq!(content(&answer(asked)), "nil closed part, line");
+}
+
+#[test]
+fn a_peer_that_sends_without_end_leaves_the_worker_to_others() {
+    let (place, _server) = serve(APP, &["--time-limit", "5s"]);
+    let path = place.0.join("peer.sock");
+    let peer = std::os::unix::net::UnixListener::bind(&path).expect("a new path");
+    let asked = place.ask(&format!("/lines?{}", path.display()));
+    let (mut connection, _) = peer.accept().expect("the script connects");
+    connection.read_exact(&mut [0; 8]).expect("a question");
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let sender = thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) {
+            connection.write_all(&b"line\n".repeat(20_000)).expect("the script reads");
+        }
+    });
+    let answers: Vec<String> = (0..10).map(|_| body(&place, "/open")).collect();
+    over.store(true, Ordering::Relaxed);
+    sender.join().expect("it has ended");
+    assert_eq!(answers, ["0"; 10]);
+    assert_eq!(content(&answer(asked)), "true");
 }
 
 #[test]

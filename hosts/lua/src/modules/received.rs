@@ -11,6 +11,8 @@ pub struct Received {
     start: usize,
     /// The number of unread bytes that contain no line end.
     searched: usize,
+    /// The pattern that was sought last, and the number of unread bytes at which it does not begin.
+    sought: (Vec<u8>, usize),
 }
 
 impl Received {
@@ -40,6 +42,7 @@ impl Received {
     pub fn skip(&mut self, count: usize) {
         self.start += count;
         self.searched = 0;
+        self.sought.1 = self.sought.1.saturating_sub(count);
         if self.start >= self.bytes.len() {
             self.bytes.clear();
             self.bytes.shrink_to(KEPT);
@@ -63,8 +66,8 @@ impl Received {
     /// Reads up to `pattern`, which must not be empty; with `most`, at most so many bytes. Also returns whether the pattern was
     /// met: then it was read, too.
     pub fn up_to(&mut self, pattern: &[u8], inclusive: bool, most: Option<usize>) -> Option<(Vec<u8>, bool)> {
+        let found = self.find(pattern);
         let unread = self.unread();
-        let found = memchr::memmem::find(unread, pattern);
         let Some(most) = most else {
             let at = found?;
             let end = at + pattern.len();
@@ -93,6 +96,19 @@ impl Received {
             }
             None => None,
         }
+    }
+
+    /// The place of a pattern. Bytes that were searched are not searched again, however often more arrive.
+    fn find(&mut self, pattern: &[u8]) -> Option<usize> {
+        if self.sought.0 != pattern {
+            self.sought = (pattern.to_vec(), 0);
+        }
+        let from = self.sought.1;
+        let unread = self.unread();
+        let found = memchr::memmem::find(&unread[from..], pattern).map(|at| from + at);
+        let first = found.unwrap_or_else(|| from.max((unread.len() + 1).saturating_sub(pattern.len())));
+        self.sought.1 = first;
+        found
     }
 }
 
@@ -153,6 +169,23 @@ mod tests {
             }
             assert_eq!((joined.as_slice(), met, received.unread()), (&b"abc"[..], 2, &b"-d"[..]), "split at {at}");
         }
+    }
+
+    #[test]
+    fn bytes_are_searched_once() {
+        let mut received = Received::default();
+        let start = std::time::Instant::now();
+        for _ in 0..100_000 {
+            put(&mut received, &[b'x'; 100]);
+            assert_eq!(received.up_to(b"--", false, None), None);
+        }
+        assert!(start.elapsed().as_secs() < 20, "the time does not grow with the square of the bytes");
+        // Another pattern is sought from the beginning.
+        assert_eq!(received.up_to(b"x", true, None), Some((b"x".to_vec(), true)));
+        put(&mut received, b"-");
+        assert_eq!(received.up_to(b"--", false, None), None);
+        put(&mut received, b"-");
+        assert_eq!(received.up_to(b"--", false, None).map(|(text, met)| (text.len(), met)), Some((9_999_999, true)));
     }
 
     #[test]

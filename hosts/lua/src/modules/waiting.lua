@@ -89,6 +89,10 @@ Datagrams.__index = Datagrams
 local pools = {}
 local POOL_SIZE, IDLE_TIME, TIMEOUT = 30, 60, 60
 
+-- The number of times that a socket is read in a row before other coroutines have their turn: a peer that sends faster than the
+-- script reads must not keep the worker from them.
+local IN_A_ROW = 16
+
 local function new(kind)
     return setmetatable({ connecting = TIMEOUT, sending = TIMEOUT, receiving = TIMEOUT }, kind)
 end
@@ -138,6 +142,7 @@ end
 
 -- Waits until the socket can be used, or until `deadline`. Returns a message if it cannot.
 local function ready(self, kind, deadline)
+    self.filled = 0
     local left
     if deadline then
         left = deadline - now()
@@ -332,6 +337,7 @@ end
 local function gather(self, take, argument, finish)
     local deadline = until_time(self.receiving)
     self.used = true
+    self.filled = self.filled or 0
     while true do
         local socket = self.socket
         if not socket then return nil, "closed", "" end
@@ -341,7 +347,15 @@ local function gather(self, take, argument, finish)
             return found
         end
         local count, failure = socket:fill()
-        if not count then failure = failure or ready(self, READ, deadline) end
+        if not count then
+            failure = failure or ready(self, READ, deadline)
+        elseif self.filled < IN_A_ROW then
+            self.filled = self.filled + 1
+        elseif count > 0 then
+            self.filled = 0
+            failure = pause(self, READ, 0)
+            if failure == "timeout" then failure = deadline and deadline <= now() and "timeout" or nil end
+        end
         if count == 0 then
             local rest = socket:rest()
             give_up(self, socket)
