@@ -251,6 +251,19 @@ fn a_peer_that_sends_without_end_leaves_the_worker_to_others() {
 }
 
 #[test]
+fn sockets_that_no_script_can_use_make_room_for_others() {
+    let place = TestDirectory::new();
+    place.file("app.lua", APP);
+    let mut command = place.command("sh");
+    command.args(["-c", "ulimit -n 200; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_oribi")]);
+    let _server = place.serve_as(command, &["app.lua", "--concurrency", "10"]);
+    let peer = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = peer.local_addr().expect("bound").port();
+    thread::spawn(move || peer.incoming().for_each(drop));
+    assert_eq!(body(&place, &format!("/forgotten?{port}")), "300", "{}", place.log());
+}
+
+#[test]
 fn a_request_that_waits_too_long_gets_a_504_and_its_coroutine_ends() {
     let (place, mut server) = serve(APP, &["--edge", "on", "--request-timeout", "500ms"]);
     assert!(place.get("/hold?never").starts_with("HTTP/1.1 504 "));

@@ -134,7 +134,17 @@ impl Process {
         made.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let most = options.get::<Option<usize>>("max_output")?.unwrap_or(OUTPUT);
         let most = lua.app_data_ref::<MemoryLimit>().map_or(most, |limit| most.min(limit.0));
-        Ok(match Self::spawn(made, input.unwrap_or_default(), most) {
+        let parent = getpid();
+        // SAFETY: `begin` makes only calls that are allowed between a fork and the new program.
+        unsafe { made.pre_exec(move || begin(parent)) };
+        let mut bytes = input.unwrap_or_default();
+        let mut outcome = Self::spawn(&mut made, &mut bytes, most);
+        if outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EMFILE)) {
+            // Handlers that have failed may have left sockets open.
+            lua.gc_collect()?;
+            outcome = Self::spawn(&mut made, &mut bytes, most);
+        }
+        Ok(match outcome {
             Ok(process) => (Some(process), None),
             Err(error) => {
                 let text = error.to_string();
@@ -144,16 +154,14 @@ impl Process {
         })
     }
 
-    fn spawn(mut command: Command, bytes: Vec<u8>, most: usize) -> io::Result<Self> {
+    /// Runs the command, and takes the bytes for it.
+    fn spawn(command: &mut Command, bytes: &mut Vec<u8>, most: usize) -> io::Result<Self> {
         let events = epoll::create(CreateFlags::CLOEXEC)?;
-        let parent = getpid();
-        // SAFETY: `begin` makes only calls that are allowed between a fork and the new program.
-        unsafe { command.pre_exec(move || begin(parent)) };
         let mut child = command.spawn()?;
         let id = Pid::from_child(&child);
         let end = pidfd_open(id, PidfdFlags::empty()).ok();
         let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-        let input = child.stdin.take().map(|pipe| Input { pipe: pipe.into(), bytes, written: 0 });
+        let input = child.stdin.take().map(|pipe| Input { pipe: pipe.into(), bytes: std::mem::take(bytes), written: 0 });
         let outputs = pipes.map(|pipe| Output { pipe, bytes: Vec::new() });
         // From now on it is killed if something fails.
         let made = Self { id, stage: Stage::Runs, events, end, input, outputs, most, too_much: false, killed: false };

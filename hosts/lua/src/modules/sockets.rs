@@ -48,7 +48,14 @@ pub(crate) struct MemoryLimit(pub(crate) usize);
 impl Socket {
     /// Connects to an address: returns the socket and whether it is connected, or nil and a message.
     pub(super) fn open(lua: &Lua, (datagrams, address, port): (bool, LuaString, u16)) -> mlua::Result<(Option<Self>, Value)> {
-        match Self::connect(datagrams, &address.to_string_lossy(), port) {
+        let address = address.to_string_lossy();
+        let mut outcome = Self::connect(datagrams, &address, port);
+        if matches!(outcome, Err(Errno::MFILE)) {
+            // Handlers that have failed may have left sockets open.
+            lua.gc_collect()?;
+            outcome = Self::connect(datagrams, &address, port);
+        }
+        match outcome {
             Ok((mut socket, done)) => {
                 socket.most = lua.app_data_ref::<MemoryLimit>().map_or(usize::MAX, |limit| limit.0);
                 Ok((Some(socket), Value::Boolean(done)))
