@@ -12,8 +12,8 @@
 mod host;
 mod kept_exchange;
 mod kept_states;
+mod out_of_memory;
 mod poller;
-mod refused;
 mod running;
 
 pub(crate) use host::WaitingHost;

@@ -2,8 +2,8 @@
 
 use super::kept_exchange::KeptExchange;
 use super::kept_states::KeptStates;
+use super::out_of_memory::OutOfMemory;
 use super::poller::{Poller, TaskId};
-use super::refused::RefusedTasks;
 use crate::error_page::Fault;
 use crate::exchange::Progress;
 use crate::host::{log_failure, refuse_for, send_failure};
@@ -88,7 +88,7 @@ pub(super) struct Tasks {
     looks: bool,
     /// Whether the lane has ended.
     ends: bool,
-    refused: RefusedTasks,
+    out_of_memory: OutOfMemory,
 }
 
 impl Tasks {
@@ -108,7 +108,7 @@ impl Tasks {
             looked: Instant::now(),
             looks: false,
             ends: false,
-            refused: RefusedTasks::default(),
+            out_of_memory: OutOfMemory::default(),
         })
     }
 
@@ -360,7 +360,7 @@ impl Tasks {
                 Outcome::Number(id)
             }
             Err(failure) => {
-                self.refused.log(state.script(), &failure);
+                self.out_of_memory.log(state.script(), &failure);
                 Outcome::NO_MEMORY
             }
         }
@@ -439,7 +439,10 @@ impl Tasks {
     }
 
     fn log(&mut self, state: usize, failure: &Failure) {
-        if let Some(state) = self.states.get(state) {
+        let Some(state) = self.states.get(state) else { return };
+        if failure.fault == Fault::Memory {
+            self.out_of_memory.log(state.script(), failure);
+        } else {
             log_failure(state.script(), failure);
         }
     }

@@ -1,4 +1,4 @@
-//! The log lines about tasks for which there was no memory: a script may try to spawn thousands.
+//! The log lines about tasks for which there was no memory, at their start or later: a script may have thousands.
 
 use crate::host::log_failure;
 use crate::state_context::Failure;
@@ -10,12 +10,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Counts the tasks that got no line.
 #[derive(Default)]
-pub(super) struct RefusedTasks {
+pub(super) struct OutOfMemory {
     last_line: Option<Instant>,
     left_out: u64,
 }
 
-impl RefusedTasks {
+impl OutOfMemory {
     /// Logs that there was no memory for a task, or counts it if there was a line within the last second.
     pub(super) fn log(&mut self, script: &Path, failure: &Failure) {
         if self.last_line.is_some_and(|last| last.elapsed() < PAUSE) {
@@ -29,13 +29,13 @@ impl RefusedTasks {
 
     fn tell_rest(&mut self) {
         if self.left_out > 0 {
-            log::error!("{} more tasks were refused since the last such line", self.left_out);
+            log::error!("{} more tasks had not enough memory since the last such line", self.left_out);
             self.left_out = 0;
         }
     }
 }
 
-impl Drop for RefusedTasks {
+impl Drop for OutOfMemory {
     fn drop(&mut self) {
         self.tell_rest();
     }
