@@ -168,8 +168,10 @@ impl Link {
                 break;
             }
         }
+        if transport.flush().map_err(|error| explained(&error))? {
+            self.session.note_progress(now);
+        }
         self.session.keep_alive(now)?;
-        transport.flush().map_err(|error| explained(&error))?;
         while !transport.is_waiting() {
             let output = self.session.take_output(now);
             if output.is_empty() {

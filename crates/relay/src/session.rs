@@ -202,7 +202,9 @@ impl Session {
         now: Instant,
         deliver: &mut dyn FnMut(&Command<'_>),
     ) -> Result<(), String> {
-        self.last = now;
+        if !bytes.is_empty() {
+            self.last = now;
+        }
         while let Some(value) = self.reader.read(&mut bytes).map_err(|malformed| malformed.to_string())? {
             match value {
                 Value::Push(parts) => self.take_push(&parts, deliver),
@@ -287,6 +289,11 @@ impl Session {
             Phase::Ready => Some(self.last + if self.awaited.is_empty() { SILENCE } else { DEAD }),
             Phase::Greeting | Phase::Subscribing => oldest.into_iter().chain([self.last + DEAD]).min(),
         }
+    }
+
+    /// Notes that bytes which had no room have left: Redis takes a large message, although it cannot answer yet.
+    pub(crate) fn note_progress(&mut self, now: Instant) {
+        self.last = now;
     }
 
     /// Asks a silent Redis for a sign of life.
@@ -426,6 +433,22 @@ mod tests {
         let mut session = self::session(now);
         session.begin(now);
         assert!(session.keep_alive(now + DEAD).is_err(), "it does not greet");
+    }
+
+    #[test]
+    fn messages_for_a_silent_redis_are_no_sign_of_life() {
+        let now = Instant::now();
+        let mut session = ready(now);
+        for seconds in 0..DEAD.as_secs() {
+            let now = now + Duration::from_secs(seconds);
+            session.receive(b"", now, &mut |_| {}).expect("nothing has come");
+            session.keep_alive(now).expect("not for long");
+            assert!(publish(&mut session, b"news", now) && !session.take_output(now).is_empty());
+        }
+        session.receive(b"", now + DEAD, &mut |_| {}).expect("nothing has come");
+        assert!(session.keep_alive(now + DEAD).is_err());
+        session.note_progress(now + DEAD);
+        session.keep_alive(now + DEAD).expect("it takes a large message");
     }
 
     #[test]

@@ -145,11 +145,12 @@ impl Transport {
             Some(tls) => tls.writer().write_all(&bytes)?,
             None => (self.waiting, self.sent) = (bytes, 0),
         }
-        self.flush()
+        self.flush().map(|_| ())
     }
 
-    /// Sends the bytes that wait, as far as there is room.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    /// Sends the bytes that wait, as far as there is room. Returns whether any have left.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        let mut have_left = false;
         while self.is_waiting() {
             let sent = match &mut self.tls {
                 Some(tls) => tls.write_tls(&mut self.stream),
@@ -157,9 +158,13 @@ impl Transport {
             };
             match sent {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(size) if self.tls.is_none() => self.sent += size,
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Ok(size) => {
+                    have_left = true;
+                    if self.tls.is_none() {
+                        self.sent += size;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(have_left),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -167,7 +172,7 @@ impl Transport {
         if self.sent > 0 {
             (self.waiting, self.sent) = (Vec::new(), 0);
         }
-        Ok(())
+        Ok(have_left)
     }
 
     /// Reads what has arrived and appends it to `buffer`. Returns whether there was anything.
