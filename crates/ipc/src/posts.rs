@@ -38,7 +38,7 @@ const NO_EDGE: u16 = u16::MAX;
 const WAITS: u32 = 300;
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Whether the relay had no room for the last message of this process.
+/// Whether the relay had no room for the last message of this process, which is no edge.
 static RELAY_IS_BEHIND: AtomicBool = AtomicBool::new(false);
 
 static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
@@ -189,7 +189,9 @@ impl Outbox {
             match poll(&mut room, Some(&WAIT)) {
                 Ok(0) if relay.is_some_and(|relay| full.contains(&relay)) => {
                     full.retain(|number| Some(*number) != relay);
-                    note_that_relay_is_behind();
+                    if !RELAY_IS_BEHIND.swap(true, Relaxed) {
+                        log_loss_for_relay();
+                    }
                     continue;
                 }
                 Ok(0) if waits == WAITS => {
@@ -221,11 +223,9 @@ impl Outbox {
     }
 }
 
-/// Logs that other servers do not get a message, unless the same has happened to the one before.
-fn note_that_relay_is_behind() {
-    if !RELAY_IS_BEHIND.swap(true, Relaxed) {
-        log::warn!("messages for other servers are lost, because the relay does not read them");
-    }
+/// Logs that other servers do not get messages.
+fn log_loss_for_relay() {
+    log::warn!("messages for other servers are lost, because the relay does not read them");
 }
 
 #[cfg(test)]

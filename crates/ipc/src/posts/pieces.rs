@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The most bytes that may wait for an owner that does not read its box.
 const WAITING: usize = 64 << 20;
 
+/// The most bytes that wait for an owner that has caught up: the next loss is logged.
+const CAUGHT_UP: usize = WAITING / 2;
+
 /// The wait before a full box is tried again.
 const AGAIN: Duration = Duration::from_millis(2);
 
@@ -20,8 +23,8 @@ pub struct Posts<'a> {
     /// The pieces that have arrived from each owner; `None` between two commands.
     arriving: Vec<Option<Vec<u8>>>,
     buffer: Vec<u8>,
-    /// Whether the relay had no room for the last commands.
-    relay_is_behind: bool,
+    /// The owners for whom commands were lost, and who have not caught up.
+    behind: Vec<bool>,
 }
 
 impl<'a> Posts<'a> {
@@ -35,7 +38,7 @@ impl<'a> Posts<'a> {
             waiting: (0..count).map(|_| (VecDeque::new(), 0)).collect(),
             arriving: vec![None; count],
             buffer: Vec::new(),
-            relay_is_behind: false,
+            behind: vec![false; count],
         }
     }
 
@@ -61,13 +64,14 @@ impl<'a> Posts<'a> {
     pub fn send(&mut self, other: usize, commands: &[u8]) -> bool {
         let is_relay = self.boxes.is_some_and(|boxes| boxes.relay() == Some(other));
         let Some((pieces, bytes)) = self.waiting.get_mut(other) else { return false };
-        let is_full = *bytes + commands.len() > WAITING;
-        if !is_relay && is_full {
-            log::error!("edge {} does not read its messages: one for its clients is lost", other + 1);
-        } else if is_relay && std::mem::replace(&mut self.relay_is_behind, is_full) != is_full && is_full {
-            super::note_that_relay_is_behind();
-        }
-        if is_full {
+        // One that reads slowly has room again and again, for a message or two.
+        self.behind[other] &= *bytes > CAUGHT_UP;
+        if *bytes + commands.len() > WAITING {
+            match (std::mem::replace(&mut self.behind[other], true), is_relay) {
+                (true, _) => {}
+                (false, true) => super::log_loss_for_relay(),
+                (false, false) => log::error!("edge {} does not read its messages: some for its clients are lost", other + 1),
+            }
             return false;
         }
         let mut parts = commands.chunks(LARGEST_POST - PREFIX).peekable();
@@ -157,5 +161,23 @@ mod tests {
         assert!(found.contains(&b"small".to_vec()) && found.contains(&large) && found.contains(&b"of another".to_vec()));
         assert!(edges[0].receive().is_none(), "nothing for its sender");
         assert_eq!(edges[2].receive().as_deref(), Some(&b"small"[..]));
+    }
+
+    #[test]
+    fn an_owner_that_reads_too_slowly_is_behind_until_half_of_what_waits_has_gone() {
+        let boxes = PostBoxes::new(2, false).expect("sockets");
+        let (mut sender, mut slow) = (Posts::new(0, Some(&boxes)), Posts::new(1, Some(&boxes)));
+        let large = vec![7; 1 << 20];
+        while sender.send(1, &large) {}
+        assert!(sender.behind[1]);
+        let mut read = 0;
+        while sender.behind[1] {
+            while slow.receive().is_none() {
+                sender.flush();
+            }
+            read += 1;
+            sender.send(1, b"small");
+        }
+        assert!(read > 30, "not behind after {read} messages");
     }
 }
