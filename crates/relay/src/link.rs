@@ -6,13 +6,14 @@ use crate::settings::{Address, Redis, Settings};
 use crate::transport::{Connector, Transport};
 use oribi_live::Command;
 use rustix::event::PollFlags;
+use rustix::rand::{GetRandomFlags, getrandom};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The pause before the second attempt. Each further pause is twice as long, up to the longest one.
 const FIRST: Duration = Duration::from_millis(100);
@@ -36,7 +37,7 @@ impl Prepared {
     pub fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Some(redis) = &settings.redis else { return Ok(None) };
         let tls = if redis.is_encrypted() { Some(Arc::new(tls(settings)?)) } else { None };
-        let identity = Identity { credentials: redis.credentials()?, prefix: settings.prefix.clone(), origin: [0; 16] };
+        let identity = Identity { credentials: redis.credentials()?, prefix: settings.prefix.clone(), origin: origin() };
         Ok(Some(Self { redis: redis.clone(), identity, tls }))
     }
 }
@@ -91,12 +92,11 @@ impl Link {
     /// Makes a link, which is not connected.
     #[must_use]
     pub fn new(prepared: &Prepared, now: Instant) -> Self {
-        let Prepared { redis, identity: Identity { credentials, prefix, .. }, tls } = prepared;
-        let identity = Identity { credentials: credentials.clone(), prefix: prefix.clone(), origin: origin() };
+        let Prepared { redis, identity, tls } = prepared;
         Self {
             redis: redis.clone(),
             tls: tls.clone(),
-            session: Session::new(identity, now),
+            session: Session::new(identity.clone(), now),
             state: State::Pause(now),
             attempts: 0,
             ready_since: now,
@@ -249,12 +249,16 @@ impl Link {
     }
 }
 
-/// A number that no other relay has.
+/// A number that no other server has, not even one that the same process has forked: random numbers of the standard library go on
+/// from those of the parent.
 fn origin() -> Origin {
     let mut origin = Origin::default();
+    if getrandom(&mut origin, GetRandomFlags::NONBLOCK) == Ok(origin.len()) {
+        return origin;
+    }
+    // The machine has just started and has no random numbers yet.
     for half in origin.as_chunks_mut::<8>().0 {
-        // The standard library draws new hash keys for each call.
-        *half = RandomState::new().hash_one(0).to_ne_bytes();
+        *half = RandomState::new().hash_one((std::process::id(), SystemTime::now())).to_ne_bytes();
     }
     origin
 }
@@ -273,5 +277,18 @@ fn explained(error: &io::Error) -> String {
             format!("{error}; if its authority is your own, give its CA certificate by --relay-ca")
         }
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_has_a_number_and_its_relays_have_the_same() {
+        let settings = Settings { redis: Some(Redis::parse("redis://localhost").expect("valid")), ..Settings::default() };
+        let [one, two] = [(); 2].map(|()| Prepared::new(&settings).expect("no files").expect("a Redis"));
+        let numbers = [&one, &one, &two].map(|prepared| Link::new(prepared, Instant::now()).session.origin());
+        assert!(numbers[0] == numbers[1] && numbers[0] != numbers[2] && numbers[0] != Origin::default());
     }
 }

@@ -21,7 +21,7 @@ const CLOSE_ALL: u8 = 11;
 /// The most bytes of a message, without the parts before its payload.
 const LARGEST: usize = 16 << 20;
 
-/// The number of a relay. No two are the same.
+/// The number of a server, which all of its relays have, one after the other. No two are the same.
 pub type Origin = [u8; 16];
 
 /// The parts of a command that publishes or closes all: the name of its channel, and its message in three parts.
@@ -46,7 +46,7 @@ pub(crate) fn beginning(origin: &Origin) -> [&[u8]; 2] {
 pub enum Received<'a> {
     /// One of others, for all who have subscribed.
     Command(Command<'a>),
-    /// One of this relay, which has come back.
+    /// One of this server, which has come back.
     Own,
     /// One that no server sends, or that is too large.
     Unfit,

@@ -41,7 +41,8 @@ pub struct Counts {
     pub lost: u64,
 }
 
-/// The name and the password for Redis, the prefix of channels, and the number of this relay.
+/// The name and the password for Redis, the prefix of channels, and the number of this server.
+#[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) credentials: Option<(String, String)>,
     pub(crate) prefix: String,
@@ -97,6 +98,12 @@ impl Session {
             counts: Counts::default(),
             refusal: None,
         }
+    }
+
+    /// The number of the server.
+    #[cfg(test)]
+    pub(crate) fn origin(&self) -> Origin {
+        self.identity.origin
     }
 
     /// Whether messages leave at once.
