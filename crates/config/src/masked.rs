@@ -20,6 +20,9 @@ const MASK: &str = "***";
 /// The placeholder for a file in the advice of messages, as in `key=FILE`.
 const PLACEHOLDER: &str = "FILE";
 
+/// The placeholder for the user of a URL there.
+const PLACEHOLDER_OF_USER: &str = "[[USER]:PASSWORD";
+
 /// `text` without possible secrets: documents in PEM, passwords in URLs, the values of names such as `password=`, and tokens.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
@@ -65,7 +68,9 @@ fn user_of_url(text: &str) -> Option<(usize, usize)> {
         let start = from + found + "://".len();
         let length = text[start..].find(|letter: char| letter.is_whitespace() || "`'\"".contains(letter));
         let end = start + length.unwrap_or(text.len() - start);
-        if let Some(at) = text[start..end].rfind('@').filter(|at| &text[start..start + at] != MASK) {
+        if let Some(at) =
+            text[start..end].rfind('@').filter(|at| ![MASK, PLACEHOLDER_OF_USER].contains(&&text[start..start + at]))
+        {
             return Some((start, start + at));
         }
         from = end;
@@ -80,6 +85,7 @@ fn ends_word(letter: char) -> bool {
 fn masked_word(word: &str) -> Cow<'_, str> {
     if let Some((scheme, rest)) = word.split_once("://")
         && let Some((user, host)) = rest.split('/').next().and_then(|authority| authority.rsplit_once('@'))
+        && user != PLACEHOLDER_OF_USER
     {
         return Cow::Owned(format!("{scheme}://{MASK}@{}{}", host, &rest[user.len() + 1 + host.len()..]));
     }
@@ -152,6 +158,7 @@ mod tests {
             "releases/20261128123456/config/environments/production-of-shop.rb",
             "unknown setting `wrkers`; did you mean `workers`?",
             "or write https://HOST:PORT?cert=FILE&key=FILE",
+            "expected redis://[[USER]:PASSWORD@]HOST[:PORT], rediss:// for TLS",
             "max-age=63072000; includeSubDomains",
             "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256",
             "tcp://172.17.0.1:8080",
