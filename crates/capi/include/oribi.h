@@ -459,6 +459,13 @@ void oribi_crew_serve(oribi_crew *crew);
 /* Announces that the calling thread, in the crew or not, is about to release the lock in another way than by `without_lock`. */
 void oribi_crew_before_unlocking(oribi_crew *crew);
 
+/* oribi_crew_mark_waiting() is called with the lock held, by any thread, for an app that a thread of the crew is running and that
+ * only waits from now on: another thread may run an app in its place, up to --max-io-threads of them. Returns 0 during the boot
+ * request. After 1, call oribi_crew_unmark_waiting() once on the app's thread before oribi_host.answer returns; if that returns 0,
+ * the thread must leave the crew: `see_to_interrupts` must return 0 there. */
+int oribi_crew_mark_waiting(oribi_crew *crew);
+int oribi_crew_unmark_waiting(oribi_crew *crew);
+
 /* ---- Configuration and running ------------------------------------------------------------------------------------- */
 
 typedef struct oribi_config oribi_config;
@@ -486,6 +493,10 @@ const char *oribi_config_loop(const oribi_config *config, int *can_loop);
 /* Returns the value of --fibers: the most requests of a worker that run at once, each in a fiber of the language, or 0. Unless
  * it is 0, an event loop can run in the workers. 0 also if the settings contradict each other, which oribi_run() reports. */
 uint32_t oribi_config_fibers(const oribi_config *config);
+
+/* Returns the value of --max-io-threads: see oribi_crew_mark_waiting(). 0 also if the settings contradict each other, which
+ * oribi_run() reports. */
+uint32_t oribi_config_io_threads(const oribi_config *config);
 
 /* Returns the value of --request-timeout in milliseconds. 0: there is none, or the settings contradict each other. */
 uint64_t oribi_config_request_timeout(const oribi_config *config);

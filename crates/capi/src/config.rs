@@ -57,6 +57,17 @@ pub unsafe extern "C" fn oribi_config_loop(config: *const OribiConfig, can_loop:
     })
 }
 
+/// Returns the value of `--max-io-threads`; 0 also if the settings contradict each other.
+///
+/// # Safety
+/// `config` came from [`oribi_config_new`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_config_io_threads(config: *const OribiConfig) -> u32 {
+    // SAFETY: the caller's promise.
+    let config = unsafe { &*config };
+    fence(0, || config.0.finish().map_or(0, |settings| u32::try_from(settings.io_threads).unwrap_or(u32::MAX)))
+}
+
 /// Returns the value of `--fibers`; 0 also if the settings contradict each other.
 ///
 /// # Safety

@@ -4,6 +4,7 @@
 use crate::fence::fence;
 use crate::types::OribiLane;
 use oribi_host::Crew;
+use std::ffi::c_int;
 
 /// `oribi_crew`
 pub struct OribiCrew {
@@ -36,6 +37,27 @@ pub unsafe extern "C" fn oribi_crew_serve(crew: *const OribiCrew) {
     // SAFETY: the caller's promise. The crew outlives the threads that were started for it. Other threads may be inside `serve`
     // at the same time, each at a point where it has released the lock.
     fence((), || unsafe { (*(*crew).crew).serve() });
+}
+
+/// Marks an app as one that only waits; 0 during the boot request.
+///
+/// # Safety
+/// The crew has not ended, and the lock is held. A thread inside [`oribi_crew_serve`] of this crew is in the middle of the app.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_crew_mark_waiting(crew: *const OribiCrew) -> c_int {
+    // SAFETY: the caller's promise.
+    fence(0, || unsafe { (*(*crew).crew).mark_waiting() }.into())
+}
+
+/// Ends the mark; 0 if the calling thread must return from [`oribi_crew_serve`].
+///
+/// # Safety
+/// The calling thread is inside [`oribi_crew_serve`] of this crew, the lock is held, and [`oribi_crew_mark_waiting`] has
+/// returned 1 for its app.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_crew_unmark_waiting(crew: *const OribiCrew) -> c_int {
+    // SAFETY: the caller's promise.
+    fence(1, || unsafe { (*(*crew).crew).unmark_waiting() }.into())
 }
 
 /// Announces that the calling thread is about to release the lock.

@@ -21,10 +21,10 @@ mod waking;
 
 pub use app_metrics::{oribi_count, oribi_has_figures, oribi_note_collections, oribi_note_interpreter, oribi_observe};
 pub use config::{
-    OribiConfig, oribi_config_fibers, oribi_config_free, oribi_config_loop, oribi_config_new, oribi_config_request_timeout,
-    oribi_config_set,
+    OribiConfig, oribi_config_fibers, oribi_config_free, oribi_config_io_threads, oribi_config_loop, oribi_config_new,
+    oribi_config_request_timeout, oribi_config_set,
 };
-pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
+pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_mark_waiting, oribi_crew_serve, oribi_crew_unmark_waiting};
 pub use fence::oribi_last_error;
 pub use interruption::oribi_resume;
 pub use live::{oribi_command, oribi_has_live_connections, oribi_live_offer};

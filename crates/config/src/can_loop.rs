@@ -14,10 +14,10 @@ impl Settings {
     /// Refuses fibers where no event loop can run.
     pub(crate) fn check_fibers(&self) -> Result<(), SettingError> {
         let fibers = self.event_loop.fibers;
-        if fibers == 0 || self.can_loop() {
+        if fibers == 0 || (self.can_loop() && self.io_threads == 0) {
             return Ok(());
         }
-        let why = "fibers need --threads 1 and, without edges, --io epoll";
+        let why = "fibers need --threads 1, no --max-io-threads and, without edges, --io epoll";
         Err(SettingError::bad("fibers", fibers.to_string(), why))
     }
 }
@@ -43,6 +43,8 @@ mod tests {
             config.set("fibers", "100", Origin::CommandLine).expect("fits");
             let fibers = config.finish().map(|settings| settings.event_loop.fibers);
             assert_eq!(fibers.ok(), can.then_some(100), "{given:?} with fibers");
+            config.set("max-io-threads", "1", Origin::CommandLine).expect("fits");
+            assert!(config.finish().is_err_and(|error| error.to_string().contains("no --max-io-threads")), "{given:?}");
         }
     }
 }

@@ -60,6 +60,7 @@ pub mod value;
 mod websocket;
 mod worker_range;
 mod worker_scaling;
+mod worker_threads;
 mod worker_values;
 
 pub use access_pattern::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};

@@ -301,6 +301,8 @@ pub struct Settings {
     pub threads: usize,
     /// For a language with one lock: the number of a lane's threads that stay when there is little to do; at most `threads`.
     pub min_threads: usize,
+    /// For a language with one lock: the most threads beyond `threads`, one for each app that only waits.
+    pub io_threads: usize,
     /// The event loop of the app's language.
     pub event_loop: EventLoop,
     /// The I/O model of the lanes.
@@ -472,13 +474,6 @@ impl Settings {
     pub fn routes_of_workers(&self) -> usize {
         if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
     }
-
-    /// Returns the number of threads of each worker that the supervisor watches for apps that take too long. If there are
-    /// edges, an edge watches an app until the app has answered, and the supervisor watches it only after that.
-    #[must_use]
-    pub fn watched_threads(&self) -> usize {
-        if self.has_app_deadlines() { self.threads } else { 0 }
-    }
 }
 
 impl Default for Settings {
@@ -503,6 +498,7 @@ impl Default for Settings {
             scaling: WorkerScaling::default(),
             threads: 1,
             min_threads: 1,
+            io_threads: 0,
             event_loop: EventLoop::default(),
             io: IoModel::Auto,
             accept: AcceptModel::Shared,

@@ -117,6 +117,7 @@ static TABLE: &[Setting] = &[
         Ok(())
     })
     .show(|settings| show_span(settings.min_threads, settings.threads)),
+    workers::IO_THREADS,
     workers::INTERFACE,
     workers::LOOP,
     workers::CONCURRENCY,

@@ -90,7 +90,7 @@ pub fn shape(settings: &Settings, workers: u32) -> Shape {
     // There are slots for the requests that may wait, for those that workers may be answering, and for those that workers may
     // postpone. When workers are being replaced, more requests may be postponed; these use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
+    let answering = workers.saturating_mul(number(settings.most_threads()).saturating_add(8));
     let concurrency = number(settings.event_loop.most_open());
     let areas = AREAS.max(concurrency);
     let of_worker = if concurrency > AREAS { concurrency } else { oribi_worker::intake::most_postponed(AREAS) };

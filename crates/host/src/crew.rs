@@ -69,4 +69,17 @@ pub trait Crew {
     /// The thread releases the lock in any case, even if this call has started or woken no other thread. A language must call
     /// this if its [`GlobalLock::tells_before_unlocking`] returns true.
     fn before_unlocking(&self);
+
+    /// Called in the middle of an app that only waits from now on and that a thread of the crew runs, by any thread of the
+    /// language: another thread may run an app in its place. Returns `false` if the app answers the boot request, which no
+    /// thread of the crew runs.
+    fn mark_waiting(&self) -> bool {
+        false
+    }
+
+    /// Ends that on the thread of the app, when the app has answered. Returns `false` if the thread must leave the crew, because
+    /// another one has its place.
+    fn unmark_waiting(&self) -> bool {
+        true
+    }
 }

@@ -77,7 +77,7 @@ impl<'a> SharedLane<'a, Intake<'a>> {
 impl<'a, S: Source> SharedLane<'a, S> {
     fn of(lane: Lane<'a, S>, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let settings = setup.settings;
-        let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
+        let lane = lane.shared_by(lock, (settings.min_threads, settings.threads), settings.io_threads)?;
         lane.handle_command();
         Ok(Self {
             lane,
@@ -267,6 +267,16 @@ impl<S: Source> Crew for SharedLane<'_, S> {
         if let Some(thread_pool) = self.lane.thread_pool().filter(|_| self.booted.get()) {
             thread_pool.before_unlocking();
         }
+    }
+
+    fn mark_waiting(&self) -> bool {
+        let Some(thread_pool) = self.lane.thread_pool().filter(|_| self.booted.get()) else { return false };
+        thread_pool.mark_waiting();
+        true
+    }
+
+    fn unmark_waiting(&self) -> bool {
+        self.lane.thread_pool().is_none_or(ThreadPool::unmark_waiting)
     }
 }
 

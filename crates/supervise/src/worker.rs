@@ -176,7 +176,7 @@ fn take_over_signals(
     if worker.settings.has_app_deadlines() {
         orders::receive_orders()?;
     }
-    backtrace::answer_questions(worker.slot.backtraces, worker.runtime.tracing(), worker.settings.threads == 1)?;
+    backtrace::answer_questions(worker.slot.backtraces, worker.runtime.tracing(), worker.settings.most_threads() == 1)?;
     supervisor_signals.release();
     // Until here the supervisor's handlers have counted the signals since the fork.
     let term_arrived = signals::take(Signal::TERM) > 0 && !worker.survives_term();

@@ -184,15 +184,16 @@ impl<'a, S: Source> Lane<'a, S> {
         Self { event_sources: Some(event_sources), ..self }
     }
 
-    /// Shares the lane between `least` and `most` threads of a language with this `lock`.
+    /// Shares the lane between so many threads (the least and the most) of a language with this `lock`, and up to `waiting` more
+    /// whose apps only wait.
     ///
     /// # Errors
     /// The lane has no event sources, or the operating system refused a call.
-    pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
+    pub fn shared_by(self, lock: &'a dyn GlobalLock, threads: (usize, usize), waiting: usize) -> io::Result<Self> {
         let interrupter = self.event_sources.as_ref().ok_or(io::ErrorKind::InvalidInput)?.interrupter();
         let aside = Aside {
             waiter: Mutex::new(self.source().waiter()?),
-            thread_pool: ThreadPool::new(lock, least, most, interrupter.clone()),
+            thread_pool: ThreadPool::new(lock, threads, waiting, interrupter.clone()),
             interrupter,
             busy: Cell::new(0),
             called: RefCell::default(),
@@ -388,7 +389,7 @@ impl<'a, S: Source> Lane<'a, S> {
             source.turn()?;
             return Ok(Some(source));
         };
-        if aside.busy.get() >= aside.thread_pool.most() {
+        if aside.busy.get() >= aside.thread_pool.limit() {
             source.leave_line();
         }
         self.take_news(&mut source);

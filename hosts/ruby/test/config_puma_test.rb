@@ -65,7 +65,8 @@ class ConfigPumaTest < Minitest::Test
   def test_workers_and_threads
     {
       "workers :auto" => ["workers=auto"], "workers 0" => ["workers=1"], "workers ENV.fetch('N') { '4' }" => ["workers=4"],
-      "threads 0, 16" => ["threads=1:16"], "threads '5', '5'" => ["threads=5:5"], "preload_app!" => []
+      "threads 0, 16" => ["threads=1:16"], "threads '5', '5'" => ["threads=5:5"], "preload_app!" => [],
+      "max_io_threads 5" => ["max-io-threads=5"], "max_io_threads '5'" => ["max-io-threads=5"]
     }.each { |text, expected| assert_told(expected, text) }
   end
 
@@ -124,7 +125,7 @@ class ConfigPumaTest < Minitest::Test
     words = %w[
       activate_control_app after_refork after_stopped after_worker_fork app before_refork before_restart before_thread_exit
       before_thread_start bind_to_activated_sockets custom_logger drain_on_shutdown extra_runtime_dependencies fork_worker
-      import_from_control_server io_selector_backend log_formatter max_io_threads mutate_stdout_and_stderr_to_sync_on_write
+      import_from_control_server io_selector_backend log_formatter mutate_stdout_and_stderr_to_sync_on_write
       nakayoshi_fork on_refork on_restart on_stopped on_thread_exit on_thread_start plugin prune_bundler queue_requests rackup
       raise_exception_on_sigterm restart_command set_remote_address shutdown_debug silence_fork_callback_warning
       silence_single_worker_warning state_path state_permission supported_http_methods tag wait_for_less_busy_worker

@@ -176,6 +176,7 @@ fn arguments_make_the_same_settings_elsewhere() {
         "socket-mode=600",
         "threads=2:4",
         "interface=pagi",
+        "max-io-threads=3",
         "loop=ioasync",
         "concurrency=1000",
         // No other number goes with several threads.

@@ -49,6 +49,19 @@ pub(super) const DOWN_IDLE: Setting = Setting::app(
 .apply(|draft, text| duration(text).map(|time| draft.settings.scaling.down_idle = time))
 .show(|settings| show_duration(settings.scaling.down_idle));
 
+/// The most threads of a worker beyond those of `--threads`.
+const MOST_IO_THREADS: u32 = 1024;
+
+pub(super) const IO_THREADS: Setting = Setting::app(
+    "max-io-threads",
+    Section::Workers,
+    "COUNT",
+    "Ruby: the most threads of each worker beyond those of --threads, one for each request that only waits and says so by \
+     calling env[\"oribi.io_bound\"] (docs/ruby.md)",
+)
+.apply(|draft, text| small_count(text, 0..=MOST_IO_THREADS).map(|count| draft.settings.io_threads = count))
+.show(|settings| settings.io_threads.to_string());
+
 pub(super) const INTERFACE: Setting = Setting::app(
     "interface",
     Section::Workers,
@@ -89,7 +102,7 @@ pub(super) const FIBERS: Setting = Setting::app(
     Section::Workers,
     "COUNT",
     "Ruby: run each request in a fiber, so that a worker takes further requests while others wait, up to this number; 0: a request \
-     holds its thread. Needs --threads 1 and, without edges, --io epoll",
+     holds its thread. Needs --threads 1, no --max-io-threads and, without edges, --io epoll",
 )
 .apply(|draft, text| small_count(text, 0..=MOST_OPEN).map(|count| draft.settings.event_loop.fibers = count))
 .show(|settings| settings.event_loop.fibers.to_string());

@@ -286,7 +286,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let left: Vec<_> = self.table.entries().filter(is_left).map(|entry| (entry.ticket, entry.submitted)).collect();
         drop(engine);
         let held = self.table.entries().filter(|entry| self.pool.holder(entry.ticket).is_some()).count();
-        let puts_off = held > self.pool.worker_counts().attached as usize * self.settings.threads;
+        let puts_off = held > self.pool.worker_counts().attached as usize * self.settings.most_threads();
         for (ticket, submitted) in left {
             if self.pool.holder(ticket).is_none() {
                 if self.pool.withdraw(ticket) == Withdrawal::Unseen

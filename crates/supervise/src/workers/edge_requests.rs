@@ -35,7 +35,7 @@ impl Workers<'_> {
         };
         member.cause = Some(cause);
         log::error!("worker {} (pid {process}) is stopped: {why}", member.number);
-        if reason == Reason::Stuck && self.settings.threads > 1 {
+        if reason == Reason::Stuck && self.settings.most_threads() > 1 {
             member.end_soon(Instant::now(), self.settings.timeouts.graceful);
         } else {
             member.end();

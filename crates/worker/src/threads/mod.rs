@@ -33,7 +33,14 @@ pub(crate) trait WaitForEvents: Wait {
 pub struct ThreadPool<'a> {
     lock: &'a dyn GlobalLock,
     least: usize,
+    /// The maximal number of threads, while as many apps as possible only wait.
     most: usize,
+    /// The maximal number of threads while no app only waits.
+    most_without_waiting: usize,
+    /// The number of apps that only wait.
+    waiting: Cell<usize>,
+    /// The maximal number of threads while so many apps only wait.
+    limit: Cell<usize>,
     /// The number of threads that exist or are being started. The lane must not be freed before this is 0: see
     /// [`ThreadPool::is_empty`].
     threads: Cell<usize>,
@@ -86,14 +93,23 @@ impl Drop for Membership<'_, '_> {
 }
 
 impl<'a> ThreadPool<'a> {
-    /// Creates a pool of `least` to `most` threads, at first without any thread. `interrupter` wakes the thread that waits for
-    /// events.
-    pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, interrupter: Interrupter) -> Self {
+    /// Creates a pool of `least` to `most` threads, at first without any thread, and up to `waiting` more while apps only wait.
+    /// `interrupter` wakes the thread that waits for events.
+    pub(crate) fn new(
+        lock: &'a dyn GlobalLock,
+        (least, most): (usize, usize),
+        waiting: usize,
+        interrupter: Interrupter,
+    ) -> Self {
         let least = least.max(1);
+        let most = most.max(least);
         Self {
             lock,
             least,
-            most: most.max(least),
+            most: most.saturating_add(waiting),
+            most_without_waiting: most,
+            waiting: Cell::new(0),
+            limit: Cell::new(most),
             threads: Cell::new(0),
             resting: Cell::new(0),
             pausing: Cell::new(0),
@@ -110,6 +126,12 @@ impl<'a> ThreadPool<'a> {
     #[inline]
     pub const fn most(&self) -> usize {
         self.most
+    }
+
+    /// Returns the maximal number of threads while as many apps only wait as now.
+    #[inline]
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit.get()
     }
 
     /// Whether every thread that may use the lane, now or later, has left.
@@ -287,6 +309,23 @@ impl<'a> ThreadPool<'a> {
         }
     }
 
+    /// Counts an app of a thread as one that only waits from now on, so that another thread may run an app in its place.
+    pub fn mark_waiting(&self) {
+        self.set_waiting(self.waiting.get() + 1);
+        self.release_lane();
+    }
+
+    /// Ends that on the thread of the app; `false` if the thread must leave, because there are too many now.
+    pub fn unmark_waiting(&self) -> bool {
+        self.set_waiting(self.waiting.get() - 1);
+        self.threads.get() <= self.limit.get()
+    }
+
+    fn set_waiting(&self, waiting: usize) {
+        self.waiting.set(waiting);
+        self.limit.set(self.most_without_waiting.saturating_add(waiting).min(self.most));
+    }
+
     /// Called before a thread releases the lock. Waking another thread only now costs nothing if an app never waits.
     pub fn before_unlocking(&self) {
         if !self.nobody_comes() {
@@ -308,7 +347,7 @@ impl<'a> ThreadPool<'a> {
     fn call_another(&self) {
         if self.resting.get() > 0 {
             self.call_resting();
-        } else if !(self.threads.get() < self.most && self.start_thread()) && self.pausing.get() > 0 {
+        } else if !(self.threads.get() < self.limit.get() && self.start_thread()) && self.pausing.get() > 0 {
             self.parker.next_round();
         }
     }
@@ -392,7 +431,7 @@ mod tests {
         let event_sources = EventSources::new(command.as_fd()).expect("epoll works");
         let language: &'static Language = Box::leak(Box::default());
         let thread_pool: &'static ThreadPool<'static> =
-            Box::leak(Box::new(ThreadPool::new(language, 2, 2, event_sources.interrupter())));
+            Box::leak(Box::new(ThreadPool::new(language, (2, 2), 0, event_sources.interrupter())));
         thread_pool.add_thread();
         thread_pool.add_thread();
         let (poller, done) = (event_sources.poller(), Arc::new(AtomicBool::new(false)));
@@ -403,6 +442,25 @@ mod tests {
         })));
         assert!(thread_pool.idle(None, |_| Ready));
         assert!(done.load(SeqCst), "a thread waited");
+    }
+
+    #[test]
+    fn apps_that_only_wait_raise_the_number_of_threads_up_to_the_bound() {
+        let (command, _writer) = std::io::pipe().expect("a pipe is to be had");
+        let event_sources = EventSources::new(command.as_fd()).expect("epoll works");
+        let language = Language::default();
+        let thread_pool = ThreadPool::new(&language, (1, 1), 2, event_sources.interrupter());
+        assert_eq!((thread_pool.limit(), thread_pool.most()), (1, 3));
+        for (marked, limit) in [(1, 2), (2, 3), (3, 3)] {
+            thread_pool.add_thread();
+            thread_pool.mark_waiting();
+            assert_eq!(thread_pool.limit(), limit, "{marked} marked");
+        }
+        assert!(thread_pool.unmark_waiting(), "the third one counted all along");
+        assert!(!thread_pool.unmark_waiting(), "three threads, where there may be two");
+        drop(thread_pool.arrive());
+        assert!(!thread_pool.unmark_waiting());
+        assert_eq!((thread_pool.limit(), thread_pool.threads.get()), (1, 2));
     }
 
     /// Consumes events as a thread does in its turn, so that they no longer wake the waiting thread.

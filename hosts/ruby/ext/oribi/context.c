@@ -16,6 +16,7 @@ static void context_mark(void *pointer) {
         rb_gc_mark(context->shapes[i].names);
     }
     rb_gc_mark(context->thread);
+    rb_gc_mark(context->io_bound);
     rb_gc_mark(context->server_name);
     rb_gc_mark(context->server_port);
     rb_gc_mark(context->remote_address);

@@ -90,7 +90,7 @@ static void handle_orders(Context *context) {
         rb_funcall(server.scheduler, rb_intern("end_wait"), 2, context->running, call->cancellation);
         return;
     }
-    context->interrupted = true;
+    context->due |= DUE_INTERRUPTION;
     rb_funcall(context->thread, id_raise, 1, call->cancellation);
 }
 
@@ -188,7 +188,7 @@ static VALUE has_pending(VALUE thread) {
 
 void deadline_forget(Context *context) {
     int state = 0;
-    context->interrupted = false;
+    context->due &= (uint8_t)~DUE_INTERRUPTION;
     while (RTEST(rb_protect(has_pending, context->thread, &state)) && threads_take_interrupts()) {
     }
     if (state)

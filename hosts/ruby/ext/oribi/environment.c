@@ -14,7 +14,7 @@ static uint32_t server_key_count;
 
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
     key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_trailers, key_queue_time, key_deadline,
-    key_http_version, key_server_software, key_request_path;
+    key_io_bound, key_puma_io_bound, key_http_version, key_server_software, key_request_path;
 
 /* Values that all requests share. */
 static VALUE deadline;
@@ -63,6 +63,9 @@ void environment_define(void) {
     key_trailers = interned(LITERAL("oribi.trailers"));
     key_queue_time = interned(LITERAL("oribi.queue_time"));
     key_deadline = interned(LITERAL("oribi.deadline"));
+    key_io_bound = interned(LITERAL("oribi.io_bound"));
+    /* Puma's name. */
+    key_puma_io_bound = interned(LITERAL("puma.mark_as_io_bound"));
     key_http_version = interned(LITERAL("HTTP_VERSION"));
     key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
     key_request_path = interned(LITERAL("REQUEST_PATH"));
@@ -73,6 +76,7 @@ void environment_define(void) {
     text_http11 = interned(LITERAL("HTTP/1.1"));
     text_software = interned(RSTRING_PTR(software), RSTRING_LEN(software));
     deadline = deadline_define();
+    io_bound_define();
     rb_gc_register_mark_object(deadline);
 #ifdef ORIBI_TABLES_ARE_KNOWN
     tables_are_known = table_layout_is_as_believed();
@@ -223,7 +227,7 @@ static void set_own(VALUE environment, const VALUE *own) {
             rb_hash_aset(environment, *own_key(i), own[i]);
 }
 
-static void set_constants(VALUE environment) {
+static void set_constants(VALUE environment, Context *context) {
     rb_hash_aset(environment, key_server_software, text_software);
     rb_hash_aset(environment, key_errors, rb_stderr);
     rb_hash_aset(environment, key_is_hijack, Qtrue);
@@ -231,6 +235,10 @@ static void set_constants(VALUE environment) {
     rb_hash_aset(environment, key_multiprocess, Qtrue);
     rb_hash_aset(environment, key_run_once, Qfalse);
     rb_hash_aset(environment, key_deadline, deadline);
+    if (server.io_threads) {
+        rb_hash_aset(environment, key_io_bound, io_bound_of(context));
+        rb_hash_aset(environment, key_puma_io_bound, io_bound_of(context));
+    }
     if (!rack_is(3, 0))
         rb_hash_aset(environment, key_version, rb_obj_freeze(rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3))));
 }
@@ -258,7 +266,7 @@ static VALUE fill_by_key(Call *call, Values *values) {
             rb_hash_aset(environment, name_of(variable), value);
     }
     set_own(environment, values->own);
-    set_constants(environment);
+    set_constants(environment, call->context);
     return environment;
 }
 
@@ -298,7 +306,7 @@ static bool shape_make(Context *context, Shape *shape, const Call *call, const V
         rb_hash_aset(template, name, Qnil);
     }
     set_own_keys(template, values->own);
-    set_constants(template);
+    set_constants(template, context);
     if ((size_t)RHASH_SIZE(template) <= request->variable_count
         || !is_as_expected(template, request->variable_count, names, values->own))
         return false;

@@ -174,7 +174,7 @@ static VALUE run_in_fiber(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     /* Nothing is sent any more, and no order counts. */
     call.streams = false;
     context_set_call_of(call.fiber, NULL);
-    if (context->interrupted)
+    if (context->due)
         deadline_forget(context);
     if (call.state != CALL_KEPT)
         failure_guard("the work after the response failed", call.environment, finish, (VALUE)&call);

@@ -127,6 +127,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     server.early_hints = RTEST(option(options, "early_hints", Qtrue));
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
+    server.io_threads = oribi_config_io_threads(settings_of(settings)) > 0;
     server.fibers = oribi_config_fibers(settings_of(settings)) > 0;
     if (server.fibers)
         serve_in_fibers(&host, settings_of(settings));

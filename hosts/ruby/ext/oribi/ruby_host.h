@@ -66,6 +66,7 @@ typedef struct {
     bool development;
     bool early_hints;
     bool multithread;
+    bool io_threads; /* --max-io-threads: an app that only waits may say so */
     uint32_t worker; /* the number of this worker, from 1 */
     bool fibers;     /* each request runs in a fiber */
     bool own_scheduler; /* although the app has loaded async */
@@ -128,6 +129,10 @@ bool threads_have_lane(void);
 /* Says so for the lane of a process whose threads share no lock with the server. */
 void threads_have_lane_now(bool has_lane);
 
+/* See oribi_crew_mark_waiting(). The app's thread ends the mark; it ends after its turn if it has no place any more. */
+bool threads_mark_waiting(void);
+void threads_unmark_waiting(void);
+
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
 void threads_note_killed(void);
 
@@ -162,6 +167,8 @@ typedef struct {
 
 struct Call;
 
+enum { DUE_INTERRUPTION = 1 /* an exception was raised because of the request */, DUE_MARK = 2 /* the app only waits */ };
+
 /* The data of a thread that answers: the templates for environments, and deferred work. */
 typedef struct Context {
     VALUE self; /* the Ruby object that marks the values in here */
@@ -173,7 +180,8 @@ typedef struct Context {
     VALUE running;           /* with --fibers: the fiber that runs, if the scheduler runs one; else Qfalse */
     VALUE root;              /* with --fibers: the fiber in which the scheduler runs */
     Order warning, interruption;
-    bool interrupted; /* an exception was raised in the thread because of this request */
+    uint8_t due;    /* what must be undone when the app has answered: DUE_INTERRUPTION, DUE_MARK */
+    VALUE io_bound; /* the object for oribi.io_bound, or Qfalse until it is needed */
     VALUE server_name, server_port, remote_address; /* of the last request */
     unsigned last_shape, next_shape, misses;
     Shape shapes[SHAPES];
@@ -501,6 +509,13 @@ void deadline_obey(void);
 /* Makes the calling thread receive the exceptions that were raised in it because of a request that has ended by now, and drops
  * them. Never raises. */
 void deadline_forget(Context *context);
+
+/* ---- io_bound.c ------------------------------------------------------------------------------------------------------ */
+
+/* The object for oribi.io_bound in the environments of a context; the end of a mark, when the app has answered, on its thread. */
+VALUE io_bound_of(Context *context);
+void io_bound_define(void);
+void io_bound_end(Context *context);
 
 /* ---- messenger.c ---------------------------------------------------------------------------------------------------- */
 

@@ -9,10 +9,20 @@
 static oribi_crew *crew; /* NULL in a process without a crew */
 static unsigned forks;   /* the value of fork_count in the process that has it */
 
-static _Thread_local bool killed;
+/* The calling thread was killed, or has no place any more. */
+static _Thread_local bool must_end;
 
 void threads_note_killed(void) {
-    killed = true;
+    must_end = true;
+}
+
+bool threads_mark_waiting(void) {
+    return crew && forks == fork_count && oribi_crew_mark_waiting(crew);
+}
+
+void threads_unmark_waiting(void) {
+    if (crew && !oribi_crew_unmark_waiting(crew))
+        must_end = true;
 }
 
 static bool has_own_lane;
@@ -82,7 +92,7 @@ static void end(void *data) {
 /* ---- Threads --------------------------------------------------------------------------------------------------------- */
 
 static VALUE run_thread(void *shared) {
-    killed = false;
+    must_end = false;
     oribi_crew_serve(shared);
     return Qnil;
 }
@@ -103,7 +113,7 @@ static int start_thread(void *data, oribi_crew *shared) {
 static bool handle_interrupts(VALUE (*interruptible)(VALUE)) {
     int state = 0;
     VALUE error, text;
-    if (killed)
+    if (must_end)
         return false;
     rb_protect(interruptible, Qnil, &state);
     /* A trap has forked, and this is the child, which has returned from the trap, too. */
@@ -137,8 +147,8 @@ static int see_to_interrupts(void *data) {
 
 bool threads_take_interrupts(void) {
     if (!handle_interrupts(check_interrupts))
-        killed = true;
-    return !killed;
+        must_end = true;
+    return !must_end;
 }
 
 static VALUE sleep_for_ever(VALUE unused) {

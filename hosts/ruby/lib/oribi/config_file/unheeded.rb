@@ -34,7 +34,6 @@ module Oribi
       inject: "write what it does into this file",
       io_selector_backend: "the event loop is Oribi's own",
       log_formatter: "use access_log_format",
-      max_io_threads: "use threads",
       mutate_stdout_and_stderr_to_sync_on_write: "standard output is always written at once",
       nakayoshi_fork: "run GC.compact in before_fork",
       on_refork: "workers are forked from the process that loaded the app only",
