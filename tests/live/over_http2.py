@@ -17,8 +17,13 @@ def frame(text):
     payload = text.encode()
     masked = bytes(byte ^ MASK[index % 4] for index, byte in enumerate(payload))
     size = len(payload)
-    length = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
-    return bytes([TEXT]) + (length if size < 1 << 16 else b"\xff" + size.to_bytes(8, "big")) + MASK + masked
+    if size < 126:
+        length = bytes([0x80 | size])
+    elif size < 1 << 16:
+        length = b"\xfe" + size.to_bytes(2, "big")
+    else:
+        length = b"\xff" + size.to_bytes(8, "big")
+    return bytes([TEXT]) + length + MASK + masked
 
 
 def message(received):
