@@ -57,9 +57,15 @@ function pages.left()
         oribi.exec({ "yes" }, { max_output = 20 })
         oribi.tcp():connect("localhost", 1)
     end
-    local after = count()
+    local left
+    for _ = 1, 200 do
+        left = count() - before
+        if left <= 0 then break end
+        -- A thread that has looked up a name may not have ended.
+        oribi.sleep(0.02)
+    end
     collectgarbage("restart")
-    return tostring(after - before)
+    return tostring(left)
 end
 
 function pages.signals() return assert(oribi.exec { "grep", "-hE", "^Sig(Blk|Ign)", "/proc/self/status" }).stdout end
