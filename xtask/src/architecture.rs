@@ -51,7 +51,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "oribi-encode",
         sees: &["oribi-message"],
-        uses: Uses::Only(&["brotli", "flate2", "zstd-safe"]),
+        uses: Uses::Only(&["brotli", "brotli-decompressor", "flate2", "zstd-safe"]),
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
