@@ -236,6 +236,8 @@ fn a_peer_that_sends_without_end_leaves_the_worker_to_others() {
     let asked = place.ask(&format!("/lines?{}", path.display()));
     let (mut connection, _) = peer.accept().expect("the script connects");
     connection.read_exact(&mut [0; 8]).expect("a question");
+    // The thread may begin when the questions below are answered.
+    connection.write_all(b"line\n").expect("the script reads");
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);
     let sender = thread::spawn(move || {
