@@ -2,6 +2,7 @@
 """over_http2.py PORT PATH TEXT [LENGTH]: opens a WebSocket on a stream of HTTP/2 (RFC 8441), sends a text, which is repeated up to
 that length, and writes the status, and the text of the first message that comes."""
 
+import collections
 import socket
 import sys
 
@@ -36,19 +37,24 @@ def message(received):
     return (whole.decode() if received[0] == TEXT else repr(received)) if len(whole) == size else None
 
 
+# The events that have come, and for which nobody has waited.
+EVENTS = collections.deque()
+
+
 def wait(connection, transport, kind):
-    """Returns the first event of a kind."""
+    """Returns the next event of a kind."""
     while True:
-        received = transport.recv(65536)
-        if not received:
-            sys.exit("the server has closed the connection")
-        events = connection.receive_data(received)
-        transport.sendall(connection.data_to_send())
-        for event in events:
+        while EVENTS:
+            event = EVENTS.popleft()
             if isinstance(event, h2.events.StreamReset):
                 sys.exit("the stream was reset")
             if isinstance(event, kind):
                 return event
+        received = transport.recv(65536)
+        if not received:
+            sys.exit("the server has closed the connection")
+        EVENTS.extend(connection.receive_data(received))
+        transport.sendall(connection.data_to_send())
 
 
 def send(connection, transport, content):
