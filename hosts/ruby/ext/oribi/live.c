@@ -14,11 +14,16 @@ static VALUE error_class(void) {
     return rb_path2class("Oribi::Error");
 }
 
-/* The call of the calling thread that commands can be given in; NULL outside of a request. */
-static Call *current_call(void) {
+/* The call of the calling thread, also in a child that it has forked; NULL outside of a request. */
+static Call *own_call(void) {
     const Context *context = context_own();
-    Call *call = context ? context_call(context) : NULL;
-    return call && context->forks == fork_count && threads_have_lane() ? call : NULL;
+    return context ? context_call(context) : NULL;
+}
+
+/* The call of the calling thread that commands can be given in; NULL if there is none. */
+static const Call *current_call(void) {
+    const Call *call = own_call();
+    return call && context_own()->forks == fork_count && threads_have_lane() ? call : NULL;
 }
 
 /* Commands on their way to the edges. */
@@ -76,14 +81,15 @@ static VALUE is_reachable(VALUE self) {
     return (call ? oribi_has_live_connections(call->lane) : oribi_can_post()) ? Qtrue : Qfalse;
 }
 
-/* Oribi::Live.client: that of the event of this request, also in its inner fibers, but not in threads. */
+/* Oribi::Live.client: that of the event of this request, also in its inner fibers, but not in threads. A forked child has it, so
+ * that it learns why it cannot give commands. */
 static VALUE client(VALUE self) {
-    const Call *call = current_call();
+    const Call *call = own_call();
     return call ? call->client : Qnil;
 }
 
 static VALUE set_client(VALUE self, VALUE client) {
-    Call *call = current_call();
+    Call *call = own_call();
     if (call)
         call->client = client;
     return client;
