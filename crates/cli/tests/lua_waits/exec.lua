@@ -65,7 +65,7 @@ function pages.left()
         oribi.sleep(0.02)
     end
     collectgarbage("restart")
-    return tostring(left)
+    return tostring(math.max(left, 0))
 end
 
 function pages.signals() return assert(oribi.exec { "grep", "-hE", "^Sig(Blk|Ign)", "/proc/self/status" }).stdout end
