@@ -51,8 +51,10 @@ impl Bound {
     /// # Errors
     /// If there is no such bound: the nearest lower and the nearest higher bound.
     pub fn at(time: Duration) -> Result<Self, (Self, Self)> {
-        let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
-        if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let above = NANOSECONDS.partition_point(|bound| *bound < nanoseconds).min(BOUNDS - 1);
+        let [below, bound] = [above.saturating_sub(1), above].map(|index| Self(index as u8));
+        if NANOSECONDS[above] == nanoseconds { Ok(bound) } else { Err((below, bound)) }
     }
 }
 

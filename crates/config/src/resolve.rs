@@ -91,7 +91,7 @@ impl Resolved {
     pub fn explain(&self) -> impl Iterator<Item = (&'static Setting, Explained<'_>)> {
         table().iter().zip(&self.origins).filter_map(|(setting, origin)| {
             let value = setting.show_in(&self.settings)?;
-            let default = if setting.default_words.is_some() { None } else { setting.show_in(&Settings::default()) };
+            let default = if setting.default_words.is_some() { None } else { setting.show_in(Settings::defaults()) };
             Some((setting, Explained { name: setting.name, value, origin, help: setting.help, default }))
         })
     }
@@ -101,14 +101,13 @@ impl Resolved {
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
-        let defaults = Settings::default();
         for (setting, explained) in self.explain() {
             if let Some(show_each) = setting.show_each {
                 arguments.extend(show_each(&self.settings).iter().map(|value| format!("{}={value}", setting.name)));
                 continue;
             }
             let said = *explained.origin != Origin::Default || setting.environment.is_some();
-            if said || setting.show_in(&defaults).as_ref() != Some(&explained.value) {
+            if said || setting.show_in(Settings::defaults()).as_ref() != Some(&explained.value) {
                 arguments.push(format!("{}={}", setting.name, explained.value));
             }
         }

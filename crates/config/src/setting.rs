@@ -254,7 +254,7 @@ impl Setting {
     pub fn default_text(&self) -> Option<String> {
         match self.default_words {
             Some(words) => Some(words.to_owned()),
-            None => self.show_in(&Settings::default()),
+            None => self.show_in(Settings::defaults()),
         }
     }
 }

@@ -23,6 +23,7 @@ use super::worker_scaling::WorkerScaling;
 use oribi_tls::{CertificateFiles, Pem};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The protocol of a listener's clients.
@@ -473,6 +474,12 @@ impl Settings {
     /// Returns the number of names under which workers count requests. 0 if there are edges, because edges count instead.
     pub fn routes_of_workers(&self) -> usize {
         if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
+    }
+
+    /// The defaults, made once, because each setting is compared with its own.
+    pub(crate) fn defaults() -> &'static Self {
+        static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
+        &DEFAULTS
     }
 }
 
