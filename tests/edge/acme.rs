@@ -1,10 +1,10 @@
 //! Certificates from a real authority for ACME: Pebble, the test authority of Let's Encrypt. Clients are curl, which trusts
 //! only this authority.
 
-use crate::in_every_language;
 use crate::language::{Language, Launcher, Site, program};
 use crate::server::{Folder, Server, children, title, wait_for, wait_until};
 use crate::turn;
+use crate::with_all_kinds_of_workers;
 use rustix::process::Signal;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, TcpStream};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-in_every_language!(certificates_are_ordered_and_renewed, certificates_are_ordered_where_there_is_only_tls);
+with_all_kinds_of_workers!(certificates_are_ordered_and_renewed, certificates_are_ordered_where_there_is_only_tls);
 crate::in_language!(
     once,
     Lua,

@@ -4,7 +4,7 @@ use crate::connection::{Connection, request};
 use crate::language::Language;
 use crate::turn;
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     requests_may_be_cut_at_every_byte,
     pipelined_requests_are_answered_in_order,
     content_may_wait_for_a_go_ahead,

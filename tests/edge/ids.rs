@@ -6,7 +6,7 @@ use crate::server::{Folder, send};
 use crate::turn;
 use rustix::process::Signal;
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     an_app_sees_one_id_and_its_client_the_same,
     what_the_log_says_of_a_request_has_its_id,
     without_an_edge_it_is_the_same,

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-crate::in_every_language!(nginx_has_an_answer_to_every_request);
+crate::with_all_kinds_of_workers!(nginx_has_an_answer_to_every_request);
 
 #[test]
 fn plackup_can_have_an_edge() {

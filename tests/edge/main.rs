@@ -52,6 +52,15 @@ macro_rules! in_every_language {
     };
 }
 
+/// Makes a test of each function for each kind of workers, where the language makes no difference: those of Perl and of Ruby are forked
+/// by a mold in the same way, and those of Lua are the server's own.
+macro_rules! with_all_kinds_of_workers {
+    ($($test:ident),* $(,)?) => {
+        crate::in_language!(perl, Perl, $($test),*);
+        crate::in_language!(lua, Lua, $($test),*);
+    };
+}
+
 /// Makes a test of each function for one language.
 macro_rules! in_language {
     ($module:ident, $language:ident, $($test:ident),*) => {
@@ -66,4 +75,4 @@ macro_rules! in_language {
     };
 }
 
-pub(crate) use {in_every_language, in_language};
+pub(crate) use {in_every_language, in_language, with_all_kinds_of_workers};

@@ -5,7 +5,7 @@ use crate::language::{Language, Site};
 use crate::server::wait_until;
 use crate::turn;
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     a_full_queue_is_told_at_once,
     requests_that_wait_too_long_are_given_up,
     a_client_that_has_gone_is_taken_out_of_the_queue,

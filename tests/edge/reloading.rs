@@ -9,7 +9,7 @@ use crate::turn;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     what_cannot_boot_changes_nothing,
     ten_reloads_in_a_row_close_nothing,
     workers_that_are_cut_off_after_a_reload_leave_the_listeners_alone,

@@ -5,7 +5,7 @@ use crate::load::{Load, Opened, Plan, Question};
 use crate::turn;
 use std::time::Duration;
 
-crate::in_every_language!(who_comes_later_is_served_in_turn);
+crate::with_all_kinds_of_workers!(who_comes_later_is_served_in_turn);
 
 fn nap(number: u64) -> Question {
     Question::nap(number, 0.02)

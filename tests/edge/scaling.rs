@@ -7,7 +7,7 @@ use crate::steered::Steered;
 use crate::turn;
 use std::process::Child;
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     more_and_fewer_workers_close_no_connection_and_are_waited_for,
     fewer_workers_finish_what_they_have_while_somebody_waits,
     workers_that_cannot_start_are_told_of,

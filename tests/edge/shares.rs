@@ -8,7 +8,7 @@ use crate::turn;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     a_request_of_another_client_waits_for_one_slow_request_at_most,
     without_an_edge_it_waits_for_one_slow_request_at_most,
 );

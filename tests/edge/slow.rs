@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-crate::in_every_language!(
+crate::with_all_kinds_of_workers!(
     fast_requests_do_not_wait_for_slow_ones,
     fast_requests_do_not_wait_for_slow_ones_in_threads,
     clients_that_send_slowly_keep_no_worker,

@@ -1,15 +1,15 @@
 //! The same apps for clients that speak TLS: real ones, curl and OpenSSL's own.
 
-use crate::in_every_language;
 use crate::language::{Language, Launcher, Site, content_of_file};
 use crate::response::letters;
 use crate::server::{Folder, wait_until};
 use crate::turn;
+use crate::with_all_kinds_of_workers;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-in_every_language!(
+with_all_kinds_of_workers!(
     apps_are_served_over_tls,
     certificates_are_exchanged_by_hup,
     certificates_are_exchanged_when_files_change,
