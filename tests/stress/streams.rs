@@ -61,6 +61,10 @@ pub fn visit(visit: &Visit<'_>) -> Result<(), Loss> {
                 questions.insert(number, question);
             }
         }
+        // The time may be over since the last request was asked for.
+        if streams.open() == 0 && !streams.is_leaving() && (asked == REQUESTS || !visit.goes_on()) {
+            return Ok(());
+        }
         let done = streams.take().map_err(|error| failed("receiving", &error, streams.open(), in_order))?;
         let Some(done) = done else {
             // Between two requests a server may end a connection only after an announcement.
@@ -80,9 +84,6 @@ pub fn visit(visit: &Visit<'_>) -> Result<(), Loss> {
                 "nothing came for a request for {:.1?}, beside others",
                 streams.longest_silence()
             )));
-        }
-        if streams.open() == 0 && (asked == REQUESTS || !visit.goes_on()) {
-            return Ok(());
         }
     }
 }
