@@ -132,7 +132,12 @@ impl DescriptorChannel {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 8];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let outcome = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+        let mut receive = || recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+        let outcome = match receive() {
+            // The peer has ended with unread messages. The system says so once, before the messages that the peer has sent.
+            Err(Errno::CONNRESET) => receive(),
+            outcome => outcome,
+        };
         let is_cut = match outcome {
             Ok(message) if message.bytes == 0 => return Ok(None),
             Ok(message) => message.flags.contains(ReturnFlags::CTRUNC),

@@ -160,9 +160,12 @@ pub fn receive_with_descriptors(socket: impl AsFd, bytes: &mut [u8]) -> io::Resu
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut was_reset = false;
     let size = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
             Err(Errno::INTR) => {}
+            // The peer has ended with unread messages. The system says so once, before the messages that the peer has sent.
+            Err(Errno::CONNRESET) if !was_reset => was_reset = true,
             received => break received?.bytes,
         }
     };
@@ -196,6 +199,21 @@ mod tests {
             port,
             unread: unread.to_vec(),
         }
+    }
+
+    #[test]
+    fn messages_of_a_peer_that_has_ended_with_unread_ones_arrive() {
+        let (sender, receiver) = pair().expect("sockets");
+        let connection = UnixStream::pair().expect("sockets").0;
+        for _ in 0..2 {
+            sender.send(&record(b""), connection.as_fd()).expect("there is room");
+        }
+        send_with_descriptor(&receiver, b"unread", None).expect("there is room");
+        drop(sender);
+        for _ in 0..2 {
+            assert!(matches!(receiver.next(), HandoverEvent::Connection(..)));
+        }
+        assert!(matches!(receiver.next(), HandoverEvent::End));
     }
 
     #[test]
