@@ -15,6 +15,13 @@ const REQUEST: u32 = 16;
 /// The resets that a response restores to the allowance: browsers give up most of the pictures of a page that is scrolled.
 const RESPONSE: u16 = 4;
 
+/// The window updates that a frame of content allows: one for its stream, one for the connection.
+const UPDATES: u32 = 2;
+
+/// The most window updates that are allowed for content which was sent: those for a window of 64 KiB that is full of frames with one
+/// byte.
+const MOST_UPDATES: u32 = UPDATES << 16;
+
 /// Content of at least this length restores the cost of its frame.
 const USEFUL_BYTES: u32 = 32;
 
@@ -22,6 +29,8 @@ const USEFUL_BYTES: u32 = 32;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Allowance {
     frames: u32,
+    /// The window updates that are still to come for content that was sent.
+    updates: u32,
     resets: u16,
     /// The time up to which passed time has been credited, in nanoseconds.
     restored: u64,
@@ -51,10 +60,24 @@ impl Allowance {
         self.frames = self.frames.saturating_sub(REQUEST);
     }
 
-    /// Credits a frame of content of a response: the client will send a window update for some of these frames.
+    /// Credits a frame of content of a response: it restores frames that were counted, or window updates that will come.
     #[inline]
     pub(super) const fn sent(&mut self) {
-        self.frames = self.frames.saturating_sub(2);
+        if self.frames >= UPDATES {
+            self.frames -= UPDATES;
+        } else if self.updates < MOST_UPDATES {
+            self.updates += UPDATES;
+        }
+    }
+
+    /// Counts a window update, unless it belongs to content.
+    #[inline]
+    pub(super) fn window_update(&mut self, limits: &Limits) -> Result<(), Violation> {
+        if self.updates == 0 {
+            return self.frame(limits);
+        }
+        self.updates -= 1;
+        Ok(())
     }
 
     /// Counts a stream that ends without a response, by a frame of the client.

@@ -2,7 +2,7 @@
 
 use crate::frames::{self, Frame, HEADERS, PREFACE, SETTINGS};
 use oribi_message::{HeadLayout, ResponseHead};
-use oribi_proto::h2::{Event, Limits, Machine, Preset, Violation};
+use oribi_proto::h2::{Admission, Event, Limits, Machine, Preset, Violation};
 use std::cell::Cell;
 
 /// A machine that has read the beginning of a connection, and its output.
@@ -126,6 +126,24 @@ fn responses_and_time_restore_what_resets_use() {
     }
     let id = 1 + 2 * fed.heads as u32;
     assert!(fed.send(&get_and_reset(id)).is_err());
+}
+
+#[test]
+fn window_updates_may_come_long_after_their_content() {
+    let updates = [1, 0].map(|id| Frame::new(frames::WINDOW_UPDATE, 0, id, &1_u32.to_be_bytes()).to_bytes()).concat();
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&Frame::new(HEADERS, 5, 1, GET).to_bytes()).expect("a request");
+    let head = ResponseHead { status: 200, fields: &[] };
+    fed.machine.write_head(1, head, None, &Preset::default(), &mut fed.out).expect("a valid head");
+    // A client that reads slowly updates both windows for each frame.
+    let sent = (0..100_000).take_while(|_| fed.machine.write_content_prefix(1, 1, &mut fed.out) == Admission::Bytes(1)).count();
+    assert_eq!(sent, 65_535, "the window is full");
+    for _ in 0..sent {
+        fed.send(&updates).expect("they belong to content");
+    }
+    // Others are counted.
+    let before = (0..100_000).take_while(|_| fed.send(&updates).is_ok()).count();
+    assert_eq!(before, fed.limits.nuisances as usize / 2);
 }
 
 #[test]

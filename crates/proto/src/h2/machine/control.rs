@@ -179,7 +179,7 @@ impl Machine {
     }
 
     fn window_update(&mut self, id: u32, increment: u32, limits: &Limits) -> Result<Option<Event>, Violation> {
-        self.allowance.frame(limits)?;
+        self.allowance.window_update(limits)?;
         if id == 0 {
             if increment == 0 {
                 return Err(Violation::WINDOW_ZERO);
