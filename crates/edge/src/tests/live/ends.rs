@@ -147,6 +147,20 @@ fn a_request_that_may_stay_open_is_tried_again_only_if_others_are() {
 }
 
 #[test]
+fn a_handshake_that_is_tried_again_opens_a_websocket() {
+    let mut site = Site::new(&Settings { retry_lost: true, ..Settings::default() });
+    let mut app = site.worker();
+    let client = site.asking(HANDSHAKE);
+    let _taken = app.take();
+    site.edge.apps[0].pool.report_death(0);
+    site.edge.apps[0].handle_answers(true);
+    let mut next = site.worker();
+    next.handle(&[Command::Accept { fields: b"", data: b"" }]);
+    let received = site.received(&client);
+    assert!(received.starts_with("HTTP/1.1 101 "), "{received}");
+}
+
+#[test]
 fn only_requests_for_it_are_held() {
     for retry_lost in [false, true] {
         for method in ["HEAD", "PUT", "GET"] {
