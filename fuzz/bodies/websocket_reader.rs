@@ -26,10 +26,23 @@ pub fn check(data: &[u8]) -> usize {
         small => Limits { message: usize::from(small - 64), frames_of_message: usize::from(small % 8) },
     };
     let whole = read([input], deflate, &limits, false);
+    restore(input, deflate, &limits);
     assert_eq!(read([input], deflate, &limits, true), whole, "message by message");
     assert_eq!(read(input.chunks(1), deflate, &limits, false), whole, "byte by byte");
     assert_eq!(read(input.chunks(1 + usize::from(cuts / 2)), deflate, &limits, cuts & 1 == 1), whole, "in pieces");
     whole.0.len()
+}
+
+/// Takes `input` for the state of a reader of another process. Whatever reader has it goes on without a panic.
+fn restore(input: &[u8], deflate: bool, limits: &Limits) {
+    let Some(mut reader) = Reader::restored(deflate, input) else { return };
+    let snapshot = reader.snapshot().expect("it has not ended");
+    assert_eq!(Reader::restored(deflate, &snapshot).expect("it is one").snapshot(), Some(snapshot));
+    for piece in input.chunks(7) {
+        if reader.read(&mut piece.to_vec(), limits, &mut Inflater::new(), &mut |_| true).is_err() {
+            return;
+        }
+    }
 }
 
 /// Reads `pieces`; if `stopping`, again after each message. Returns the messages, and the mistake that has ended them.

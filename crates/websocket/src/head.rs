@@ -23,7 +23,18 @@ impl Opcode {
         matches!(self, Self::Close | Self::Ping | Self::Pong)
     }
 
-    fn of(byte: u8) -> Result<Self, Mistake> {
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Continuation => 0,
+            Self::Text => 1,
+            Self::Binary => 2,
+            Self::Close => 8,
+            Self::Ping => 9,
+            Self::Pong => 10,
+        }
+    }
+
+    pub(crate) fn of(byte: u8) -> Result<Self, Mistake> {
         Ok(match byte & 0x0f {
             0 => Self::Continuation,
             1 => Self::Text,

@@ -1,5 +1,7 @@
 //! Frames of a client, joined to messages.
 
+mod snapshot;
+
 use crate::fault::{Fault, Mistake};
 use crate::head::{self, Expected, Head, Opcode};
 use crate::inflate::Inflater;

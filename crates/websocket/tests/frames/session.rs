@@ -41,6 +41,15 @@ impl Session {
         Self { reader: Reader::new(deflate), limits, inflater: Inflater::new(), received: Vec::new(), fault: None }
     }
 
+    /// Goes on with another reader, which has the state of this one.
+    pub fn hand_over(&mut self, deflate: bool) {
+        let Some(snapshot) = self.reader.snapshot() else { return };
+        let restored = Reader::restored(deflate, &snapshot).expect("a reader has had this state");
+        assert_eq!(restored.snapshot(), Some(snapshot));
+        assert_eq!(restored.is_between_messages(), self.reader.is_between_messages());
+        self.reader = restored;
+    }
+
     /// Reads `bytes`, and again after each message if `stopping`.
     pub fn push(&mut self, bytes: &[u8], stopping: bool) {
         let mut bytes = bytes.to_vec();
@@ -90,6 +99,11 @@ pub fn read(bytes: &[u8], deflate: bool, limits: Limits) -> (Vec<Received>, Opti
         for split in 0..=bytes.len() {
             let (first, second) = bytes.split_at(split);
             same(&mut [first, second].into_iter(), false, &format!("split at {split}"));
+            let mut session = Session::new(deflate, limits);
+            session.push(first, false);
+            session.hand_over(deflate);
+            session.push(second, false);
+            assert_eq!((&session.received, session.fault), (&whole.received, whole.fault), "handed over at {split}");
         }
     }
     (whole.received, whole.fault)
