@@ -17,6 +17,7 @@ mod framing;
 mod ids;
 mod in_front;
 mod leftovers;
+mod live_upgrades;
 mod poison;
 mod postponed;
 mod queue;

@@ -36,12 +36,14 @@ sub apart ($url, @options) {
     return $oribi;
 }
 
-# The counter of this name.
-sub counter ($oribi, $name) {
+sub status ($oribi) {
     my ($status, $said) = Test::Oribi::ctl($oribi->{control}, 'status', '--json');
     $status == 0 or die $said;
-    return decode_json($said)->{counters}{$name};
+    return decode_json($said);
 }
+
+# The counter of this name.
+sub counter ($oribi, $name) { return status($oribi)->{counters}{$name} }
 
 # Waits for that many connections to Redis.
 sub connected ($oribi, $times) {
@@ -99,6 +101,9 @@ sub next_event ($stream) {
     }
     return 'the end';
 }
+
+# The number of relays at a Redis.
+sub subscribers ($redis) { return scalar split /\n/, $redis->cli('CLIENT', 'LIST', 'TYPE', 'pubsub') }
 
 subtest 'two servers' => sub {
     my $redis   = Test::Redis->new;
@@ -176,6 +181,41 @@ subtest 'processes that end' => sub {
     like($sockets->next('eve'), qr/\Aclosed 1001/, 'so do its connections');
     is($sockets->next('ann'), 'text one has left', 'and its last messages are shared');
     is($one->stop, 0, 'the other one ends');
+};
+
+subtest 'an upgrade' => sub {
+    my $redis   = Test::Redis->new;
+    my $one     = server($redis->url);
+    my $two     = server($redis->url, '--edges', 2);
+    my $sockets = Test::WebSockets->new;
+    opens($sockets, 'ann', $one, 'chat');
+    opens($sockets, $_, $two, 'chat') for qw(bob eve);
+    my $number = 0;
+    # With a relay in each server, each message would come twice; with none, not at all.
+    my $all_hear = sub {
+        $redis->cli('PUBLISH', 'oribi:chat', 'console ' . ++$number);
+        $sockets->text('ann', "ann $number");
+        my $two_of = sub ($name) { return join ' ', sort map { $sockets->next($name) =~ s/\Atext //r } 1, 2 };
+        return join ' ', map { $two_of->($_) } qw(ann bob eve);
+    };
+    my $heard = sub { join ' ', ("ann $number console $number") x 3 };
+    for my $time (1 .. 2) {
+        my $late = IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $two->port) or die "connect: $@";
+        print {$late} "POST /publish/other HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\nla" or die "write: $!";
+        $late->flush;
+        # The old edge has its head, so it keeps it.
+        $two->wait_until(sub { status($two)->{connections}{reading} == 1 });
+        $two->signal('USR2');
+        # Until the request has an answer, there are two relays.
+        $two->wait_until(sub { subscribers($redis) == 3 });
+        is($all_hear->(), $heard->(), 'while both servers are there, each message comes once');
+        print {$late} 'te' or die "write: $!";
+        $late->flush;
+        like(scalar readline $late, qr{\AHTTP/1[.]1 200 }, 'the old one ends');
+        $two->wait_until(sub { (() = $two->log_text =~ /that of this one serves it/g) == $time });
+        is($all_hear->(), $heard->(), 'and the new one goes on') for 1 .. 2;
+    }
+    is($_->stop, 0, 'the server ends') for $one, $two;
 };
 
 subtest 'a Redis that comes and goes' => sub {

@@ -359,6 +359,7 @@ const RULES: &[Rule] = &[
             "oribi-protobuf",
             "oribi-control-api",
             "oribi-test-support",
+            "oribi-websocket",
         ],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,

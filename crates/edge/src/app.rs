@@ -157,6 +157,11 @@ impl<'l, 'a, B: Backend> AppPool<'l, 'a, B> {
         self.label = format!("{}: ", self.settings.app_name);
     }
 
+    /// Its name.
+    pub(super) fn name(&self) -> String {
+        self.settings.app_name.clone()
+    }
+
     /// Whether the app in this place has this name.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.settings.app_name == name

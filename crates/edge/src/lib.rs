@@ -76,7 +76,7 @@ pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
         .with_routes(setup)
         .with_parent(setup.parent_link)
         .taking_over(setup.handed)?
-        .reading_posts(setup.posts.arrival(setup.number))?
+        .reading_posts()?
         .napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_parent();
@@ -186,8 +186,9 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
     /// Does all pending work, and waits once; `false` if the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
         self.slot.count_iteration();
+        self.take_over_more();
         // Connections are handed over before the edge receives their next requests, which may have arrived already.
-        self.hand_over();
+        self.hand_over(false);
         let now = self.now();
         self.apps.iter_mut().for_each(|app| app.pool.set_time(now));
         self.admit();
@@ -210,7 +211,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         self.answer_readiness_question();
         self.apps.iter_mut().for_each(AppPool::run_expired_timers);
         self.hear();
-        self.hand_over();
+        self.hand_over(true);
         self.wait()?;
         Ok(true)
     }
@@ -263,7 +264,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         let timeout = match rest {
             Rest::No => Some(Duration::ZERO),
             Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
-            Rest::Sleep => self.time_left().into_iter().chain(self.peers.patience()).min(),
+            Rest::Sleep => self.time_left().into_iter().chain(self.peers.patience(|| self.now())).min(),
         };
         let waited = self.lane.source().wait_at_most(timeout);
         self.apps.iter_mut().for_each(|app| app.pool.awake());
@@ -294,20 +295,27 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         if self.slot.command() == WorkerCommand::HandOver {
             self.begin_to_hand_over();
         }
-        if !matches!(self.slot.command(), WorkerCommand::Serve) {
+        // While connections move, those stay that can.
+        let moves = self.slot.command() == WorkerCommand::HandOver && self.live.borrow().moves();
+        if !moves && !matches!(self.slot.command(), WorkerCommand::Serve) {
             self.live.borrow_mut().leave(&mut self.lane.source());
         }
         goes_on || self.awaits_last_events()
     }
 
-    /// Whether workers still get the last events of connections: clients that have gone.
-    fn awaits_last_events(&self) -> bool {
-        let awaits = self.slot.command() != WorkerCommand::Quit
-            && self.live.borrow().has_events()
-            && self.apps.iter().any(|app| app.pool.worker_counts().attached > 0);
+    /// Whether workers still get the last events of connections, clients that have gone, or another edge the last messages.
+    fn awaits_last_events(&mut self) -> bool {
+        let command = self.slot.command();
+        let live = self.live.borrow();
+        let is_bridge = command == WorkerCommand::HandOver
+            && (live.owes_next_edge() || live.has_old_edge() || live.owes_messages() && self.peers.may_wait_on());
+        let has_workers = self.apps.iter().any(|app| app.pool.worker_counts().attached > 0);
+        let awaits = command != WorkerCommand::Quit && (is_bridge || has_workers && live.has_events());
+        drop(live);
         if awaits {
             // Without connections, the engine does not wait.
             std::thread::sleep(MOMENT);
+            self.peers.last_waits += 1;
         }
         awaits
     }

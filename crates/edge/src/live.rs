@@ -3,14 +3,16 @@
 //! The engine has the connections themselves. [`Live`] knows for each the request that has opened it, the data of its app, and its
 //! channels. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
 //! out the commands of apps, also those of other processes. `message` is a message in all the forms in which it may be sent.
-//! `beats` sends the texts that connections get again and again.
+//! `beats` sends the texts that connections get again and again. `bridge` moves connections to the next server.
 
 mod beats;
+mod bridge;
 mod commands;
 mod events;
 mod message;
 
 use beats::Beats;
+use bridge::Down;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_host::ExchangeId;
@@ -25,6 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+pub(super) use bridge::{Heard, Up};
 pub(super) use commands::Opening;
 
 /// The level of compression: level 6 costs three times as much for small messages.
@@ -67,6 +70,9 @@ pub(super) struct Live<'a> {
     ready: Vec<VecDeque<u64>>,
     deflater: Deflater,
     posts: Posts<'a>,
+    /// The bridge to the next edge, and that to the one before.
+    up: Option<Up>,
+    down: Option<Down>,
     /// Whether there may be more commands of other processes, which wait while this edge does other work.
     is_behind: bool,
     /// The longest silence of a WebSocket without a ping, and of an event stream: there are two looks at them in that time.
@@ -91,10 +97,12 @@ struct Connection {
     data: Vec<u8>,
     form: Form,
     /// Events for the app, in their order.
-    events: VecDeque<(EventKind, Vec<u8>)>,
+    events: Events,
     busy: Busy,
     /// Whether its client has gone: only its events are left.
     ended: bool,
+    /// Whether its app gets its events, although it is to move to the next server.
+    stays: bool,
     /// Whether it could not subscribe to another channel.
     is_full: bool,
     /// The events of a stream whose response has not begun.
@@ -102,6 +110,16 @@ struct Connection {
     /// The code with which such a stream ends as soon as its response has begun.
     ends_with: Option<u16>,
 }
+
+impl Connection {
+    /// Whether it can move to the next server.
+    fn can_move<B: Backend>(&self, engine: &Engine<'_, B>) -> bool {
+        !self.ended && matches!(self.form, Form::WebSocket(_)) && engine.can_hand_over(self.exchange)
+    }
+}
+
+/// The events that wait for an app, with their payloads.
+type Events = VecDeque<(EventKind, Vec<u8>)>;
 
 /// The form of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +167,8 @@ impl<'a> Live<'a> {
             ready: Vec::new(),
             deflater: Deflater::new(LEVEL),
             posts: Posts::new(edge, posts),
+            up: None,
+            down: None,
             is_behind: false,
             ping: settings.websocket.ping,
             looks: 0,
@@ -234,12 +254,16 @@ impl<'a> Live<'a> {
     }
 
     /// Returns the next event for an app, which is then busy with its connection.
-    pub(super) fn take_event(&mut self, app: usize) -> Option<(u64, Event)> {
+    pub(super) fn take_event<B: Backend>(&mut self, engine: &Engine<'_, B>, app: usize) -> Option<(u64, Event)> {
         loop {
             let name = self.ready.get_mut(app)?.pop_front()?;
             let Some(connection) = self.connections.get_mut(&name).filter(|connection| connection.busy == Busy::No) else {
                 continue;
             };
+            if self.up.is_some() && !connection.stays && connection.can_move(engine) {
+                // The events move with it.
+                continue;
+            }
             let Some((kind, payload)) = connection.events.pop_front() else { continue };
             if kind == EventKind::Close && connection.data.is_empty() {
                 self.connections.remove(&name);
@@ -294,6 +318,16 @@ impl<'a> Live<'a> {
         names.into_iter().for_each(|name| self.close(engine, name, oribi_engine::GOING_AWAY, ""));
     }
 
+    /// Drops the events of a connection without an app, and returns none.
+    fn drop_events<B: Backend>(&self, engine: &mut Engine<'_, B>, exchange: ExchangeId, events: Events) -> Events {
+        for (kind, payload) in events {
+            if kind != EventKind::Close {
+                engine.message_handled(exchange, payload.len());
+            }
+        }
+        Events::new()
+    }
+
     /// Closes the connections of an app that has gone from its place, which another one may get.
     pub(super) fn leave_app<B: Backend>(&mut self, engine: &mut Engine<'_, B>, app: usize) {
         let of_app = self.connections.iter().filter(|(_, connection)| connection.app == app).map(|(name, _)| *name);
@@ -301,14 +335,11 @@ impl<'a> Live<'a> {
             self.close(engine, name, oribi_engine::GOING_AWAY, "");
             if let Some(connection) = self.connections.get_mut(&name) {
                 connection.app = NO_APP;
-                for (kind, payload) in std::mem::take(&mut connection.events) {
-                    if kind != EventKind::Close {
-                        engine.message_handled(connection.exchange, payload.len());
-                    }
-                }
-                if connection.ended && connection.busy == Busy::No {
-                    self.connections.remove(&name);
-                }
+                let (exchange, events) = (connection.exchange, std::mem::take(&mut connection.events));
+                self.drop_events(engine, exchange, events);
+            }
+            if self.connections.get(&name).is_some_and(|connection| connection.ended && connection.busy == Busy::No) {
+                self.connections.remove(&name);
             }
         }
     }
@@ -389,7 +420,7 @@ impl<'a> Live<'a> {
     }
 
     /// Sends the texts that are due again.
-    fn beat<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
+    pub(super) fn beat<B: Backend>(&mut self, engine: &mut Engine<'_, B>, now: Duration) {
         for (text, names) in self.beats.take(now) {
             engine.gather_answers();
             self.send_to_all(engine, &names, Kind::Text, &text);

@@ -303,6 +303,21 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    /// Leaves new connections to another process for now.
+    pub fn postpone_accepting(&mut self) {
+        if self.acceptance.accepting == Accepting::Yes {
+            self.unlisten();
+            self.acceptance.accepting = Accepting::Later;
+        }
+    }
+
+    /// Accepts connections after [`Engine::postpone_accepting`].
+    pub fn begin_accepting(&mut self) {
+        if self.acceptance.accepting == Accepting::Later {
+            self.join_line();
+        }
+    }
+
     pub(super) fn stop_accepting(&mut self) {
         if self.acceptance.accepting == Accepting::Yes {
             self.unlisten();

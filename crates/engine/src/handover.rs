@@ -1,7 +1,11 @@
 //! Hands connections over to an engine in another process, and takes over connections from such an engine.
 //!
 //! A connection can move between two requests: then its only state is its socket, the received bytes of its next request, and
-//! the few facts of a [`Record`]. During a request, a connection stays.
+//! the few facts of a [`Record`]. During a request, a connection stays. Those that stay open without a host are in `sockets`.
+
+mod sockets;
+
+pub use sockets::MovingSocket;
 
 use super::accept::Accepting;
 use super::connection::{Connection, Reading, State};
@@ -20,13 +24,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Stops accepting. From now on the engine is finished when it has no connection.
-    pub fn begin_to_hand_over(&mut self) {
+    /// Stops accepting. From now on the engine is finished when it has no connection. With `live`, the caller takes care of WebSockets;
+    /// otherwise they are closed.
+    pub fn begin_to_hand_over(&mut self, live: bool) {
         if self.acceptance.accepting != Accepting::Never {
             self.stop_accepting();
         }
         self.hands_over = true;
-        self.leave_sockets();
+        if !live {
+            self.leave_sockets();
+        }
         if self.listeners.iter().any(|listener| listener.tls.is_some()) {
             // An encrypted connection cannot be handed over, because only this process has its keys. So such a connection ends
             // after its next response.
@@ -46,7 +53,7 @@ impl<B: Backend> Engine<'_, B> {
         self.send_batch();
         let resting: Vec<u32> = self.connections.indices().filter(|index| self.is_between_requests(*index)).collect();
         for index in resting {
-            let Some((record, descriptor)) = self.release(index) else { continue };
+            let Some((record, descriptor, _)) = self.release(index) else { continue };
             match give(&record, &descriptor) {
                 Ok(()) => self.tally.count(Counter::ConnectionsHandedOver),
                 Err(error) => {
@@ -82,7 +89,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Removes a connection from the engine without ending it; `None` if the backend cannot give it away.
-    fn release(&mut self, index: u32) -> Option<(Record, OwnedFd)> {
+    fn release(&mut self, index: u32) -> Option<(Record, OwnedFd, State)> {
         // On failure, some of its bytes have not been sent yet.
         let (descriptor, received) = self.backend.give_away(&mut self.connections[index].line.socket).ok()?;
         let left = self.deadlines.left(index, Deadline::Head, self.backend.now());
@@ -107,7 +114,7 @@ impl<B: Backend> Engine<'_, B> {
         };
         connection.input.release(&mut self.memory.inputs);
         self.backend.close(connection.line.socket);
-        Some((record, descriptor))
+        Some((record, descriptor, connection.state))
     }
 
     /// Continues a connection that another engine has handed over. Returns `false` if the connection is lost, because the
@@ -121,6 +128,36 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
+        let Record { protocol, greeted, requests, left, .. } = record;
+        let begun = !record.unread.is_empty();
+        let Some(index) = self.insert(record, descriptor) else { return false };
+        let now = self.backend.now();
+        if protocol == Protocol::FastCgi {
+            self.carry(index);
+            self.deadlines.set(index, Deadline::Kept, now);
+        } else {
+            if !greeted {
+                self.await_greeting(index);
+            }
+            match left {
+                NO_LIMIT if begun || requests == 0 => self.deadlines.set(index, Deadline::Head, now),
+                NO_LIMIT => self.deadlines.set(index, Deadline::Idle, now),
+                left => self.deadlines.set_rest(index, Deadline::Head, Duration::from_millis(left.into()), now),
+            }
+        }
+        if self.open(index) == Still::Open {
+            if begun && greeted {
+                let _ = self.read_on(index);
+            } else if begun {
+                let _ = self.read_greeting(index);
+            }
+            self.check(index);
+        }
+        true
+    }
+
+    /// Puts a connection of another engine into the table. `None`: it is lost.
+    fn insert(&mut self, record: Record, descriptor: OwnedFd) -> Option<u32> {
         // A connection whose PROXY header has not arrived yet needs a listener that reads this header. No connection from
         // another process is encrypted, so that listener must be without TLS.
         let speaks = |listener: &&oribi_listen::Listener| {
@@ -128,14 +165,12 @@ impl<B: Backend> Engine<'_, B> {
             listener.protocol == record.protocol && (record.greeted || greets)
         };
         let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
-        let Some(listener) = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener))) else {
-            return false;
-        };
+        let listener = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener)))?;
         let socket = match self.backend.adopt(descriptor) {
             Ok(socket) => socket,
             Err(error) => {
                 log::error!("cannot take a connection over: {error}");
-                return false;
+                return None;
             }
         };
         let mut connection = Connection::new(socket, listener as u16, Peer::Local);
@@ -144,35 +179,12 @@ impl<B: Backend> Engine<'_, B> {
             connection.forwarding = self.forwarding_of(&connection.remote);
         }
         connection.requests = record.requests;
-        let begun = !record.unread.is_empty();
         connection.input = Input::holding(record.unread);
         let index = self.connections.insert(connection);
         if let Some(counts) = self.acceptance.counts {
             counts.here.fetch_add(1, Relaxed);
             counts.everywhere.fetch_add(1, Relaxed);
         }
-        let now = self.backend.now();
-        if record.protocol == Protocol::FastCgi {
-            self.carry(index);
-            self.deadlines.set(index, Deadline::Kept, now);
-        } else {
-            if !record.greeted {
-                self.await_greeting(index);
-            }
-            match record.left {
-                NO_LIMIT if begun || record.requests == 0 => self.deadlines.set(index, Deadline::Head, now),
-                NO_LIMIT => self.deadlines.set(index, Deadline::Idle, now),
-                left => self.deadlines.set_rest(index, Deadline::Head, Duration::from_millis(left.into()), now),
-            }
-        }
-        if self.open(index) == Still::Open {
-            if begun && record.greeted {
-                let _ = self.read_on(index);
-            } else if begun {
-                let _ = self.read_greeting(index);
-            }
-            self.check(index);
-        }
-        true
+        Some(index)
     }
 }

@@ -90,6 +90,7 @@ pub use accept::ConnectionCounts;
 pub use bounds::Sum;
 pub use content_bounds::CountedFile;
 pub use exchange::Exchange;
+pub use handover::MovingSocket;
 pub use request_timings::Wait;
 pub use respond::Progress;
 pub use websocket::{GOING_AWAY, LEFT, SocketEvent};

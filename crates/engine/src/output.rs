@@ -149,6 +149,27 @@ impl Output {
         self.tail.is_empty() && self.closed.is_empty()
     }
 
+    /// Whether all that waits is in memory, and belongs to no response that is to be counted when it has been sent.
+    pub(super) fn is_in_memory(&self) -> bool {
+        let in_memory = |segment: &Segment| matches!(segment, Segment::Bytes(_) | Segment::Part { .. });
+        self.unsent.is_empty() && self.held.is_empty() && self.closed.iter().all(in_memory)
+    }
+
+    /// A copy of the bytes in memory that wait.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.waiting());
+        for segment in &self.closed {
+            match segment {
+                Segment::Bytes(part) => bytes.extend_from_slice(part),
+                Segment::Part { bytes: part, start, end } => bytes.extend_from_slice(&part[*start..*end]),
+                Segment::File { .. } | Segment::Spooled { .. } => {}
+            }
+        }
+        bytes.extend_from_slice(&self.tail);
+        bytes.drain(..self.sent);
+        bytes
+    }
+
     /// Bytes in memory that wait.
     #[inline]
     pub(super) fn waiting(&self) -> usize {

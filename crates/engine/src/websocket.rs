@@ -85,6 +85,18 @@ impl WebSocket {
         Self { connection, reader, unhandled: 0, is_paused: false, looks: 0, closing: None, held: 0 }
     }
 
+    /// The parts of messages that have arrived, and the looks since the last byte. `None`: it closes.
+    pub(super) fn parts(&self) -> Option<(Vec<u8>, u8)> {
+        if self.closing.is_some() { None } else { Some((self.reader.snapshot()?, self.looks)) }
+    }
+
+    /// The WebSocket with these [`WebSocket::parts`].
+    pub(super) fn restored(connection: u64, deflates: bool, reader: &[u8], looks: u8) -> Option<Self> {
+        let reader = Reader::restored(deflates, reader)?;
+        let held = reader.held();
+        Some(Self { reader, looks, held, ..Self::new(connection, deflates) })
+    }
+
     pub(super) fn is_closing(&self) -> bool {
         self.closing.is_some()
     }

@@ -180,7 +180,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    fn socket_of(&self, exchange: ExchangeId) -> Option<u32> {
+    pub(super) fn socket_of(&self, exchange: ExchangeId) -> Option<u32> {
         let Name { place: ExchangeIndex::Connection(index), serial } = exchange.into() else { return None };
         let connection = self.connections.get(index).filter(|connection| connection.serial == serial)?;
         matches!(connection.state, State::WebSocket(_)).then_some(index)
@@ -317,7 +317,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Reads the received bytes of a WebSocket.
     #[inline(never)]
-    fn read_socket(&mut self, index: u32) -> Still {
+    pub(super) fn read_socket(&mut self, index: u32) -> Still {
         let Self { connections, sockets, memory: Memory { outputs, inputs, .. }, .. } = self;
         let token = connections.token(index);
         let Connection { line, input, state, .. } = &mut connections[index];

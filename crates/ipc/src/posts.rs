@@ -1,7 +1,8 @@
 //! The boxes through which the edges of a server get messages: each edge reads its own, and all edges and workers write to all.
-//! The first process makes them before it forks edges, and keeps them, so that the box of an edge that dies is that of the next.
-//! If the server shares messages with other servers, the relay has the last box. Nobody waits long for the relay: messages for
-//! other servers are lost if it does not read.
+//! The first process makes them before it forks edges, and keeps them, so that the box of an edge that dies is that of the next. The
+//! first process of the next server inherits them, so that messages of either server reach the clients of both. If the server
+//! shares messages with other servers, the relay has the last box. Nobody waits long for the relay: messages for other servers are
+//! lost if it does not read.
 
 mod pieces;
 
@@ -48,6 +49,7 @@ static OUTBOX: Mutex<Option<Outbox>> = Mutex::new(None);
 pub struct PostBoxes {
     readers: Vec<OwnedFd>,
     outbox: Outbox,
+    is_inherited: bool,
 }
 
 impl PostBoxes {
@@ -60,13 +62,37 @@ impl PostBoxes {
         let pairs =
             (0..edges + usize::from(has_relay)).map(|_| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
         let (readers, writers) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        Ok(Self { readers, outbox: Outbox::new(writers, has_relay) })
+        Ok(Self { readers, outbox: Outbox::new(writers, has_relay), is_inherited: false })
+    }
+
+    /// Takes the boxes of the previous server: the ends to read from and to write to, in the order of the edges. With `has_relay`,
+    /// the last ones are those of the relay.
+    #[must_use]
+    pub fn inherited(readers: Vec<OwnedFd>, writers: Vec<OwnedFd>, has_relay: bool) -> Self {
+        Self { readers, outbox: Outbox::new(writers, has_relay), is_inherited: true }
+    }
+
+    /// Whether these are the boxes of the previous server, whose edges read them until they hand their connections over.
+    #[must_use]
+    pub const fn are_inherited(&self) -> bool {
+        self.is_inherited
+    }
+
+    /// Both ends of each box.
+    pub fn descriptors(&self) -> impl Iterator<Item = [BorrowedFd<'_>; 2]> {
+        self.readers.iter().map(AsFd::as_fd).zip(self.outbox.descriptors()).map(<[_; 2]>::from)
     }
 
     /// The number of boxes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.readers.len()
+    }
+
+    /// The number of boxes of edges.
+    #[must_use]
+    pub fn edges(&self) -> usize {
+        self.count() - usize::from(self.outbox.has_relay)
     }
 
     /// The number of the box of the relay, if there is one.

@@ -1,5 +1,8 @@
-//! Replays the seeds of the fuzz targets for slots, so that every test run repeats each input that a fuzzer has found.
+//! Replays the seeds of the fuzz targets for slots and for WebSockets that are handed over, so that every test run repeats each input
+//! that a fuzzer has found.
 
+#[path = "../../../fuzz/bodies/live_record.rs"]
+mod live_record;
 #[path = "../../../fuzz/bodies/slot_request.rs"]
 mod slot_request;
 #[path = "../../../fuzz/bodies/slot_response.rs"]
@@ -28,4 +31,10 @@ fn heads_of_responses_in_slots() {
 fn requests_in_slots() {
     let read = replay("slot_request", slot_request::check);
     assert!(read >= 6, "only {read} requests were read");
+}
+
+#[test]
+fn websockets_that_are_handed_over() {
+    let read = replay("live_record", live_record::check);
+    assert!(read >= 10, "only {read} were read");
 }

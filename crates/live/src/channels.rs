@@ -101,6 +101,11 @@ impl Channels {
             .collect()
     }
 
+    /// The subscriptions of a connection: channels, and envelopes as bytes; empty for none.
+    pub fn of(&self, connection: u64) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.subscriptions.get(&connection).into_iter().flatten().map(|one| (&*one.channel, &*one.envelope))
+    }
+
     /// The number of subscriptions of a connection.
     #[must_use]
     pub fn count_of(&self, connection: u64) -> usize {

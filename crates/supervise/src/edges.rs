@@ -165,8 +165,8 @@ pub(super) enum EdgeEnd {
 
 impl<'a> Edges<'a> {
     /// Creates the memory for the edges of `settings`, and for the workers of `apps`: the name and the settings of each app, and the
-    /// number of lanes of each of its workers. Starts no edge yet. `None` without edges.
-    pub(super) fn new(settings: &'a Settings, apps: &[AppShape<'a>]) -> Result<Option<Self>, String> {
+    /// number of lanes of each of its workers. `boxes`: those of the previous server. Starts no edge yet. `None` without edges.
+    pub(super) fn new(settings: &'a Settings, apps: &[AppShape<'a>], boxes: Option<PostBoxes>) -> Result<Option<Self>, String> {
         let count = settings.edges_wanted();
         if count == 0 {
             return Ok(None);
@@ -176,8 +176,11 @@ impl<'a> Edges<'a> {
             pools::make(settings, *lanes, (count, apps.len())).map(|pools| AppPools { name: *name, settings, pools })
         };
         let apps = apps.iter().map(make).collect::<Result<Vec<_>, String>>()?;
-        let posts = PostBoxes::new(count, settings.relay.redis.is_some())
-            .map_err(|error| format!("cannot connect edges: {}", explain(&error)))?;
+        // With another number of edges, or only one of the two servers with a relay, clients of the old edges are no clients of these.
+        let has_relay = settings.relay.redis.is_some();
+        let boxes = boxes.filter(|boxes| (boxes.edges(), boxes.relay().is_some()) == (count, has_relay));
+        let posts = boxes.map_or_else(|| PostBoxes::new(count, has_relay), Ok);
+        let posts = posts.map_err(|error| format!("cannot connect edges: {}", explain(&error)))?;
         posts.outbox().clone().adopt();
         let posts = Arc::new(posts);
         let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)

@@ -22,7 +22,7 @@
 pub(super) use super::described::{LISTENERS, describe};
 use super::described::{ListenerEntry, parse};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
-use super::outbox::{self, OUTBOX, RELAY_OUTBOX};
+use super::outbox::{self, BOXES, OUTBOX, RELAY_OUTBOX};
 use oribi_admin::metrics::MetricsClient;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_io::process::environment::{self, variable};
@@ -71,7 +71,7 @@ pub(super) const APPLIED: &str = "ORIBI_APPLIED";
 
 /// All variables by which processes of a server pass something on. They are hidden from apps. A program that is executed for an
 /// upgrade does not inherit them either, but gets new values for those that it needs.
-pub(super) const OWN: [&str; 21] = [
+pub(super) const OWN: [&str; 22] = [
     MASTER,
     UPGRADE,
     GUARDIAN,
@@ -90,6 +90,7 @@ pub(super) const OWN: [&str; 21] = [
     METRICS_REQUESTS,
     OUTBOX,
     RELAY_OUTBOX,
+    BOXES,
     SCALED,
     APPLIED,
     // A service manager's information about the process that it has started.

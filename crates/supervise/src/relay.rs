@@ -3,6 +3,9 @@
 //! It has a box among those of the edges ([`oribi_ipc::posts`]), so it gets each message that is published in this server, and
 //! writes those of others to the boxes of the edges. It may wait for a Redis; nobody waits for it. It ends after all other
 //! processes, so that their last messages are shared.
+//!
+//! The next server has the same boxes, and the relay of the previous server serves both until it ends: with two, each message of other
+//! servers would come twice. That of the next one has subscribed at Redis meanwhile, and drops all that it gets.
 
 use super::helper_process::{ForkedHelper, HelperContext, HelperProcess, OnParentDeath};
 use super::privileges::Privileges;
@@ -14,6 +17,8 @@ use oribi_live::Command;
 use oribi_relay::{Link, Prepared};
 use oribi_stats::totals::{Account, Counter, Counts};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitStatus};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -31,6 +36,10 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// The number of messages read before the relay does other work.
 const IN_A_ROW: usize = 1000;
+
+/// The interval at which it is checked whether the relay of the previous server has ended. Messages of other servers are lost between
+/// its end and the next look.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The wait before a full box is tried again.
 const AGAIN: Duration = Duration::from_millis(2);
@@ -134,6 +143,11 @@ fn work(
     privileges.drop_in_client()?;
     context.follow_parent(OnParentDeath::Finish)?;
     let own = boxes.relay().ok_or("there is no box for it")?;
+    let arrival = boxes.arrival(own).ok_or("there is no box for it")?;
+    let mut has_box = has_box_for_itself(arrival);
+    if !has_box {
+        log::info!("the relay of the previous server serves this one, too, until it ends");
+    }
     let (mut posts, mut link) = (Posts::new(own, Some(boxes)), Link::new(prepared, Instant::now()));
     let add = |counter, number| {
         if let Some(account) = account {
@@ -149,6 +163,16 @@ fn work(
     }
     let mut end_by = None;
     loop {
+        if !has_box && has_box_for_itself(arrival) {
+            // The old one has delivered what has arrived until now.
+            for _ in 0..IN_A_ROW {
+                if !link.advance(Instant::now(), &mut |_| {}) {
+                    break;
+                }
+            }
+            log::info!("the relay of the previous server has ended, and that of this one serves it");
+            has_box = true;
+        }
         if context.must_reopen_log()
             && let Err(error) = oribi_log::reopen_error_log(settings)
         {
@@ -159,8 +183,8 @@ fn work(
         if context.must_end() {
             end_by.get_or_insert(now + LAST);
         }
-        let mut has_more = true;
-        for _ in 0..IN_A_ROW {
+        let mut has_more = has_box;
+        for _ in 0..if has_box { IN_A_ROW } else { 0 } {
             match posts.receive() {
                 Some(commands) => link.publish(&commands, now),
                 None => {
@@ -171,9 +195,11 @@ fn work(
         }
         let mut lost = 0;
         has_more |= link.advance(now, &mut |command: &Command<'_>| {
-            let mut bytes = Vec::new();
-            command.write(&mut bytes);
-            lost += posts.send_to_all(&bytes);
+            if has_box {
+                let mut bytes = Vec::new();
+                command.write(&mut bytes);
+                lost += posts.send_to_all(&bytes);
+            }
         });
         posts.flush();
         let (changes, counts) = link.take_counts();
@@ -181,7 +207,7 @@ fn work(
             (Counter::RelayConnected, changes.connected),
             (Counter::RelayDisconnected, changes.disconnected),
             (Counter::RelaySent, counts.sent),
-            (Counter::RelayReceived, counts.received),
+            (Counter::RelayReceived, if has_box { counts.received } else { 0 }),
             (Counter::RelayLost, counts.lost + lost),
         ] {
             add(counter, number);
@@ -194,10 +220,16 @@ fn work(
             continue;
         }
         let again = (!posts.is_idle()).then(|| now + AGAIN);
-        let due = link.due().into_iter().chain(again).chain(end_by).min();
-        let boxes = boxes.arrival(own).map(|arrival| (arrival, PollFlags::IN));
-        let polled = boxes.into_iter().chain(link.polled());
+        let look = (!has_box).then(|| now + LOOK);
+        let due = link.due().into_iter().chain(again).chain(look).chain(end_by).min();
+        let polled = has_box.then_some((arrival, PollFlags::IN)).into_iter().chain(link.polled());
         let polled = polled.map(|(descriptor, events)| PollFd::from_borrowed_fd(descriptor, events));
         context.wait_for(polled, due.map(|due| due.saturating_duration_since(now)));
     }
+}
+
+/// Locks a box. `false`: the relay of another server has it. The lock ends with its process.
+fn has_box_for_itself(arrival: BorrowedFd<'_>) -> bool {
+    // A system that knows no locks for sockets has other errors.
+    !matches!(fcntl_lock(arrival, FlockOperation::NonBlockingLockExclusive), Err(Errno::AGAIN | Errno::ACCESS))
 }

@@ -31,7 +31,7 @@ mod successor;
 
 pub(super) use predecessor::{app_metrics, metrics, totals};
 pub(super) use succession::{EndedProcess, Succession, exit_status};
-pub(super) use successor::SuccessorProgress;
+pub(super) use successor::{Estate, SuccessorProgress};
 
 use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;

@@ -75,6 +75,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             return None;
         };
         room.copy_from_slice(copy);
+        self.table.keep_copy(slot, Some(copy));
         self.table.move_label(entry.ticket.slot(), slot);
         let ticket = self.pool.submit(reserved, copy.len());
         self.pool.backdate(ticket, entry.submitted);

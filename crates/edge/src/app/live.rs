@@ -1,7 +1,7 @@
 //! The requests of this app's workers that have to do with live connections: see [`crate::live`].
 
 use super::AppPool;
-use super::queue::{Purpose, may_stay_open};
+use super::queue::{Purpose, asks_for_upgrade, may_stay_open};
 use crate::live::{Event, Opening};
 use oribi_host::{Content as RequestContent, Request};
 use oribi_io::Backend;
@@ -114,6 +114,15 @@ impl<B: Backend> AppPool<'_, '_, B> {
                 self.live.borrow_mut().carry_out(&mut self.lane.source(), own, command);
             }
         }
+    }
+
+    /// Whether a request that no worker has begun to answer may become a WebSocket.
+    pub(in super::super) fn may_open_websocket(&self) -> bool {
+        let mut stored = Stored::default();
+        self.table.unanswered().any(|bytes| {
+            let is_whole = stored.read(bytes).is_ok();
+            is_whole && stored.request(None, None).is_some_and(|request| asks_for_upgrade(&request))
+        })
     }
 
     /// Returns the opening of a connection by a request whose client waits for its response. `None` if there is none.

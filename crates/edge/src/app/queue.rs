@@ -483,6 +483,11 @@ pub(super) fn may_stay_open(request: &Request<'_>) -> bool {
         })
 }
 
+/// Whether a client asks for another protocol.
+pub(super) fn asks_for_upgrade(request: &Request<'_>) -> bool {
+    request.head.layout().fields.iter().any(|field| field.known == Some(KnownField::Upgrade))
+}
+
 /// Whether several requests with this method have the same intended effect as one (RFC 9110, section 9.2.2).
 pub(super) fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")

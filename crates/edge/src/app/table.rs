@@ -244,6 +244,14 @@ impl Table {
         self.reach(to).label = label;
     }
 
+    /// The stored bytes of the requests that no worker has begun to answer.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &[u8]> {
+        let is_open = |buffers: &&SlotBuffers| {
+            buffers.entry.as_ref().is_some_and(|entry| !entry.begun && !entry.socket_taken && entry.exchange.is_some())
+        };
+        self.slots.iter().filter(is_open).map(|buffers| &buffers.copy[..]).filter(|copy| !copy.is_empty())
+    }
+
     /// Removes and returns the stored bytes of the request in a slot. Empty if none are stored.
     pub(super) fn take_copy(&mut self, slot: u32) -> Vec<u8> {
         std::mem::take(&mut self.slots[slot as usize].copy)

@@ -32,6 +32,13 @@ struct Key {
     text: Box<[u8]>,
 }
 
+/// Whether a connection has missed a text on its way from another edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CatchUp {
+    Wait,
+    Send,
+}
+
 #[derive(Debug)]
 struct Group {
     next: Duration,
@@ -52,6 +59,24 @@ impl Beats {
         });
         group.connections.push(connection);
         self.members.insert(connection, key);
+    }
+
+    /// Goes on to send a text to a connection to which another edge has sent it until `before`.
+    pub(super) fn go_on(
+        &mut self,
+        connection: u64,
+        interval: Duration,
+        text: &[u8],
+        (before, now): (Duration, Duration),
+    ) -> CatchUp {
+        self.start(connection, interval, text, now);
+        let missed = self.members.get(&connection).is_some_and(|key| key.after(before) <= now);
+        if missed { CatchUp::Send } else { CatchUp::Wait }
+    }
+
+    /// The text of a connection, and the time between two.
+    pub(super) fn of(&self, connection: u64) -> Option<(Duration, &[u8])> {
+        self.members.get(&connection).map(|key| (key.interval, &*key.text))
     }
 
     /// Ends that.

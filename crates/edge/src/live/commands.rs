@@ -1,6 +1,6 @@
 //! Carries out the commands of apps.
 
-use super::{Busy, Connection, FAILED, Form, LARGEST_DATA, Live, MOST_CHANNELS, MOST_ENVELOPES, beats};
+use super::{Busy, Connection, FAILED, Form, LARGEST_DATA, Live, MOST_CHANNELS, MOST_ENVELOPES, TRY_LATER, beats};
 use oribi_config::WebSockets;
 use oribi_engine::Engine;
 use oribi_host::{ExchangeId, ReplyError};
@@ -41,6 +41,7 @@ impl Opening {
             events,
             busy: Busy::Yes,
             ended: false,
+            stays: false,
             early,
             ends_with: None,
             is_full: false,
@@ -82,8 +83,13 @@ impl Live<'_> {
         let name = self.add(connection, now);
         match engine.upgrade(exchange, name, &all, deflate.is_some()) {
             Ok(()) => {
-                if self.leaves {
-                    self.close(engine, name, oribi_engine::GOING_AWAY, "");
+                let awaits = self.awaits_old_edge();
+                match &mut self.up {
+                    Some(up) if engine.can_hand_over(exchange) => up.moving.push_back(name),
+                    _ if self.leaves => self.close(engine, name, oribi_engine::GOING_AWAY, ""),
+                    // It would miss the messages that the old edge reads.
+                    _ if awaits => self.close(engine, name, TRY_LATER, ""),
+                    _ => {}
                 }
                 Ok(name)
             }
@@ -123,7 +129,7 @@ impl Live<'_> {
     pub(in super::super) fn keep_open<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64) {
         let Some(connection) = self.connections.get(&name) else { return };
         let exchange = connection.exchange;
-        if !connection.ended && self.leaves {
+        if !connection.ended && (self.leaves || self.awaits_old_edge()) {
             self.note_end(name, oribi_engine::GOING_AWAY.to_be_bytes().to_vec());
         } else if !connection.ended {
             return;
@@ -147,24 +153,24 @@ impl Live<'_> {
         let named = |connection: u64| if connection == 0 { own } else { Some(connection) };
         match *command {
             Command::Send { connection, kind, payload } => match named(connection) {
-                Some(name) if self.is_here(name) => self.send(engine, name, kind, payload),
-                Some(name) => self.pass_on(name, command),
+                Some(name) => self.send_to(engine, name, &Command::Send { connection: name, kind, payload }),
                 None => no_connection("send a message to"),
             },
             Command::Close { connection, code, reason } => match named(connection) {
-                Some(name) if self.is_here(name) => {
-                    self.close(engine, name, code, str::from_utf8(reason).unwrap_or_default());
-                }
-                Some(name) => self.pass_on(name, command),
+                Some(name) => self.send_to(engine, name, &Command::Close { connection: name, code, reason }),
                 None => no_connection("close"),
             },
-            Command::Publish { kind, channel, payload } => {
-                self.publish(engine, channel, kind, payload);
-                self.pass_on_to_all(command);
-            }
-            Command::CloseAll { channel, code, reason } => {
-                self.close_all(engine, channel, code, str::from_utf8(reason).unwrap_or_default());
-                self.pass_on_to_all(command);
+            Command::Publish { .. } | Command::CloseAll { .. } => {
+                let mut bytes = Vec::new();
+                command.write(&mut bytes);
+                if !self.pass_up(&bytes) {
+                    if self.awaits_old_edge() {
+                        self.posts.send(self.edge, &bytes);
+                    } else {
+                        self.carry_out_all(engine, &bytes);
+                    }
+                    self.posts.send_to_all(&bytes);
+                }
             }
             Command::Subscribe(channel) => self.subscribe(own, channel, Envelope::default()),
             Command::SubscribeWith { channel, envelope } => self.subscribe(own, channel, envelope),
@@ -186,21 +192,51 @@ impl Live<'_> {
         }
     }
 
-    /// Carries out the commands that another process has passed on. Returns the number of messages that were sent.
-    pub(super) fn carry_out_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, mut bytes: &[u8]) -> usize {
-        let mut sent = 0;
-        while let Ok(Some((command, rest))) = Command::read(bytes) {
+    /// Carries out a command for one connection, wherever that is.
+    fn send_to<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, command: &Command<'_>) {
+        // Between edges, a command must have the name. So one of a worker is written only if it leaves this edge.
+        let is_elsewhere = || self.down.is_some() || self.posts.has_left_box();
+        if self.up.is_none() && self.is_here(name) && (self.connections.contains_key(&name) || !is_elsewhere()) {
+            return self.carry_out_here(engine, name, command);
+        }
+        let mut bytes = Vec::new();
+        command.write(&mut bytes);
+        if self.pass_up(&bytes) {
+        } else if self.is_here(name) && !self.posts.has_left_box() && !self.awaits_old_edge() {
+            self.pass_down(&bytes);
+        } else {
+            self.posts.send((name >> 48) as usize, &bytes);
+        }
+    }
+
+    fn carry_out_here<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, command: &Command<'_>) {
+        match *command {
+            Command::Send { kind, payload, .. } => self.send(engine, name, kind, payload),
+            Command::Close { code, reason, .. } => self.close(engine, name, code, str::from_utf8(reason).unwrap_or_default()),
+            _ => {}
+        }
+    }
+
+    /// Carries out commands that another process has passed on, or that are for all. Returns the number of messages that were sent.
+    pub(super) fn carry_out_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, bytes: &[u8]) -> usize {
+        let (mut sent, mut unread) = (0, bytes);
+        while let Ok(Some((command, rest))) = Command::read(unread) {
+            let one = &unread[..unread.len() - rest.len()];
+            unread = rest;
             match command {
                 Command::Publish { kind, channel, payload } => sent += self.publish(engine, channel, kind, payload),
                 Command::CloseAll { channel, code, reason } => {
                     self.close_all(engine, channel, code, str::from_utf8(reason).unwrap_or_default());
                 }
                 Command::Send { connection, .. } | Command::Close { connection, .. } if self.is_here(connection) => {
-                    self.carry_out(engine, None, &command);
+                    if self.connections.contains_key(&connection) {
+                        self.carry_out_here(engine, connection, &command);
+                        continue;
+                    }
                 }
-                _ => {}
+                _ => continue,
             }
-            bytes = rest;
+            self.pass_down(one);
         }
         sent
     }
@@ -252,19 +288,6 @@ impl Live<'_> {
 
     fn is_here(&self, name: u64) -> bool {
         name >> 48 == self.edge as u64
-    }
-
-    fn pass_on(&mut self, name: u64, command: &Command<'_>) {
-        let mut bytes = Vec::new();
-        command.write(&mut bytes);
-        self.posts.send((name >> 48) as usize, &bytes);
-    }
-
-    /// Passes a command on to all other edges, and to other servers.
-    fn pass_on_to_all(&mut self, command: &Command<'_>) {
-        let mut bytes = Vec::new();
-        command.write(&mut bytes);
-        self.posts.send_to_all(&bytes);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Passes the events of live connections to their apps, and looks after connections that are silent.
 
-use super::{Live, TRY_LATER};
+use super::{Live, NO_APP, TRY_LATER};
 use crate::EdgeLoop;
 use oribi_engine::{Engine, LEFT, SocketEvent};
 use oribi_host::ExchangeId;
@@ -9,7 +9,6 @@ use oribi_live::event::EventKind;
 use oribi_live::event_stream;
 use oribi_stats::totals::Counter;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 impl Live<'_> {
@@ -21,13 +20,16 @@ impl Live<'_> {
     }
 
     /// Takes the events of WebSockets from the engine.
-    fn take_socket_events<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
+    pub(in super::super) fn take_socket_events<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
         while let Some(SocketEvent { connection, kind, payload }) = engine.take_socket_event() {
-            if kind == EventKind::Close {
-                self.note_end(connection, payload);
-            } else {
-                self.slot.account.count(Counter::LiveMessagesReceived);
-                self.note(connection, kind, payload);
+            let without_app = self.connections.get(&connection).filter(|connection| connection.app == NO_APP);
+            match (kind, without_app.map(|connection| connection.exchange)) {
+                (EventKind::Close, _) => self.note_end(connection, payload),
+                (_, Some(exchange)) => engine.message_handled(exchange, payload.len()),
+                _ => {
+                    self.slot.account.count(Counter::LiveMessagesReceived);
+                    self.note(connection, kind, payload);
+                }
             }
         }
     }
@@ -82,7 +84,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         }
         for (index, app) in self.apps.iter_mut().enumerate() {
             while app.has_room_for_event() {
-                let next = self.live.borrow_mut().take_event(index);
+                let next = self.live.borrow_mut().take_event(&self.lane.source(), index);
                 let Some((name, event)) = next else { break };
                 if !app.submit_event(name, &event) {
                     self.live.borrow_mut().handled(&mut self.lane.source(), name, Some(TRY_LATER));
@@ -91,17 +93,43 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         }
     }
 
-    /// Wakes up when other edges have sent commands. `arrival` is the descriptor of their box, if there are others.
-    pub(in super::super) fn reading_posts(self, arrival: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+    /// Wakes up when other edges have sent commands, unless the old edge still reads them.
+    pub(in super::super) fn reading_posts(self) -> io::Result<Self> {
+        if !self.awaits_box() {
+            self.watch_posts()?;
+        }
+        Ok(self)
+    }
+
+    /// Wakes up when other edges have sent commands.
+    pub(in super::super) fn watch_posts(&self) -> io::Result<()> {
+        let arrival = self.live.borrow().posts.arrival();
         if let (Some(arrival), Some(event_sources)) = (arrival, self.lane.event_sources()) {
             event_sources.watch(arrival)?;
         }
-        Ok(self)
+        Ok(())
+    }
+
+    /// Leaves the messages to another edge.
+    pub(in super::super) fn unwatch_posts(&self) {
+        if let (Some(arrival), Some(event_sources)) = (self.live.borrow().posts.arrival(), self.lane.event_sources()) {
+            // The call fails if it was not watched, which is harmless.
+            let _ = event_sources.unwatch(arrival);
+        }
+    }
+
+    /// Whether another edge reads the commands of others: the old one, or the next one.
+    fn awaits_box(&self) -> bool {
+        let live = self.live.borrow();
+        live.up.is_some() || live.down.as_ref().is_some_and(|down| !down.has_begun)
     }
 
     /// Carries out the commands that other edges and workers have sent; some of them, if there are many, so that they hold up nothing
     /// else.
     pub(in super::super) fn receive_posts(&mut self) {
+        if self.awaits_box() {
+            return;
+        }
         let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
         let mut sent = 0;
         live.is_behind = true;

@@ -13,5 +13,7 @@ pub(crate) enum Accepting {
     Left,
     /// Other lanes come first until this time.
     Aside(Duration),
+    /// Another process still accepts: not before [`Engine::begin_accepting`](super::Engine::begin_accepting).
+    Later,
     Never,
 }

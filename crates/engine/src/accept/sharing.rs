@@ -252,7 +252,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
             // When it expects no request any more, the lane counts as idle.
             Accepting::Yes if self.has_company() => self.expects_until(),
-            Accepting::Yes | Accepting::Left | Accepting::Never => None,
+            Accepting::Yes | Accepting::Left | Accepting::Later | Accepting::Never => None,
         }
     }
 

@@ -5,12 +5,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
 };
 use rustix::time::Timespec;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The beginning of each piece of a message between edges; other messages are connections.
+pub(super) const BRIDGE_MAGIC: [u8; 8] = *b"OribiLiv";
 
 /// The old edge's end. Several edges may have copies of this end.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub enum Room {
 pub enum HandoverEvent {
     /// A connection, with its socket.
     Connection(Record, OwnedFd),
+    /// A piece for [`Bridge::arrive`](super::Bridge::arrive), and its descriptor.
+    Piece(Vec<u8>, Option<OwnedFd>),
     /// An invalid message, or one without a descriptor.
     Nonsense,
     /// No message has arrived yet.
@@ -62,15 +67,12 @@ impl Sender {
 
     /// Returns whether there is room for another connection.
     pub fn room(&self) -> Room {
-        let mut polled = [PollFd::new(&self.0, PollFlags::OUT)];
-        if poll(&mut polled, Some(&Timespec::default())).is_err() {
-            return Room::Later;
-        }
-        match polled[0].revents() {
-            found if found.intersects(PollFlags::HUP | PollFlags::ERR) => Room::Gone,
-            found if found.contains(PollFlags::OUT) => Room::Yes,
-            _ => Room::Later,
-        }
+        room(&self.0)
+    }
+
+    /// Receives the next message of the new edge, without waiting.
+    pub fn next(&self) -> HandoverEvent {
+        next(&self.0)
     }
 
     /// Sends the record of a connection and a copy of its descriptor.
@@ -86,17 +88,44 @@ impl Sender {
 impl Receiver {
     /// Receives the next connection, without waiting.
     pub fn next(&self) -> HandoverEvent {
-        let mut bytes = vec![0; LARGEST];
-        match receive_with_descriptor(&self.0, &mut bytes) {
-            Ok((0, _)) => HandoverEvent::End,
-            Ok((size, Some(descriptor))) => match Record::decode(&bytes[..size]) {
-                Ok(record) => HandoverEvent::Connection(record, descriptor),
-                Err(_) => HandoverEvent::Nonsense,
-            },
-            Ok((_, None)) => HandoverEvent::Nonsense,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => HandoverEvent::Nothing,
-            Err(_) => HandoverEvent::End,
+        next(&self.0)
+    }
+
+    /// Ends the line, because the old edge does not read what this one sends.
+    pub fn end(&self) {
+        // The socket may have ended already.
+        let _ = shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+fn next(socket: &OwnedFd) -> HandoverEvent {
+    let mut bytes = vec![0; LARGEST];
+    match receive_with_descriptor(socket, &mut bytes) {
+        Ok((0, _)) => HandoverEvent::End,
+        Ok((size, descriptor)) if bytes.starts_with(&BRIDGE_MAGIC) => {
+            bytes.truncate(size);
+            HandoverEvent::Piece(bytes, descriptor)
         }
+        Ok((size, Some(descriptor))) => match Record::decode(&bytes[..size]) {
+            Ok(record) => HandoverEvent::Connection(record, descriptor),
+            Err(_) => HandoverEvent::Nonsense,
+        },
+        Ok((_, None)) => HandoverEvent::Nonsense,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => HandoverEvent::Nothing,
+        Err(_) => HandoverEvent::End,
+    }
+}
+
+/// Returns whether a message can be sent.
+pub(super) fn room(socket: impl AsFd) -> Room {
+    let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
+    if poll(&mut polled, Some(&Timespec::default())).is_err() {
+        return Room::Later;
+    }
+    match polled[0].revents() {
+        found if found.intersects(PollFlags::HUP | PollFlags::ERR) => Room::Gone,
+        found if found.contains(PollFlags::OUT) => Room::Yes,
+        _ => Room::Later,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Commands for the owners of other boxes, in pieces, and commands of workers outside of a request, in one piece.
 
 use super::{FIRST_PIECE as FIRST, LARGEST_POST, LAST_PIECE as LAST, POST_PREFIX as PREFIX, PostBoxes};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// The most bytes that may wait for an owner that does not read its box.
@@ -13,15 +14,24 @@ const CAUGHT_UP: usize = WAITING / 2;
 /// The wait before a full box is tried again.
 const AGAIN: Duration = Duration::from_millis(2);
 
+/// Marks the number of a sender without a box.
+const BOXLESS: u16 = 1 << 15;
+
+/// The most senders without a box whose parts are kept; some may have died in the middle of commands.
+const MOST_BOXLESS: usize = 8;
+
 /// The box of this process, which is an edge or the relay, and those of the others.
 #[derive(Debug)]
 pub struct Posts<'a> {
+    /// The number of the box of this process; `usize::MAX` if it has none any longer.
     own: usize,
+    /// The number by which others put the pieces of this process together.
+    sender: u16,
     boxes: Option<&'a PostBoxes>,
     /// The pieces that wait for each owner, and their bytes.
     waiting: Vec<(VecDeque<Vec<u8>>, usize)>,
-    /// The pieces that have arrived from each owner; `None` between two commands.
-    arriving: Vec<Option<Vec<u8>>>,
+    /// The pieces that have arrived, by their senders.
+    arriving: HashMap<u16, Vec<u8>>,
     buffer: Vec<u8>,
     /// The owners for whom commands were lost, and who have not caught up.
     behind: Vec<bool>,
@@ -34,9 +44,10 @@ impl<'a> Posts<'a> {
         let count = boxes.map_or(0, PostBoxes::count);
         Self {
             own,
+            sender: own as u16,
             boxes,
             waiting: (0..count).map(|_| (VecDeque::new(), 0)).collect(),
-            arriving: vec![None; count],
+            arriving: HashMap::new(),
             buffer: Vec::new(),
             behind: vec![false; count],
         }
@@ -80,13 +91,72 @@ impl<'a> Posts<'a> {
             let mut piece = Vec::with_capacity(PREFIX + part.len());
             piece.push(place | if parts.peek().is_none() { LAST } else { 0 });
             place = 0;
-            piece.extend_from_slice(&(self.own as u16).to_be_bytes());
+            piece.extend_from_slice(&self.sender.to_be_bytes());
             piece.extend_from_slice(part);
             *bytes += piece.len();
             pieces.push_back(piece);
         }
         self.flush_to(other);
         true
+    }
+
+    /// The parts of commands that have arrived, by their senders.
+    pub fn arriving(&mut self) -> Vec<(u16, Vec<u8>)> {
+        self.arriving.drain().collect()
+    }
+
+    /// Goes on with a part of commands of a sender.
+    pub fn arrived(&mut self, sender: u16, part: &[u8]) {
+        self.arriving.insert(sender, part.to_vec());
+    }
+
+    /// Takes the pieces that wait, with their owners.
+    pub fn take_waiting(&mut self) -> Vec<(usize, Vec<u8>)> {
+        let waiting = self.waiting.iter_mut().enumerate();
+        waiting
+            .flat_map(|(other, (pieces, bytes))| {
+                *bytes = 0;
+                std::mem::take(pieces).into_iter().map(move |piece| (other, piece))
+            })
+            .collect()
+    }
+
+    /// Sends a piece that another process has left.
+    pub fn wait(&mut self, other: usize, piece: &[u8]) {
+        let Some((pieces, bytes)) = self.waiting.get_mut(other) else { return };
+        *bytes += piece.len();
+        pieces.push_back(piece.to_vec());
+    }
+
+    /// Leaves the box of this process to another one, to which messages go from now on as to all others.
+    pub fn leave_box(&mut self) {
+        self.own = usize::MAX;
+        // The next owner sends by its number. Processes that leave the same box must differ, too.
+        self.sender = BOXLESS | (std::process::id() as u16 & (BOXLESS - 1));
+    }
+
+    /// Whether it has been left.
+    #[must_use]
+    pub const fn has_left_box(&self) -> bool {
+        self.own == usize::MAX
+    }
+
+    /// The descriptor that is readable when the box has messages, if there are others.
+    #[must_use]
+    pub fn arrival(&self) -> Option<BorrowedFd<'a>> {
+        self.boxes?.arrival(self.own)
+    }
+
+    /// The number of boxes.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether the boxes are those of the previous server.
+    #[must_use]
+    pub fn are_inherited(&self) -> bool {
+        self.boxes.is_some_and(PostBoxes::are_inherited)
     }
 
     /// Sends the pieces that wait, as far as there is room.
@@ -126,17 +196,24 @@ impl<'a> Posts<'a> {
             if place == FIRST | LAST {
                 return Some(part.to_vec());
             }
-            let Some(arriving) = self.arriving.get_mut(usize::from(u16::from_be_bytes([high, low]))) else { continue };
+            let sender = u16::from_be_bytes([high, low]);
             if place & FIRST != 0 {
-                // Its sender may have died in the middle of commands.
-                *arriving = Some(Vec::new());
+                begin_to_receive(&mut self.arriving, sender);
             }
-            let Some(commands) = arriving else { continue };
+            let Some(commands) = self.arriving.get_mut(&sender) else { continue };
             commands.extend_from_slice(part);
             if place & LAST != 0 {
-                return arriving.take();
+                return self.arriving.remove(&sender);
             }
         }
+    }
+}
+
+fn begin_to_receive(arriving: &mut HashMap<u16, Vec<u8>>, sender: u16) {
+    // It may have died in the middle of commands, and so may others.
+    arriving.insert(sender, Vec::new());
+    if arriving.keys().filter(|sender| **sender & BOXLESS != 0).count() > MOST_BOXLESS {
+        arriving.retain(|known, _| known & BOXLESS == 0 || *known == sender);
     }
 }
 
@@ -161,6 +238,28 @@ mod tests {
         assert!(found.contains(&b"small".to_vec()) && found.contains(&large) && found.contains(&b"of another".to_vec()));
         assert!(edges[0].receive().is_none(), "nothing for its sender");
         assert_eq!(edges[2].receive().as_deref(), Some(&b"small"[..]));
+    }
+
+    #[test]
+    fn large_commands_arrive_of_a_sender_that_has_left_its_box() {
+        let boxes = PostBoxes::new(2, false).expect("sockets");
+        let (mut old, mut new) = (Posts::new(0, Some(&boxes)), Posts::new(0, Some(&boxes)));
+        let mut other = Posts::new(1, Some(&boxes));
+        old.leave_box();
+        assert!(old.has_left_box() && !new.has_left_box());
+        let (one, two) = (vec![1; 1_000_000], vec![2; 1_000_000]);
+        // Their pieces come in turn.
+        old.send_to_all(&one);
+        new.send_to_all(&two);
+        let mut found = Vec::new();
+        let mut own = None;
+        while found.len() < 2 || own.is_none() {
+            found.extend(other.receive());
+            own = own.or_else(|| new.receive());
+            [&mut old, &mut new].into_iter().for_each(Posts::flush);
+        }
+        found.sort();
+        assert!(found == [one.clone(), two] && own == Some(one), "the next owner gets it, too");
     }
 
     #[test]

@@ -11,8 +11,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Starts the edges that are missing.
     pub(super) fn keep_edges(&mut self) {
         let server = &mut self.server;
-        // While the previous server serves, clients must not wait at these edges until the app can serve.
-        let serves = self.workforce.has_served() || !server.succession.is_not_ready();
+        // While the previous server serves, clients must not wait at these edges until the app can serve; and edges of this server do not
+        // wait long for those of the previous one.
+        let serves = self.workforce.is_complete() || !server.succession.is_not_ready();
         if let Some(edges) = server.edges.as_mut().filter(|_| serves)
             && let Some(forked) = edges.keep_running(|| fork_from(server.runtime))
         {

@@ -8,7 +8,7 @@ use super::super::scaling;
 use super::super::server::Phase;
 use super::super::signals;
 use super::super::title::Title;
-use super::super::upgrade::{EndedProcess, Succession, SuccessorProgress, exit_status};
+use super::super::upgrade::{EndedProcess, Estate, Succession, SuccessorProgress, exit_status};
 use super::super::watched_files::WatchedFiles;
 use super::super::workforce::{Finish, Workforce};
 use super::super::{announce, describe_end};
@@ -65,10 +65,14 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let has_manager = Notifier::is_wanted() && std::process::id() != 1;
         let limit = server.settings.life.upgrade_timeout;
         let scaled = self.workforce.has_one_app().then(|| Scaled::of(server.settings, wanted, self.workforce.follows_load()));
-        let scaled = scaled.flatten();
-        let metrics = server.metrics.as_ref();
-        let totals = &server.totals;
-        let pid = server.succession.start_successor(&server.listeners, totals, metrics, has_manager, limit, scaled)?;
+        let estate = Estate {
+            listeners: &server.listeners,
+            totals: &server.totals,
+            metrics: server.metrics.as_ref(),
+            boxes: server.edges.as_ref().map(|edges| &**edges.posts()),
+            scaled: scaled.flatten(),
+        };
+        let pid = server.succession.start_successor(estate, has_manager, limit)?;
         log::info!("upgrading: a new server is starting (pid {pid})");
         server.notifier.reloading(Reloading::Program);
         Ok(())

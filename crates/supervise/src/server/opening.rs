@@ -5,6 +5,7 @@ use super::super::certifier::{self, Certifier};
 use super::super::edges::{AppShape, Edges};
 use super::super::exporter::Exporter;
 use super::super::notify::Notifier;
+use super::super::outbox;
 use super::super::pid_file::PidFile;
 use super::super::privileges::Privileges;
 use super::super::relay::Relay;
@@ -96,7 +97,8 @@ impl<'a> Server<'a> {
     fn open_rest(&mut self, is_first: bool, apps: &[AppShape<'a>]) -> Result<(), String> {
         let settings = self.settings;
         self.privileges.hand_over(settings, &self.listeners)?;
-        self.edges = Edges::new(settings, apps)?;
+        let boxes = self.succession.before.as_ref().and_then(|before| outbox::inherit_boxes(before.pid()));
+        self.edges = Edges::new(settings, apps, boxes)?;
         self.exporter = Exporter::new(settings)?;
         self.relay = Relay::new(settings, self.edges.as_ref().map(Edges::posts))?;
         self.metrics = upgrade::metrics(settings, is_first, &self.listeners)?;

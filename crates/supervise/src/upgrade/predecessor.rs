@@ -59,7 +59,7 @@ impl Predecessor {
     }
 
     /// Returns the id of the old server's process, which has started this one.
-    pub(super) fn pid(&self) -> i32 {
+    pub(in super::super) fn pid(&self) -> i32 {
         self.pid
     }
 

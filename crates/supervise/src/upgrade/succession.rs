@@ -1,13 +1,12 @@
 //! The servers before and after a server process.
 
 use super::super::scaled::Scaled;
-use super::super::server_totals::{ADDS_EVERY, ServerTotals};
+use super::super::server_totals::ADDS_EVERY;
 use super::guardian::{self, GuardianLink, WatchedMasters};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
-use super::successor::{Dismissed, Kinship, Successor};
+use super::successor::{Dismissed, Estate, Kinship, Successor};
 use oribi_admin::control::Progress;
-use oribi_admin::metrics::Metrics;
 use oribi_listen::Listener;
 use rustix::process::{Pid, WaitStatus};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -130,12 +129,9 @@ impl Succession {
     /// Starts the program again; returns the process id of the new server.
     pub(in super::super) fn start_successor(
         &mut self,
-        listeners: &[Listener],
-        totals: &ServerTotals,
-        metrics: Option<&Metrics>,
+        estate: Estate<'_>,
         has_manager: bool,
         limit: Duration,
-        scaled: Option<Scaled>,
     ) -> Result<Pid, String> {
         let program = self.program.as_ref().ok_or(super::super::signals::NO_UPGRADE)?;
         if self.is_not_ready() {
@@ -151,7 +147,7 @@ impl Succession {
             // Later servers become children of the guardian when the server that has started them has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
-            let successor = Successor::start(program, listeners, link, totals, metrics, (limit, scaled, kinship))?;
+            let successor = Successor::start(program, link, estate, (limit, kinship))?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start {}: {error}", program.file().display()))?;

@@ -4,6 +4,7 @@ use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
     APP_METRICS, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
 };
+use super::super::outbox;
 use super::super::scaled::Scaled;
 use super::super::server_totals::ServerTotals;
 use super::guardian::GuardianLink;
@@ -13,6 +14,7 @@ use super::{Received, receive};
 use oribi_admin::metrics::Metrics;
 use oribi_io::process::spawn_sibling;
 use oribi_ipc::handover::Sender;
+use oribi_ipc::posts::PostBoxes;
 use oribi_listen::{Listener, Vault};
 use oribi_stats::app_metrics::AppMetricTotals;
 use rustix::io::Errno;
@@ -59,19 +61,29 @@ pub(in super::super) enum SuccessorProgress {
     Ended,
 }
 
+/// All that the new server inherits.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Estate<'a> {
+    pub(in super::super) listeners: &'a [Listener],
+    pub(in super::super) totals: &'a ServerTotals,
+    pub(in super::super) metrics: Option<&'a Metrics>,
+    /// The boxes of the edges.
+    pub(in super::super) boxes: Option<&'a PostBoxes>,
+    /// The number of workers that was set.
+    pub(in super::super) scaled: Option<Scaled>,
+}
+
 impl Successor {
-    /// Starts `program`, which inherits the listeners, the counters, and the number of workers that was set. The new server has
-    /// the time `limit` to load its app and to serve. `kinship`: whose child it becomes.
+    /// Starts `program`, which inherits the estate. The new server has the time `limit` to load its app and to serve. `kinship`: whose
+    /// child it becomes.
     ///
     /// # Errors
     /// The system refuses, or the program does not exist.
     pub(in super::super) fn start(
         program: &Program,
-        listeners: &[Listener],
         guardian: Option<&GuardianLink>,
-        totals: &ServerTotals,
-        metrics: Option<&Metrics>,
-        (limit, scaled, kinship): (Duration, Option<Scaled>, Kinship),
+        Estate { listeners, totals, metrics, boxes, scaled }: Estate<'_>,
+        (limit, kinship): (Duration, Kinship),
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = program.command();
@@ -103,6 +115,9 @@ impl Successor {
         if let Some(file) = history {
             command.env(HISTORY, file.as_raw_fd().to_string());
         }
+        if let Some(boxes) = boxes {
+            outbox::describe_boxes(boxes, &mut command);
+        }
         let pid = {
             let of_metrics = left.iter().flat_map(|(_, listeners)| *listeners);
             let sockets = listeners.iter().chain(of_metrics).flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
@@ -111,6 +126,7 @@ impl Successor {
                     .chain(guardian.map(GuardianLink::socket))
                     .chain(counted.iter().filter_map(|(_, file)| *file))
                     .chain(history)
+                    .chain(boxes.into_iter().flat_map(PostBoxes::descriptors).flatten())
                     .chain(vault.as_ref().map(AsFd::as_fd)),
             )?;
             match kinship {

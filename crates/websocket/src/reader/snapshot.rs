@@ -14,6 +14,9 @@ const FRAME: u8 = 8;
 const LAST: u8 = 16;
 const COMPRESSED_FRAME: u8 = 32;
 
+/// The most bytes of a frame.
+const LARGEST: usize = isize::MAX as usize;
+
 impl Reader {
     /// The parts of messages and frames that have arrived, as bytes for [`Reader::restored`]; empty between messages. `None`: the
     /// reader has failed, or has read a close frame, so that nothing is left to read.
@@ -100,7 +103,7 @@ impl Partial {
             }
             // The first bytes of its payload belong to the message.
             Some(Frame { missing, compressed, .. }) => {
-                message.is_some() && control.is_empty() && *missing > 0 && (deflate || !compressed)
+                message.is_some() && control.is_empty() && (1..=LARGEST).contains(missing) && (deflate || !compressed)
             }
             None => control.is_empty(),
         };
