@@ -8,7 +8,7 @@ use crate::routes::RealDisk;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, print, proxy, routes};
 use oribi_config_file::Reading;
-use oribi_server::config::{Config, Plan, Resolved, join_label};
+use oribi_server::config::{Config, Plan, PlanPart, Resolved, counted, join_label};
 use oribi_server::process::{self, PlannedApp};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -88,7 +88,11 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
     // If standard error is closed, the messages are lost.
     let _ = io::stderr().write_all(warnings.as_bytes());
     server.settings.look_at_certificates().map_err(Trouble::failure)?;
-    let plan = Plan { app: name.to_owned(), language: format!("{} apps", apps.len()), resolved: server };
+    let lines = apps
+        .iter()
+        .map(|app| format!("{}: {}, {}", app.section.name, app.app.language.title, app.resolved.settings.processes_in_words()));
+    let part = PlanPart::Server(lines.collect());
+    let plan = Plan { part, ..Plan::new(name.to_owned(), counted(apps.len(), "app"), server) };
     let mut text = form.text(&plan, &[]);
     let mut failed = Vec::new();
     for ReadyApp { section, app, resolved, mut mold, program, notes, directory, .. } in apps {
@@ -103,7 +107,7 @@ fn check(name: &str, form: PlanForm, server: &Resolved, apps: Vec<ReadyApp<'_>>,
             failed.push(section.name.as_str());
         }
         let language = format!("{}, run by {program}", app.language.title);
-        let plan = Plan { app: app.path.display().to_string(), language, resolved: &resolved };
+        let plan = Plan { part: PlanPart::App, ..Plan::new(app.path.display().to_string(), language, &resolved) };
         let form = PlanForm { changed: true, ..form };
         if !form.json {
             text.push_str(&format!("\nApp {}:\n", section.name));

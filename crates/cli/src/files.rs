@@ -24,7 +24,7 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
     if let Mode::Check(form) = mode {
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         let app = format!("the files below {shown}");
-        let plan = Plan { app, language: "none (files)".to_owned(), resolved };
+        let plan = Plan::new(app, "none (files)".to_owned(), resolved);
         return print(&form.text(&plan, &[]));
     }
     let mut settings = resolved.settings.clone();

@@ -186,7 +186,7 @@ fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Troub
     };
     if let Mode::Check(form) = mode {
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
-        let plan = Plan { app, language: "none (native)".to_owned(), resolved };
+        let plan = Plan::new(app, "none (native)".to_owned(), resolved);
         return print(&form.text(&plan, &[]));
     }
     let mut settings = resolved.settings.clone();
@@ -217,7 +217,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
         }
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         let language = format!("{}, run by {}", app.language.title, runner.program());
-        let plan = Plan { app: app.path.display().to_string(), language, resolved: &resolved };
+        let plan = Plan::new(app.path.display().to_string(), language, &resolved);
         return print(&form.text(&plan, &[]));
     }
     begin(mode, &mut resolved.settings)?;

@@ -3,7 +3,7 @@
 use crate::planned_setting::PlannedSetting;
 use crate::print_config;
 use oribi_control_api::to_json;
-use oribi_server::config::Plan;
+use oribi_server::config::{Plan, PlanPart, Scope, Setting};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -53,7 +53,10 @@ impl PlanForm {
 /// The settings of the server.
 fn settings(plan: &Plan<'_>) -> Vec<PlannedSetting> {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    let planned = plan.resolved.explain().map(|(setting, explained)| PlannedSetting {
+    // The plan of the server has the others.
+    let belongs = |setting: &Setting| !matches!(plan.part, PlanPart::App) || setting.scope == Scope::App;
+    let explained = plan.resolved.explain().filter(|(setting, _)| belongs(setting));
+    let planned = explained.map(|(setting, explained)| PlannedSetting {
         section: setting.section.title(),
         name: setting.name,
         is_changed: explained.is_changed(),

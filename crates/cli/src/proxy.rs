@@ -60,7 +60,7 @@ fn serve(mode: Mode, app: &App, options: &Options, mut config: Config) -> Result
     proxy.check().map_err(Trouble::failure)?;
     if let Mode::Check(form) = mode {
         resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
-        let plan = Plan { app: text, language: LANGUAGE.title.to_owned(), resolved: &resolved };
+        let plan = Plan::new(text, LANGUAGE.title.to_owned(), &resolved);
         return print(&form.text(&plan, &planned(&names, &Origin::CommandLine.to_string())));
     }
     begin(mode, &mut resolved.settings)?;

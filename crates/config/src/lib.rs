@@ -82,7 +82,7 @@ pub use metrics_path::MetricsPath;
 pub use names::{closest, setting_of};
 pub use oribi_files::TypePatterns;
 pub use origin::Origin;
-pub use plan::Plan;
+pub use plan::{Plan, PlanPart};
 pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
 pub use proxy_protocol::ProxyProtocol;
 pub use request_id::RequestIdField;

@@ -15,15 +15,36 @@ pub struct Plan<'a> {
     pub app: String,
     /// The language, and the program that runs it.
     pub language: String,
+    /// The part of a server that it is of.
+    pub part: PlanPart,
     /// The settings with their origins.
     pub resolved: &'a Resolved,
+}
+
+/// The part of a server that a plan is of.
+#[derive(Clone, Debug)]
+pub enum PlanPart {
+    /// All of it, with its only app.
+    Whole,
+    /// All of it but its apps, of which each has a line.
+    Server(Vec<String>),
+    /// One of its apps.
+    App,
 }
 
 impl fmt::Display for Plan<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &self.resolved.settings;
-        writeln!(formatter, "app        {}", self.app)?;
-        writeln!(formatter, "language   {}", self.language)?;
+        if let PlanPart::Server(apps) = &self.part {
+            writeln!(formatter, "file       {}", self.app)?;
+            for (index, app) in apps.iter().enumerate() {
+                let label = if index == 0 { "apps" } else { "" };
+                writeln!(formatter, "{label:<10} {app}")?;
+            }
+        } else {
+            writeln!(formatter, "app        {}", self.app)?;
+            writeln!(formatter, "language   {}", self.language)?;
+        }
         for (index, address) in settings.listen.iter().enumerate() {
             let label = if index == 0 { "listeners" } else { "" };
             writeln!(formatter, "{label:<10} {}", spelled(address, settings))?;
@@ -33,8 +54,9 @@ impl fmt::Display for Plan<'_> {
             let label = if index == 0 { "tls" } else { "" };
             writeln!(formatter, "{label:<10} {line}")?;
         }
-        let (workers, threads) = (settings.workers.in_words(), counted(settings.threads, "thread"));
-        writeln!(formatter, "processes  {workers} x {threads}")?;
+        if !matches!(self.part, PlanPart::Server(_)) {
+            writeln!(formatter, "processes  {}", settings.processes_in_words())?;
+        }
         writeln!(formatter, "edges      {}", edges(self.resolved))?;
         if settings.edges_wanted() > 0
             && let Some(sandbox) = describe(settings.edge_sandbox, &Offer::of_kernel())
@@ -42,6 +64,14 @@ impl fmt::Display for Plan<'_> {
             writeln!(formatter, "sandbox    {sandbox}")?;
         }
         self.write_table(formatter)
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// The plan of a server with one app.
+    #[must_use]
+    pub const fn new(app: String, language: String, resolved: &'a Resolved) -> Self {
+        Self { app, language, part: PlanPart::Whole, resolved }
     }
 }
 
@@ -66,6 +96,14 @@ impl Plan<'_> {
             writeln!(formatter, "  {name:<width_of_names$}  {value:<width_of_values$}  {origin}")?;
         }
         Ok(())
+    }
+}
+
+impl Settings {
+    /// The workers and their threads, in words.
+    #[must_use]
+    pub fn processes_in_words(&self) -> String {
+        format!("{} x {}", self.workers.in_words(), counted(self.threads, "thread"))
     }
 }
 
@@ -118,7 +156,7 @@ mod tests {
         config.set("max_reqs_per_child", "1000", Origin::named("plackup")).expect("fits");
         let mut resolved = config.resolve().expect("fits");
         resolved.decide_about_edges(Served::App);
-        let plan = Plan { app: "/srv/app.psgi".to_owned(), language: "Perl".to_owned(), resolved: &resolved };
+        let mut plan = Plan::new("/srv/app.psgi".to_owned(), "Perl".to_owned(), &resolved);
         let text = plan.to_string();
         for part in [
             "app        /srv/app.psgi\nlanguage   Perl\nlisteners  http://*:80 (all interfaces)\n           unix:/run/app.sock (mode 660)\n",
@@ -141,6 +179,13 @@ mod tests {
             assert!(words(setting.name).len() >= 2, "{} is missing in:\n{text}", setting.name);
         }
         assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+        plan.part = PlanPart::Server(vec![
+            "shop: Perl, 3 workers x 1 thread".to_owned(),
+            "blog: Ruby, 1 worker x 5 threads".to_owned(),
+        ]);
+        let text = plan.to_string();
+        let head = "file       /srv/app.psgi\napps       shop: Perl, 3 workers x 1 thread\n           blog: Ruby, 1 worker x 5 threads\nlisteners ";
+        assert!(text.starts_with(head) && !text.contains("\nprocesses "), "{text}");
     }
 
     #[test]

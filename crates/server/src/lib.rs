@@ -10,8 +10,8 @@ pub use oribi_stats::{app_metrics, backtrace};
 pub mod config {
     pub use oribi_config::{
         AcceptModel, AccessFormat, Config, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget, LoopChoice, Origin,
-        Plan, Protocol, ProxyProtocol, Resolved, SandboxChoice, Scope, Served, Setting, SettingError, Settings, Timeouts,
-        closest, counted, instead_of, join_label, masked, quoted, sandbox_choice, setting_of, table, value,
+        Plan, PlanPart, Protocol, ProxyProtocol, Resolved, SandboxChoice, Scope, Served, Setting, SettingError, Settings,
+        Timeouts, closest, counted, instead_of, join_label, masked, quoted, sandbox_choice, setting_of, table, value,
     };
 }
 

@@ -34,7 +34,7 @@ impl LuaPlan<'_> {
             ScriptSource::Gateway { .. } => "the scripts that the web server names by SCRIPT_FILENAME".to_owned(),
         };
         let style = self.style.map_or_else(String::new, |style| format!(", in the style of {}", spelled(style)));
-        Plan { app, language: format!("Lua: {}{style}", built_in()), resolved: self.resolved }
+        Plan::new(app, format!("Lua: {}{style}", built_in()), self.resolved)
     }
 
     /// The settings of the Lua host.
