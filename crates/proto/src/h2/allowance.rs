@@ -15,8 +15,12 @@ const REQUEST: u32 = 16;
 /// The resets that a response restores to the allowance: browsers give up most of the pictures of a page that is scrolled.
 const RESPONSE: u16 = 4;
 
-/// The window updates that a frame of content allows: one for its stream, one for the connection.
+/// The window updates that a client may send at once: one for the stream, one for the connection.
 const UPDATES: u32 = 2;
+
+/// The bytes of content after which a client may send such updates, beside those for each frame: clients written in Go update both
+/// windows after 4 KiB, however large the frames are.
+const UPDATED_BYTES: u32 = 4 << 10;
 
 /// The most window updates that are allowed for content which was sent: those for a window of 64 KiB that is full of frames with one
 /// byte.
@@ -60,14 +64,14 @@ impl Allowance {
         self.frames = self.frames.saturating_sub(REQUEST);
     }
 
-    /// Credits a frame of content of a response: it restores frames that were counted, or window updates that will come.
+    /// Credits a frame with this much content of a response: it restores frames that were counted, and allows window updates that
+    /// will come.
     #[inline]
-    pub(super) const fn sent(&mut self) {
-        if self.frames >= UPDATES {
-            self.frames -= UPDATES;
-        } else if self.updates < MOST_UPDATES {
-            self.updates += UPDATES;
-        }
+    pub(super) fn sent(&mut self, bytes: u32) {
+        let due = UPDATES * (1 + bytes / UPDATED_BYTES);
+        let restored = self.frames.min(due);
+        self.frames -= restored;
+        self.updates = (self.updates + due - restored).min(MOST_UPDATES);
     }
 
     /// Counts a window update, unless it belongs to content.

@@ -31,7 +31,7 @@ pub struct Limits {
     /// on the connection. Default 100, as many as may be active at once.
     pub resets: u16,
     /// Frames without any benefit (PING, SETTINGS, PRIORITY, unknown types, DATA with a few bytes, and WINDOW_UPDATE beyond two for
-    /// each frame of content) that a client may send. Requests, content and time restore them. One frame more ends the connection.
+    /// each frame of content and for each 4 KiB in it) that a client may send. Requests, content and time restore them. One frame more ends the connection.
     /// Default 10000.
     pub nuisances: u32,
     /// The time that restores one of [`Limits::resets`] and one of [`Limits::nuisances`]. Default 30 ms: 33 in a second, as in

@@ -147,6 +147,23 @@ fn window_updates_may_come_long_after_their_content() {
 }
 
 #[test]
+fn window_updates_may_come_for_each_page_of_content() {
+    let updates = [1, 0].map(|id| Frame::new(frames::WINDOW_UPDATE, 0, id, &4096_u32.to_be_bytes()).to_bytes()).concat();
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&Frame::new(HEADERS, 5, 1, GET).to_bytes()).expect("a request");
+    let head = ResponseHead { status: 200, fields: &[] };
+    fed.machine.write_head(1, head, None, &Preset::default(), &mut fed.out).expect("a valid head");
+    // Clients written in Go update both windows after every 4 KiB that they have read.
+    for count in 0..10_000 {
+        fed.out.clear();
+        assert_eq!(fed.machine.write_content_prefix(1, 16_384, &mut fed.out), Admission::Bytes(16_384), "{count}");
+        for _ in 0..4 {
+            fed.send(&updates).expect("they belong to content");
+        }
+    }
+}
+
+#[test]
 fn what_is_active_is_served_behind_too_many_resets() {
     let mut fed = Fed::new(Limits::default());
     fed.send(&Frame::new(HEADERS, 5, 1, GET).to_bytes()).expect("a request");

@@ -204,7 +204,7 @@ impl Machine {
             *left -= admitted;
             flags = if *left == 0 { flag::END_STREAM } else { 0 };
         }
-        self.allowance.sent();
+        self.allowance.sent(admitted as u32);
         out.extend_from_slice(&Header { length: admitted as u32, kind: frame::DATA, flags, id }.to_bytes());
         Admission::Bytes(admitted)
     }
