@@ -219,6 +219,18 @@ fn frames_that_bring_nothing_end_after_ten_thousand() {
 }
 
 #[test]
+fn a_priority_that_comes_in_parts_counts_once() {
+    let mut fed = Fed::new(Limits { nuisances: 5, ..Limits::default() });
+    let priority = Frame::new(2, 0, 1, &[0, 0, 0, 0, 15]).to_bytes();
+    let count = (0..10).take_while(|_| {
+        // The caller passes the bytes that were not consumed once more, together with the rest.
+        fed.send(&priority[..10]).is_ok() && fed.send(&priority).is_ok()
+    });
+    // The client's first SETTINGS also count.
+    assert_eq!(count.count(), 4);
+}
+
+#[test]
 fn an_answer_that_is_not_fetched_stops_the_reading() {
     let mut fed = Fed::new(Limits::default());
     let pings = Frame::new(frames::PING, 0, 0, b"12345678").to_bytes().repeat(100);

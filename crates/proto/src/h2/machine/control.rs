@@ -60,12 +60,13 @@ impl Machine {
                 Ok(self.skip_rest(header, 0))
             }
             frame::PRIORITY => {
+                if length == 5 && rest.len() < HEADER_BYTES + 5 {
+                    // The frame is read again when it is complete, and counts once.
+                    return Ok(None);
+                }
                 self.allowance.frame(limits)?;
-                if length == 5 {
-                    let Some(payload) = rest.get(HEADER_BYTES..HEADER_BYTES + 5) else { return Ok(None) };
-                    if depends_on(id, payload) {
-                        return Err(Violation::PRIORITY_ITSELF);
-                    }
+                if length == 5 && depends_on(id, &rest[HEADER_BYTES..HEADER_BYTES + 5]) {
+                    return Err(Violation::PRIORITY_ITSELF);
                 }
                 let event = match length {
                     5 => None,
