@@ -302,3 +302,33 @@ fn content_beyond_a_window_is_refused() {
     assert!(frames::decode(&fed.out).iter().any(|frame| frame.kind == frames::WINDOW_UPDATE && frame.number() == 32_768));
     fed.send(&content(1).repeat(3)).expect("content within the window that was opened again");
 }
+
+#[test]
+fn streams_whose_content_is_held_leave_others_their_window() {
+    let open = |id| Frame::new(HEADERS, 4, id, b"\x83\x86\x84\x01\x01a").to_bytes();
+    let content = |id| Frame::new(frames::DATA, 0, id, &[b'x'; 16_384]).to_bytes();
+    // Three streams fill their windows of 256 KiB, and nobody consumes their content.
+    let mut fed = Fed::new(Limits::default());
+    for id in [1, 3, 5] {
+        fed.send(&[open(id), content(id).repeat(16)].concat()).expect("content within the windows");
+    }
+    // A fourth one goes on, because its content is consumed.
+    fed.send(&open(7)).expect("a request");
+    fed.out.clear();
+    for count in 0..1000 {
+        fed.send(&content(7)).unwrap_or_else(|violation| panic!("{}, after {count} frames", violation.reason()));
+        fed.machine.consume(7, 16_384, &mut fed.out);
+    }
+    let is_update = |frame: &&Frame| (frame.kind, frame.id) == (frames::WINDOW_UPDATE, 0);
+    let updates = |fed: &Fed| frames::decode(&fed.out).iter().filter(is_update).count();
+    assert!(updates(&fed) <= 1000 / 8, "{}", updates(&fed));
+    // Without streams that hold content, there is one update for each half of the window.
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&open(1)).expect("a request");
+    fed.out.clear();
+    for _ in 0..1024 {
+        fed.send(&content(1)).expect("the window is opened again");
+        fed.machine.consume(1, 16_384, &mut fed.out);
+    }
+    assert_eq!(updates(&fed), 1024 / 32);
+}

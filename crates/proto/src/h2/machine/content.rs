@@ -1,7 +1,7 @@
 //! Reads DATA, and lets the client send more (RFC 9113, sections 5.2, 6.1 and 6.9).
 
 use super::super::error::{StreamError, Violation};
-use super::super::frame::{self, HEADER_BYTES, Header, flag};
+use super::super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
 use super::super::streams::Reading;
 use super::{Event, FramePart, Leaving, Limits, Machine, Read};
 use crate::h1::Refusal;
@@ -174,10 +174,12 @@ impl Machine {
         }
     }
 
-    /// Whether a window update of the connection is due.
+    /// Whether a window update of the connection is due. Half of the window is announced in one go, or half of the bytes that are left
+    /// while streams hold content: the client may be unable to send half of the window.
     #[inline]
     pub(super) const fn owes_credit(&self) -> bool {
-        self.credit >= self.most_allowed / 2
+        let (credit, allowed) = (self.credit, self.allowed);
+        credit >= self.most_allowed / 2 || credit > 0 && (allowed == 0 || credit >= allowed && credit >= FRAME_BYTES as u32)
     }
 
     pub(super) fn write_credit(&mut self, out: &mut Vec<u8>) {
