@@ -20,6 +20,9 @@ const MOST_EXTRA: usize = u16::MAX as usize;
 /// This many bytes of content make up for one extra byte.
 const CONTENT_FOR_EXTRA: u64 = 64;
 
+/// The leading zeros of each chunk with content that cost nothing: some clients write the sizes of all chunks with eight digits.
+const FREE_ZEROS: u32 = 7;
+
 /// The part of the coding that the next byte belongs to, in order; from `Line` on, the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ChunkPart {
@@ -169,6 +172,9 @@ impl Chunks {
         }
         match byte {
             b'\r' => {
+                if self.size > 0 {
+                    self.bytes -= (self.bytes - digits(self.size)).min(FREE_ZEROS);
+                }
                 self.part = ChunkPart::SizeLf;
                 return Ok(());
             }
@@ -185,13 +191,12 @@ impl Chunks {
         if self.total > limits.content_bytes {
             return Err(Refusal::CONTENT_SIZE);
         }
-        let needed = self.size.checked_ilog2().map_or(1, |log| log / 4 + 1);
-        let extra = (usize::from(self.count) + (self.bytes - needed) as usize).min(MOST_EXTRA);
+        let extra = (usize::from(self.count) + (self.bytes - digits(self.size)) as usize).min(MOST_EXTRA);
         if extra > limits.chunk_extra_bytes {
             return Err(Refusal::CHUNK_EXTRA);
         }
         self.bytes = 0;
-        // Some clients write all sizes with the same number of digits, however large their content is.
+        // Clients may write longer sizes, and extensions, however large their content is.
         let left = (extra as u64).saturating_sub(self.size / CONTENT_FOR_EXTRA) as u16;
         (self.part, self.count) = if self.size == 0 { (ChunkPart::Line, 0) } else { (ChunkPart::Data, left) };
         Ok(())
@@ -204,6 +209,14 @@ impl Chunks {
         }
         self.bytes = self.bytes.saturating_add(1);
         Ok(())
+    }
+}
+
+/// The number of hexadecimal digits that a size needs.
+const fn digits(size: u64) -> u32 {
+    match size.checked_ilog2() {
+        Some(log) => log / 4 + 1,
+        None => 1,
     }
 }
 
@@ -272,7 +285,7 @@ impl FramedContent {
 
 #[cfg(test)]
 mod tests {
-    use super::FramedContent;
+    use super::{Chunks, Found, FramedContent, Limits};
     use std::vec::Vec;
 
     /// The content of `pieces`, and whether it may end there; `None` if the framing is broken.
@@ -282,6 +295,33 @@ mod tests {
             framed.read(piece, |bytes| content.extend_from_slice(bytes)).ok()?;
         }
         Some((content, framed.may_end()))
+    }
+
+    /// Reads so many chunks with this size line and this data. Returns whether all are accepted.
+    fn accepts(count: usize, line: &str, data: &str) -> bool {
+        let (mut chunks, limits) = (Chunks::START, Limits::default());
+        let chunk = std::format!("{line}\r\n{data}\r\n");
+        (0..count).all(|_| {
+            let mut rest = chunk.as_bytes();
+            while !rest.is_empty() {
+                match chunks.read(rest, &limits) {
+                    Ok(Found::Piece(range)) => rest = &rest[range.end..],
+                    Ok(_) => rest = &[],
+                    Err(_) => return false,
+                }
+            }
+            true
+        })
+    }
+
+    #[test]
+    fn sizes_with_a_fixed_number_of_digits_are_accepted_in_any_number() {
+        assert!(accepts(10_000, "005", "hello"));
+        assert!(accepts(100_000, "00000005", "hello"));
+        // Longer sizes and extensions have a limit.
+        assert!(!accepts(10_000, "00000000005", "hello"));
+        assert!(!accepts(10_000, "5;a", "hello"));
+        assert!(!accepts(10_000, "005;a", "hello"));
     }
 
     #[test]

@@ -19,9 +19,10 @@ pub struct Limits {
     /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and no
     /// extension is in use (RFC 9112, section 7.1.1, asks recipients to bound extensions).
     pub chunk_line_bytes: usize,
-    /// Bytes of all chunk-size lines of a content beyond those that sizes need: extensions, white space and leading zeros.
-    /// Every 64 bytes of a chunk make up for one such byte. More than this limit is a 400; 65535 turns the limit off. Default
-    /// 16 KiB, as in hyper (RFC 9112, section 7.1.1, asks for a bound of the sum).
+    /// Bytes of all chunk-size lines of a content beyond those that sizes need: extensions, white space and leading zeros, except
+    /// seven zeros of each chunk that has content and no extension. Every 64 bytes of a chunk make up for one such byte. More than
+    /// this limit is a 400; 65535 turns the limit off. Default 16 KiB, as in hyper (RFC 9112, section 7.1.1, asks for a bound of the
+    /// sum).
     pub chunk_extra_bytes: usize,
     /// Bytes of a trailer section; more is a 431. Default 8 KiB, one header buffer of nginx.
     pub trailer_bytes: usize,
