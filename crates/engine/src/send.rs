@@ -167,6 +167,8 @@ impl<B: Backend> Engine<'_, B> {
         let line = &mut self.connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
         if line.blocked {
+            // The deadline of a request that was received meanwhile may have replaced that for writing.
+            self.limit_writing(index);
             self.hold(index);
             return Still::Open;
         }
@@ -239,6 +241,15 @@ impl<B: Backend> Engine<'_, B> {
             output.progress = 0;
             output.timed = true;
             self.deadlines.set(index, Deadline::Write, self.backend.now());
+        }
+    }
+
+    /// Clears the deadline for the next request, which has begun on a connection with streams. A full socket keeps its deadline: further
+    /// requests do not show that the client reads.
+    #[inline]
+    pub(super) fn no_longer_idle(&mut self, index: u32) {
+        if !self.deadlines.runs(index, Deadline::Write) {
+            self.deadlines.clear(index);
         }
     }
 

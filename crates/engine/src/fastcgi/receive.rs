@@ -81,7 +81,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(carrier) = connection.carrier() {
             carrier.add(id.into(), number);
         }
-        self.deadlines.clear(index);
+        self.no_longer_idle(index);
         self.stream_deadlines.set(number, Deadline::Head, now);
     }
 

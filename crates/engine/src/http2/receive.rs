@@ -170,7 +170,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(carrier) = self.connections[index].carrier() {
             carrier.add(id, number);
         }
-        self.deadlines.clear(index);
+        self.no_longer_idle(index);
         if self.part_with_client(index) == Still::Gone {
             return Still::Gone;
         }

@@ -259,6 +259,23 @@ fn a_reader_that_takes_nothing_is_cut_off() {
 }
 
 #[test]
+fn a_reader_that_takes_nothing_is_cut_off_behind_a_slow_upload() {
+    let mut server = Server::new(settings(), echo);
+    let client = server.connect();
+    client.set_window(10);
+    let upload = post("/", b"slow content");
+    let (front, back) = upload.split_at(upload.len() - 6);
+    // The first response waits for the next request, and finds the socket full while that is received.
+    client.send(&[GET, front].concat());
+    server.advance(10 * SECOND);
+    client.send(back);
+    server.advance(40 * SECOND - MOMENT);
+    assert!(!client.closed());
+    server.advance(MOMENT);
+    assert!(client.closed() && client.saw_reset());
+}
+
+#[test]
 fn a_trickle_does_not_keep_a_slow_reader_alive_but_64_kib_do() {
     for (window, survives) in [(1 << 10, false), (65 << 10, true)] {
         let mut server =

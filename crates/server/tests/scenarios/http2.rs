@@ -128,6 +128,27 @@ fn a_client_that_gives_no_window_loses_its_stream_and_nothing_else() {
 }
 
 #[test]
+fn further_requests_give_a_client_that_reads_nothing_no_time() {
+    let settings = Settings::default();
+    let patience = settings.timeouts.write;
+    let mut server = Server::new(settings, sized);
+    let client = server.connect();
+    client.set_window(1000);
+    client.send(&[opening(&[(INITIAL_WINDOW, 10 << 20)]), window_update(0, 10 << 20), asks(1, "/200000")].concat());
+    server.run();
+    for id in [3, 5] {
+        server.advance(patience / 4);
+        client.send(&asks(id, "/10"));
+        server.run();
+    }
+    server.advance(patience / 2 - MOMENT);
+    assert!(!client.closed());
+    server.advance(MOMENT * 2);
+    assert!(client.closed());
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
 fn a_window_that_opens_by_bytes_is_no_progress() {
     let settings = Settings::default();
     let patience = settings.timeouts.write;
