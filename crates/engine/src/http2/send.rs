@@ -154,9 +154,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Handles the waiting content of a stream whose deadline for writing has expired. If the client has room for this content
-    /// and has taken content of other streams in that time, the content keeps waiting for its turn. Otherwise the response is
-    /// abandoned.
+    /// Handles the waiting content of a stream whose deadline for writing has expired. If the client has taken enough content of all
+    /// streams in that time, and has room for this content or had some, the content keeps waiting for its turn: a stream whose turn
+    /// came late has filled its window just before. Otherwise the response is abandoned.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
         let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
@@ -166,7 +166,8 @@ impl<B: Backend> Engine<'_, B> {
             && let Some(machine) = carrier.http2()
         {
             let sent = machine.content_sent() - frames.sent_before;
-            if machine.has_room(frames.id) && sent >= WRITE_PROGRESS as u64 {
+            let had_turn = frames.waiting.as_ref().is_some_and(|content| content.progress > 0);
+            if sent >= WRITE_PROGRESS as u64 && (had_turn || machine.has_room(frames.id)) {
                 return self.allow_time(number);
             }
             tally.count(Counter::Http2Stalled);

@@ -205,6 +205,41 @@ fn a_response_may_wait_for_its_turn_as_long_as_the_client_takes_others() {
 }
 
 #[test]
+fn a_response_whose_turn_comes_late_has_its_whole_time() {
+    let settings = Settings::default();
+    let patience = settings.timeouts.write;
+    let mut server = Server::new(settings, sized);
+    let (client, mut frames) = (server.connect(), Frames::default());
+    client.set_window(1000);
+    client.send(&[opening(&[]), window_update(0, 10 << 20)].concat());
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head("GET", "/200000", &[("priority", "u=0")])));
+    client.send(&window_update(1, 1 << 20));
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &head("GET", "/100000", &[("priority", "u=7")])));
+    server.run();
+    for _ in 0..2 {
+        server.advance(patience / 4);
+        client.set_window(70_000);
+        server.run();
+        assert!(frames.read(&client).content(3).0.len() < 1000, "its turn has not come");
+    }
+    server.advance(patience / 4);
+    client.set_window(usize::MAX);
+    server.run();
+    // Its window is full, and the client needs a moment to open it.
+    assert_eq!(frames.read(&client).content(3).0.len(), 65_535);
+    server.advance(patience / 4 + MOMENT);
+    assert!(frames.read(&client).of(RST_STREAM).is_empty());
+    client.send(&window_update(3, 1 << 20));
+    server.run();
+    assert_eq!((frames.read(&client).content(3).0.len(), frames.content(3).1), (100_000, true));
+    // A client that opens no window is not waited for.
+    client.send(&asks(5, "/100000"));
+    server.advance(patience + MOMENT);
+    server.advance(patience + MOMENT);
+    assert_eq!(frames.read(&client).of(RST_STREAM).len(), 1);
+}
+
+#[test]
 fn a_client_that_reads_slowly_may_ask_whether_the_server_is_there() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 4096;
