@@ -91,9 +91,35 @@ impl<'a> Table<'a> {
         let Some(set) = limit.sets.of(key) else { return open };
         limit.take(set, key.tag(TAG_BITS), limit.rule.units(now) & TIME)
     }
+
+    /// Undoes [`Table::take`] for a request that was allowed, because it is refused for another reason.
+    pub fn give_back(&self, rule: usize, key: Key, now: Duration) {
+        if let Some(limit) = self.rules.get(rule)
+            && let Some(set) = limit.sets.of(key)
+        {
+            limit.give_back(set, key.tag(TAG_BITS), limit.rule.units(now) & TIME);
+        }
+    }
 }
 
 impl Limit<'_> {
+    /// Takes the cost of a request off the debt of a client. If another client has got the entry meanwhile, there is nothing to undo.
+    fn give_back(&self, set: &[AtomicU64; WAYS], tag: u64, now: u64) {
+        for entry in set {
+            let mut found = entry.load(Relaxed);
+            while found >> TIME_BITS == tag
+                && let Some(debt) = self.debt(found, now)
+            {
+                // Time has already taken off some of the cost if the debt is smaller.
+                let free = now + debt.saturating_sub(COST);
+                match entry.compare_exchange_weak(found, tag << TIME_BITS | (free & TIME), Relaxed, Relaxed) {
+                    Ok(_) => return,
+                    Err(changed) => found = changed,
+                }
+            }
+        }
+    }
+
     fn take(&self, set: &[AtomicU64; WAYS], tag: u64, now: u64) -> Verdict {
         loop {
             let entries = set.each_ref().map(|entry| entry.load(Relaxed));

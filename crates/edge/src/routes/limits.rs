@@ -236,8 +236,10 @@ impl Limits {
         (slot, mut oldest): (&WorkerSlot, impl FnMut() -> Option<Duration>),
     ) -> Result<Exchange, Outcome> {
         let Some(limits) = self.shared.of_routes.get(route) else { return Ok(exchange) };
-        for &limit in limits {
-            let now = lane.source().now();
+        let now = lane.source().now();
+        // Limits that are only logged, and have not counted the request because it is over them.
+        let mut over = Vec::new();
+        for (position, &limit) in limits.iter().enumerate() {
             let decision = match self.shared.counts[limit] {
                 Counts::Queue(most) => match oldest().filter(|wait| *wait > most) {
                     Some(wait) => Decision::Late(wait),
@@ -251,14 +253,17 @@ impl Limits {
             match decision {
                 Decision::Within(None) => {}
                 Decision::Within(Some(open)) => lane.source().keep_with(exchange.id(), Box::new(open)),
-                over @ (Decision::Over(_) | Decision::Late(_)) => {
+                refused @ (Decision::Over(_) | Decision::Late(_)) => {
                     let limited = &self.shared.limits[limit];
                     self.log(limit, exchange.client(), now);
                     if limited.dry_run {
+                        over.push(limit);
                         continue;
                     }
                     slot.account.count(Counter::LimitRoute);
-                    match over {
+                    let taken = limits[..position].iter().filter(|earlier| !over.contains(*earlier));
+                    taken.for_each(|&earlier| self.give_back(earlier, &exchange, now));
+                    match refused {
                         Decision::Late(wait) => shed(lane, exchange, wait),
                         Decision::Over(details) => refuse(lane, exchange, limit, details),
                         Decision::Within(_) => unreachable!("it is over"),
@@ -268,6 +273,14 @@ impl Limits {
             }
         }
         Ok(exchange)
+    }
+
+    /// Takes a request off the counts of a limit of a rate that it was within: a request that is refused counts for none. (The number of
+    /// open requests falls when the refusal has been sent.)
+    fn give_back(&self, limit: usize, exchange: &Exchange, now: Duration) {
+        if let Counts::Rate(table) = &self.shared.counts[limit] {
+            table.give_back(0, self.key(limit, &exchange.head(), exchange.client()), now);
+        }
     }
 
     fn key(&self, limit: usize, head: &RequestHead<'_>, client: Option<IpAddr>) -> Key {

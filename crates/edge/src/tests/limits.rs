@@ -116,6 +116,27 @@ fn a_client_over_its_own_limit_does_not_count_for_all() {
 }
 
 #[test]
+fn a_request_that_a_later_limit_refuses_counts_for_none() {
+    let route =
+        Route { rule: Rule::default(), action: Action::App { app: 0, mount: String::new() }, filters: Filters::default() };
+    let limit = |of, by| Limit { label: "oribi.toml:1".to_owned(), of, by, dry_run: false };
+    let of_key = LimitOf::Rate(Rate { requests: 2, per: Duration::from_secs(60), burst: 2 });
+    let limits = vec![limit(of_key, LimitBy::Field("X-Key".to_owned())), limit(rate(1, 1), LimitBy::All)];
+    let routes = Routes::compile(vec![route]).expect("the rules are valid");
+    let routes = routes.with_limits(limits, vec![vec![0, 1]], 1).expect("memory");
+    let mut site = Site::with_apps(&Settings::default(), 1, Some(&Arc::new(routes)));
+    let mut worker = site.worker();
+    for (status, pause) in [("200", 0), ("429", 1100), ("200", 1100), ("429", 0)] {
+        let client = site.asking(b"GET / HTTP/1.1\r\nHost: a\r\nX-Key: a\r\n\r\n");
+        if status == "200" {
+            worker.echo();
+        }
+        assert!(site.received(&client).starts_with(&format!("HTTP/1.1 {status} ")), "{status}, then {pause} ms");
+        site.advance(Duration::from_millis(pause));
+    }
+}
+
+#[test]
 fn a_request_is_open_while_its_client_takes_the_response() {
     let mut site = site(LimitOf::Open(1), LimitBy::All, false);
     let mut worker = site.worker();
