@@ -111,10 +111,13 @@ impl WebSocket {
 
     /// Looks at the connection, which happens at regular intervals.
     pub(super) fn look(&mut self) -> Silence {
+        if self.is_paused {
+            // A client that is not read because its app is busy may have sent something: its silence begins when it is read again.
+            self.looks = 0;
+            return Silence::Nothing;
+        }
         self.looks = self.looks.saturating_add(1);
         match self.looks {
-            // A client that is not read because its app is busy may have sent something.
-            _ if self.is_paused => Silence::Nothing,
             PINGED_AT if self.closing.is_none() => Silence::Ping([0x89, 0]),
             CUT_AT.. => Silence::Cut,
             _ => Silence::Nothing,

@@ -315,6 +315,28 @@ fn silent_clients_are_pinged_and_those_that_do_not_answer_are_cut_off() {
 }
 
 #[test]
+fn a_client_whose_app_was_busy_is_pinged_before_it_is_cut_off() {
+    let (mut site, mut app, client) = opened("mine", &[]);
+    // So many messages may wait for the app, and no byte is read behind them.
+    client.send(&masked(FrameKind::Text, b"x").repeat(16));
+    site.run();
+    let taken = app.take();
+    site.advance(SECOND * 46);
+    assert_eq!(client_bytes(&mut site, &client), b"", "the app is busy");
+    app.answer(taken, "");
+    for _ in 0..15 {
+        site.run();
+        app.handle(&[]);
+    }
+    site.advance(SECOND * 31);
+    assert_eq!(client_bytes(&mut site, &client), b"\x89\0");
+    assert_eq!(site.edge.lane.source().open_sockets(), 1);
+    site.advance(SECOND * 31);
+    assert_eq!(site.slot.account.read().of(Counter::WebsocketsSilent), 1);
+    assert_eq!(site.edge.lane.source().open_sockets(), 0);
+}
+
+#[test]
 fn a_client_that_takes_nothing_is_cut_off_and_does_not_delay_others() {
     let settings = Settings::default();
     let most = settings.websocket.buffer_bytes;

@@ -153,6 +153,25 @@ fn silent_streams_are_pinged_and_those_that_do_not_answer_are_reset() {
 }
 
 #[test]
+fn a_stream_whose_app_was_busy_is_pinged_before_it_is_reset() {
+    let (mut site, client, mut app);
+    site = self::site();
+    app = site.worker();
+    client = opened(&mut site, &mut app, &[]);
+    client.send(&frame(DATA, 0, 1, &masked(FrameKind::Text, b"x").repeat(16)));
+    site.run();
+    let taken = app.take();
+    site.advance(SECOND * 46);
+    app.answer(taken, "");
+    for _ in 0..15 {
+        site.run();
+        app.handle(&[]);
+    }
+    site.advance(SECOND * 31);
+    assert_eq!(frames(&mut site, &client), [(DATA, 0, b"\x89\0".to_vec())]);
+}
+
+#[test]
 fn an_app_may_refuse_and_other_protocols_are_refused() {
     let (mut site, mut app);
     site = self::site();
