@@ -370,16 +370,20 @@ impl<'a> Live<'a> {
                     early.extend_from_slice(event);
                     Ok(())
                 }
-                Some(event) => engine.write(exchange, event).map(|waiting| {
-                    if waiting > self.buffer {
-                        self.slot.account.count(Counter::LimitWebsocketBuffer);
-                        log::info!(
-                            "a client of an event stream takes its events too slowly, and is cut off (--websocket-buffer)"
-                        );
-                        engine.abandon(exchange);
-                        self.note_end(name, oribi_engine::LEFT.to_be_bytes().to_vec());
-                    }
-                }),
+                Some(event) => {
+                    // One event may be larger than the limit: the client has had no time to take it.
+                    let waited = engine.unsent(exchange) > 0;
+                    engine.write(exchange, event).map(|_| {
+                        if waited && engine.unsent(exchange) > self.buffer {
+                            self.slot.account.count(Counter::LimitWebsocketBuffer);
+                            log::info!(
+                                "a client of an event stream takes its events too slowly, and is cut off (--websocket-buffer)"
+                            );
+                            engine.abandon(exchange);
+                            self.note_end(name, oribi_engine::LEFT.to_be_bytes().to_vec());
+                        }
+                    })
+                }
                 None => return,
             },
         };

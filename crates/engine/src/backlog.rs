@@ -10,11 +10,13 @@
 use super::Engine;
 use super::bounds::{Bounds, Budget, Share};
 use super::connection::State;
+use super::name::{ExchangeIndex, Name};
 use super::output::spooled::Destination;
 use super::output::{Output, SEGMENT_BYTES};
 use super::spool::{Refusal, Spool};
 use super::stream::{Frames, StreamFraming};
 use oribi_config::Settings;
+use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_stats::totals::{Counter, Tally};
 use std::io;
@@ -167,6 +169,26 @@ impl<B: Backend> Engine<'_, B> {
             self.backlog.unseen = 0;
         }
         is_due
+    }
+
+    /// The bytes of a response that its client has not taken, in memory and in the spool. Other responses on a connection of HTTP/2 do
+    /// not count.
+    #[must_use]
+    pub fn unsent(&self, exchange: ExchangeId) -> usize {
+        let Name { place, serial } = exchange.into();
+        match place {
+            ExchangeIndex::Connection(index) => {
+                let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
+                connection.map_or(0, |connection| connection.line.framed())
+            }
+            ExchangeIndex::Stream(number) => {
+                let stream = self.streams.get(number).filter(|stream| stream.serial == serial);
+                stream.map_or(0, |stream| match &stream.framing {
+                    StreamFraming::Http2(Frames { waiting: Some(waiting), .. }) => waiting.framed(),
+                    _ => 0,
+                })
+            }
+        }
     }
 
     /// Holds output that a socket has not taken.

@@ -166,7 +166,7 @@ impl<S> BufferedSocket<S> {
     /// Bytes of output that wait to be sent, in memory and in the spool, without those of files that apps send.
     #[inline]
     pub(super) fn framed(&self) -> usize {
-        self.output.as_ref().map_or(0, |output| output.waiting().saturating_add(output.spooled() as usize))
+        self.output.as_ref().map_or(0, |output| output.framed())
     }
 }
 

@@ -176,6 +176,12 @@ impl Output {
         self.closed_bytes + self.tail.len() - self.sent
     }
 
+    /// Bytes in memory and in the spool that wait, without those of files that apps send.
+    #[inline]
+    pub(super) fn framed(&self) -> usize {
+        self.waiting().saturating_add(self.spooled as usize)
+    }
+
     /// Returns the end of the queue, for appending. This is never a partly sent segment, because the writer may still change
     /// the last bytes of the segment.
     #[inline]

@@ -337,6 +337,39 @@ fn a_client_whose_app_was_busy_is_pinged_before_it_is_cut_off() {
 }
 
 #[test]
+fn an_event_that_is_larger_than_the_buffer_arrives() {
+    let mut settings = Settings::default();
+    settings.websocket.buffer_bytes = 50_000;
+    // Bytes in temporary files count, too.
+    settings.limits.output_bytes = 10_000;
+    let mut site = Site::new(&settings);
+    let mut app = site.worker();
+    let client = site.asking(STREAM);
+    app.handle_stream(&[Command::Hold { data: b"mine" }, Command::Subscribe(b"news")]);
+    assert!(site.received(&client).starts_with("HTTP/1.1 200 "));
+    let payload = vec![b'x'; 150_000];
+    let publish = Command::Publish { kind: Kind::Text, channel: b"news", payload: &payload };
+    client.set_window(1000);
+    for _ in 0..2 {
+        let publisher = site.asking(&post("/", b""));
+        app.handle(&[publish]);
+        assert_response(&site.received(&publisher), "200", "");
+        client.set_window(1_000_000);
+        assert_eq!(site.received(&client).matches('x').count(), payload.len());
+        client.set_window(1000);
+    }
+    assert_eq!(site.slot.account.read().of(Counter::LimitWebsocketBuffer), 0);
+    // The client has had its time for the first of two.
+    client.set_window(0);
+    for _ in 0..2 {
+        let publisher = site.asking(&post("/", b""));
+        app.handle(&[publish]);
+        assert_response(&site.received(&publisher), "200", "");
+    }
+    assert_eq!(site.slot.account.read().of(Counter::LimitWebsocketBuffer), 1);
+}
+
+#[test]
 fn a_client_that_takes_nothing_is_cut_off_and_does_not_delay_others() {
     let settings = Settings::default();
     let most = settings.websocket.buffer_bytes;

@@ -10,6 +10,7 @@ use oribi_websocket::Kind as FrameKind;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
+const WINDOW_UPDATE: u8 = 8;
 const END: u8 = 1;
 
 fn site() -> Site {
@@ -169,6 +170,40 @@ fn a_stream_whose_app_was_busy_is_pinged_before_it_is_reset() {
     }
     site.advance(SECOND * 31);
     assert_eq!(frames(&mut site, &client), [(DATA, 0, b"\x89\0".to_vec())]);
+}
+
+#[test]
+fn a_message_that_is_larger_than_the_buffer_arrives() {
+    let mut settings = Settings::default();
+    settings.websocket.http2 = true;
+    settings.websocket.buffer_bytes = 50_000;
+    // Bytes in temporary files count, too.
+    settings.limits.output_bytes = 10_000;
+    let mut site = Site::new(&settings);
+    let mut app = site.worker();
+    let client = opened(&mut site, &mut app, &[Command::Subscribe(b"news")]);
+    let payload = vec![b'x'; 150_000];
+    let publish = Command::Publish { kind: Kind::Binary, channel: b"news", payload: &payload };
+    let publisher = site.asking(&post("/", b""));
+    app.handle(&[publish]);
+    assert_response(&site.received(&publisher), "200", "");
+    let mut found = frames(&mut site, &client);
+    assert_eq!(size(&found), 65_535, "the window is full");
+    client.send(&[0, 1].map(|id| frame(WINDOW_UPDATE, 0, id, &150_000_u32.to_be_bytes())).concat());
+    found.extend(frames(&mut site, &client));
+    assert_eq!(size(&found), payload.len() + 10);
+    // The client has had its time for the first of two.
+    for _ in 0..2 {
+        let publisher = site.asking(&post("/", b""));
+        app.handle(&[publish]);
+        assert_response(&site.received(&publisher), "200", "");
+    }
+    assert_eq!(frames(&mut site, &client).last().map(|frame| frame.0), Some(RESET));
+}
+
+/// The bytes of content in frames.
+fn size(frames: &[(u8, u8, Vec<u8>)]) -> usize {
+    frames.iter().filter(|frame| frame.0 == DATA).map(|frame| frame.2.len()).sum()
 }
 
 #[test]

@@ -204,8 +204,10 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends frames of a WebSocket: see [`Engine::send_frames`].
     #[inline(never)]
     pub(in super::super) fn write_tunnel(&mut self, exchange: ExchangeId, frames: &[&[u8]]) -> Result<(), ReplyError> {
+        // One message may be larger than the limit: the client has had no time to take it.
+        let waited = self.unsent(exchange) > 0;
         match self.write_framed(exchange, Body::Parts(frames), false)? {
-            Progress::Waiting(bytes) if bytes > self.sockets.output => {
+            Progress::Waiting(_) if waited && self.unsent(exchange) > self.sockets.output => {
                 self.tally.count(Counter::LimitWebsocketBuffer);
                 log::info!("a client of a WebSocket takes its messages too slowly, and is cut off (--websocket-buffer)");
                 self.cut_tunnel(exchange);
