@@ -30,9 +30,9 @@ pub struct Limits {
     /// response restores four of them, and time restores them one by one. After one request more, no further request is served
     /// on the connection. Default 100, as many as may be active at once.
     pub resets: u16,
-    /// Frames without any benefit (PING, SETTINGS, PRIORITY, unknown types, DATA with a few bytes, and WINDOW_UPDATE beyond two for
-    /// each frame of content and for each 4 KiB in it) that a client may send. Requests, content and time restore them. One frame more ends the connection.
-    /// Default 10000.
+    /// Frames without any benefit (PING, SETTINGS, PRIORITY, unknown types, DATA with a few bytes, and WINDOW_UPDATE beyond two
+    /// for each frame of content and for each 4 KiB in it) that a client may send. Requests, content and time restore them. One
+    /// frame more ends the connection. Default 10000.
     pub nuisances: u32,
     /// The time that restores one of [`Limits::resets`] and one of [`Limits::nuisances`]. Default 30 ms: 33 in a second, as in
     /// nghttp2.
