@@ -38,7 +38,8 @@ fn who_comes_later_is_served_in_turn(language: Language) {
         if longest > 2 * mean {
             return Err(format!("one waited {longest:.1?}, the mean of who comes later is {mean:.1?}"));
         }
+        // One that waited for its turn would take as long as the others.
         let probe = probes.percentile(99);
-        if probe > Duration::from_millis(20) { Err(format!("a probe took {probe:.1?}")) } else { Ok(()) }
+        if probe > mean / 2 { Err(format!("a probe took {probe:.1?}, and those who come later {mean:.1?}")) } else { Ok(()) }
     });
 }

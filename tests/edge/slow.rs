@@ -19,12 +19,13 @@ crate::with_all_kinds_of_workers!(
 );
 
 /// The duration of slow requests in seconds, which other requests would have to wait for.
-const SLOW: &str = "2";
+const SLOW: u64 = 2;
+
+/// A request that waits for slow ones mostly takes longer than half of their time; one that does not may take that long on a machine that
+/// does much else.
+const FAST: Duration = Duration::from_millis(SLOW * 500);
 
 const MANY: u64 = 1000;
-
-/// The limits for fast requests: 99 of 100 take at most the first time, and all take at most the second.
-const FAST: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
 
 /// A load of a thousand requests within a second, on connections that are already open.
 fn thousand(question: fn(u64) -> Question) -> Plan {
@@ -52,12 +53,12 @@ fn expect_slow(connections: Vec<Connection>) {
     }
 }
 
-/// Returns an error if the report exceeds the limits for fast requests. Checks in any case that there were no faults.
+/// Returns an error if a request may have waited for slow ones. Checks in any case that there were no faults.
 fn is_fast(what: &str, report: &Report) -> Result<(), String> {
     report.must_be_perfect(what);
     println!("{what}: p50 {:.1?}, p99 {:.1?}, longest {:.1?}", report.percentile(50), report.percentile(99), report.longest());
-    let (most, longest) = (report.percentile(99), report.longest());
-    if most > FAST.0 || longest > FAST.1 { Err(format!("p99 {most:.1?}, longest {longest:.1?}")) } else { Ok(()) }
+    let longest = report.longest();
+    if longest > FAST { Err(format!("longest {longest:.1?}")) } else { Ok(()) }
 }
 
 fn fast_requests_do_not_wait_for_slow_ones(language: Language) {

@@ -14,7 +14,7 @@ pub fn beside_others() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `attempt` up to three times, until it succeeds. A busy machine may exceed a limit of milliseconds once, but a server
+/// Calls `attempt` up to three times, until it succeeds. A busy machine may exceed a limit once, but a server
 /// that does not keep the limit exceeds it every time. Checks that do not depend on time must panic in `attempt`.
 pub fn best_of_three(attempt: impl Fn() -> Result<(), String>) {
     let mut misses = Vec::new();
