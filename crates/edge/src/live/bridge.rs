@@ -60,7 +60,7 @@ pub(super) struct Down {
     unconfirmed_bytes: usize,
 }
 
-/// What an edge does after a message of the next edge.
+/// The work of an edge after a message of the next edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Heard {
     Nothing,
