@@ -75,12 +75,13 @@ fn signal(server: &Server, signal: Signal) {
     kill_process(Pid::from_child(&server.0), signal).expect("it runs");
 }
 
-fn ends(server: &mut Server) {
+#[track_caller]
+fn ends(place: &TestDirectory, server: &mut Server) {
     let start = Instant::now();
     loop {
         match server.0.try_wait().expect("a child") {
-            Some(status) => return assert!(status.success(), "{status}"),
-            None => assert!(start.elapsed() < PATIENCE, "it does not end"),
+            Some(status) => return assert!(status.success(), "{status}: {}", place.log()),
+            None => assert!(start.elapsed() < PATIENCE, "it does not end: {}", place.log()),
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -97,7 +98,7 @@ fn a_thousand_requests_wait_in_one_worker() {
         assert_eq!(body(&place, "/together?1000"), "together");
         assert!(waiting.into_iter().all(|connection| answer(connection).ends_with("\r\n\r\ntogether")));
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -144,7 +145,7 @@ fn scripts_wait_in_tasks_and_coroutines_of_their_own_and_fail_alone() {
         place.file("go", "");
         assert_eq!(content(&answer(held)), "held for /hold", "the state has lived on for it");
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -172,7 +173,7 @@ fn clients_that_have_gone_end_their_coroutines() {
         }
         server.terminate();
         // Closed coroutines do not delay the end.
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -273,7 +274,7 @@ fn a_request_that_waits_too_long_gets_a_504_and_its_coroutine_ends() {
     assert_eq!(body(&place, "/open"), "0");
     assert!(place.get("/stubborn").starts_with("HTTP/1.1 504 "));
     server.terminate();
-    ends(&mut server);
+    ends(&place, &mut server);
 }
 
 #[test]
@@ -288,7 +289,7 @@ fn a_slice_of_a_script_has_the_time_limit() {
         place.file("go", "");
         assert_eq!(content(&answer(held)), "held for /hold", "it has waited for longer, but not run");
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -297,7 +298,7 @@ fn tasks_without_memory_are_counted_in_the_log() {
     let (place, mut server) = serve(APP, &["--edge", "on", "--state-memory", "4MiB"]);
     place.get("/crowd");
     server.terminate();
-    ends(&mut server);
+    ends(&place, &mut server);
     let log = place.log();
     let lines = log.matches("not enough memory").count();
     let count = |line: &str| line.split_once(" more tasks had not enough memory")?.0.rsplit(' ').next()?.parse::<usize>().ok();
@@ -316,7 +317,7 @@ fn a_slow_client_pauses_its_own_script() {
         }
         assert!(answer(slow).len() > 800 * 65536);
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -341,7 +342,7 @@ fn reload_and_stop_finish_open_answers_and_end_tasks() {
         place.wait_for_log("stopping");
         place.file("go", "");
         held.into_iter().for_each(|connection| assert_eq!(content(&answer(connection)), "held for /hold", "{}", place.log()));
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -354,7 +355,7 @@ fn the_boot_request_may_wait_and_leave_tasks() {
         assert_eq!(body(&place, "/together?30"), "together");
         assert!(waiting.into_iter().all(|connection| answer(connection).ends_with("\r\n\r\ntogether")));
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
         assert!(place.log().contains("sleeper: the worker ends"), "{}", place.log());
     }
 }
@@ -369,7 +370,7 @@ fn a_changed_script_is_loaded_while_the_old_one_waits() {
     place.file("go", "");
     assert_eq!(content(&answer(held)), "held for /hold");
     server.terminate();
-    ends(&mut server);
+    ends(&place, &mut server);
 }
 
 #[test]
@@ -413,7 +414,7 @@ fn each_style_waits_also_with_hooks() {
                 assert!(["GET1", "GET2", "GET3"].iter().all(|part| text.contains(part)), "{script}: {text}");
             }
             server.terminate();
-            ends(&mut server);
+            ends(&place, &mut server);
         }
     }
 }
@@ -507,7 +508,7 @@ fn a_driver_of_redis_keeps_its_connections() {
             assert_eq!(body(&place, "/gathers"), "gathering");
         }
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
         assert_eq!(place.log().contains("sent: OK"), concurrency == "100");
         assert!(!place.log().contains("never"));
         let _ = fs::remove_file(place.0.join("x.sock"));

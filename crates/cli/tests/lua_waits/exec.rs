@@ -64,7 +64,7 @@ fn processes_run_with_and_without_waiting() {
         assert_eq!(body(&place, "/leaves"), "ok|0|nil||");
         wait_for_ends(&place, &pids(&place));
         server.terminate();
-        ends(&mut server);
+        ends(&place, &mut server);
     }
 }
 
@@ -135,5 +135,5 @@ fn processes_end_with_their_worker() {
     let processes = pids(&place);
     server.terminate();
     wait_for_ends(&place, &processes);
-    ends(&mut server);
+    ends(&place, &mut server);
 }

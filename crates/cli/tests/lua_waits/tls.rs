@@ -123,7 +123,7 @@ fn certificates_are_verified_unless_a_script_turns_it_off() {
         assert!(ask(format!("port={good}&file=missing.pem")).contains("missing.pem: No such file"));
         assert_eq!(ask(format!("port={good}&path=/big")).len(), 2_000_000);
         server.terminate();
-        super::ends(&mut server);
+        super::ends(&place, &mut server);
     }
 }
 
@@ -250,7 +250,7 @@ fn a_driver_of_redis_speaks_tls() {
             assert_eq!(body(&place, "/shared"), "nil socket busy nil closed PONG");
         }
         server.terminate();
-        super::ends(&mut server);
+        super::ends(&place, &mut server);
         let _ = std::fs::remove_file(place.0.join("x.sock"));
     }
 }

@@ -15,7 +15,7 @@ use crate::vm::Slot;
 use crate::waits::blocking::duration;
 use crate::waits::{Direction, Outcome, Wish};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
@@ -81,6 +81,8 @@ pub(super) struct Tasks {
     queue: VecDeque<(TaskId, Outcome)>,
     timers: BinaryHeap<Reverse<(Instant, TaskId, u64)>>,
     pending: VecDeque<Pending>,
+    /// The tasks that wait for others, each after the index of its state.
+    parked: BTreeSet<(usize, TaskId)>,
     /// The last number of a task.
     issued: TaskId,
     /// The time of the last look for clients that have gone, and whether another one is wanted.
@@ -104,6 +106,7 @@ impl Tasks {
             queue: VecDeque::new(),
             timers: BinaryHeap::new(),
             pending: VecDeque::new(),
+            parked: BTreeSet::new(),
             issued: 0,
             looked: Instant::now(),
             looks: false,
@@ -237,6 +240,7 @@ impl Tasks {
         if let Waiting::Descriptor(descriptor, direction) = task.waiting {
             self.poller.remove(descriptor, direction);
         }
+        self.parked.remove(&(task.state, id));
         task.waiting = Waiting::Queued;
         self.queue.push_back((id, outcome));
     }
@@ -327,7 +331,10 @@ impl Tasks {
             }
             Wish::Spawn(count) => return Some(self.spawn(task, count)),
             Wish::Sleep(seconds) => (Waiting::Time, Some(seconds)),
-            Wish::Park => (Waiting::Parked, None),
+            Wish::Park => {
+                self.parked.insert((task.state, id));
+                (Waiting::Parked, None)
+            }
             Wish::Room => match task.exchange.as_ref().map(|exchange| exchange.has_room()) {
                 Some(Some(false)) => (Waiting::Room, None),
                 Some(None) => return Some(Outcome::CLIENT_GONE),
@@ -380,8 +387,7 @@ impl Tasks {
 
     /// Lets the tasks of a state that wait for others see which of these have ended.
     fn wake_parked(&mut self, state: usize) {
-        let parked = |task: &Task| task.state == state && task.waiting == Waiting::Parked;
-        let ids: Vec<_> = self.tasks.iter().filter(|(_, task)| parked(task)).map(|(&id, _)| id).collect();
+        let ids: Vec<TaskId> = self.parked.range((state, 0)..=(state, TaskId::MAX)).map(|&(_, id)| id).collect();
         ids.into_iter().for_each(|id| self.wake(id, Outcome::Happened(false)));
     }
 
