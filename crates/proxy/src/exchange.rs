@@ -67,6 +67,12 @@ impl Exchange {
         self.sent == 0
     }
 
+    /// Whether the upstream has been sent the whole request. A machine knows only whether it has been framed.
+    pub(crate) const fn is_sent(&self) -> bool {
+        let is_framed = self.ended || self.request.file.is_none();
+        is_framed && self.sent == self.request.first.len() && self.piece_sent == self.piece.len()
+    }
+
     /// Whether another connection may get the request: it has got none yet, no byte of a response has come, and the upstream
     /// has seen nothing of the request, or may see it twice on a connection that it had kept (RFC 9110, section 9.2.2; RFC 9112,
     /// section 9.3.1).

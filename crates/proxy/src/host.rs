@@ -358,7 +358,8 @@ impl ProxyHost {
 
     /// A response is complete: keeps the connection or closes it.
     fn settle(&mut self, token: u64, connection: &mut Connection, surplus: bool) -> Outcome {
-        connection.exchange = None;
+        // The upstream would read the next request as the rest of one that is cut off.
+        let is_sent = connection.exchange.take().is_some_and(|exchange| exchange.is_sent());
         self.balance.release(connection.upstream);
         connection.kept = true;
         let now = Instant::now();
@@ -369,7 +370,8 @@ impl ProxyHost {
             );
         }
         let rest = connection.kept_for.map_or(REST, |time| time.saturating_sub(MARGIN).min(REST));
-        let usable = connection.machine.is_ready() && !surplus && !connection.ended && !connection.deaf && !rest.is_zero();
+        let is_intact = is_sent && connection.machine.is_ready() && !surplus && !connection.ended && !connection.deaf;
+        let usable = is_intact && !rest.is_zero();
         if !usable || !matches!(self.rest(connection), Outcome::Wait) || !self.balance.keep(connection.upstream, token, now) {
             return Outcome::Close;
         }

@@ -2,6 +2,7 @@
 
 use super::ProxyHost;
 use crate::address::Upstream;
+use crate::connection::Connection;
 use oribi_host::{Content, Endpoint, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Request};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
 use oribi_proto::h1::{Limits, Machine};
@@ -110,11 +111,16 @@ fn listener() -> TcpListener {
 
 /// Gives the context a request.
 fn ask(host: &mut ProxyHost, client: &Client, head: &str) {
+    ask_with(host, client, head, Content::None);
+}
+
+/// Gives the context a request with content.
+fn ask_with(host: &mut ProxyHost, client: &Client, head: &str, content: Content<'_>) {
     let mut layout = HeadLayout::default();
     Machine::new().handle_input(head.as_bytes(), &mut layout, &Limits::default());
     let request = Request {
         head: RequestHead::new(head.as_bytes(), &layout),
-        content: Content::None,
+        content,
         trailers: None,
         remote: Endpoint { address: b"192.0.2.1", port: b"1" },
         server: Endpoint { address: b"localhost", port: b"80" },
@@ -154,6 +160,20 @@ fn head_on(host: &mut ProxyHost, client: &Client, mut connection: &TcpStream) ->
         head.ends_with(b"\r\n\r\n")
     });
     String::from_utf8(head).expect("text")
+}
+
+/// The connection on which a request with more content than sockets have room for has come. The upstream has read a part.
+#[track_caller]
+fn half_sent(host: &mut ProxyHost, client: &Client, listener: &TcpListener) -> TcpStream {
+    ask_with(host, client, POST, Content::Memory(&vec![b'x'; 16 << 20]));
+    let (mut connection, _) = listener.accept().expect("a connection");
+    connection.set_nonblocking(true).expect("a socket");
+    let mut head = [0; 4096];
+    until(host, client, || connection.read(&mut head).is_ok_and(|count| count > 0));
+    assert!(head.starts_with(b"POST /a "));
+    let sent = |connection: &Connection| connection.exchange.as_ref().is_some_and(|exchange| exchange.is_sent());
+    assert!(host.connections.tokens().all(|(_, connection)| !sent(connection)), "the sockets have too much room");
+    connection
 }
 
 /// Whether the context has closed its end.
@@ -300,6 +320,21 @@ fn a_kept_connection_with_bytes_of_its_own_is_not_used_again() {
     head_on(&mut host, &client, &second);
     second.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood").expect("room");
     until(&mut host, &client, || client.text() == "200: good.");
+}
+
+#[test]
+fn a_connection_with_half_a_request_is_not_used_again() {
+    let (listener, client) = (listener(), Client::willing());
+    let mut host = host(&[&listener], None);
+    let mut first = half_sent(&mut host, &client, &listener);
+    first.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("room");
+    until(&mut host, &client, || client.text() == "200: .");
+    assert_eq!(host.connections.tokens().count(), 0, "it is closed");
+    ask(&mut host, &client, GET);
+    let (mut second, _) = listener.accept().expect("another connection");
+    assert!(head_on(&mut host, &client, &second).starts_with("GET /a "));
+    second.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood").expect("room");
+    until(&mut host, &client, || client.text() == "200: .200: good.");
 }
 
 #[test]
