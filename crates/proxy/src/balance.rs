@@ -76,11 +76,12 @@ impl Balance {
         }
     }
 
-    /// The upstream has failed. `connecting`: it could not be connected to, so another of its addresses is next.
-    pub(crate) fn note_failure(&mut self, upstream: usize, connecting: bool, now: Instant) {
+    /// The upstream has failed. `unconnected`: the address that could not be connected to, so another one is next.
+    pub(crate) fn note_failure(&mut self, upstream: usize, unconnected: Option<usize>, now: Instant) {
         let alone = self.upstreams.len() == 1;
         let state = &mut self.upstreams[upstream];
-        if connecting {
+        // Of several attempts that fail at once, the first one has turned to the next address already.
+        if unconnected == Some(state.address) {
             state.address = (state.address + 1) % state.target.addresses.len();
         }
         // Exchanges that failed together count once.
@@ -109,9 +110,10 @@ impl Balance {
         &self.upstreams[0].target.authority
     }
 
-    pub(crate) fn address(&self, upstream: usize) -> &Address {
+    /// The address that is tried next, after its index.
+    pub(crate) fn address(&self, upstream: usize) -> (usize, &Address) {
         let state = &self.upstreams[upstream];
-        &state.target.addresses[state.address]
+        (state.address, &state.target.addresses[state.address])
     }
 
     /// Keeps a connection. Returns `false` if there are enough of them.
@@ -143,7 +145,7 @@ impl Balance {
 #[cfg(test)]
 mod tests {
     use super::Balance;
-    use crate::address::Upstream;
+    use crate::address::{Address, Upstream};
     use std::time::{Duration, Instant};
 
     fn balance(count: usize) -> Balance {
@@ -173,8 +175,8 @@ mod tests {
         };
         let mut now = start;
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            balance.note_failure(0, true, now);
-            balance.note_failure(0, true, now);
+            balance.note_failure(0, Some(0), now);
+            balance.note_failure(0, Some(0), now);
             assert_eq!(gets(&mut balance, now), [1, 1]);
             let end = now + Duration::from_secs(seconds);
             assert_eq!(gets(&mut balance, end - Duration::from_millis(1)), [1, 1], "{seconds}");
@@ -182,18 +184,31 @@ mod tests {
             now = end;
         }
         balance.note_success(0);
-        balance.note_failure(0, true, now);
+        balance.note_failure(0, Some(0), now);
         assert!(gets(&mut balance, now + Duration::from_secs(1)).contains(&0));
     }
 
     #[test]
     fn if_all_have_failed_the_one_that_returns_first_is_asked_and_a_retry_goes_elsewhere() {
         let (mut two, now) = (balance(2), Instant::now());
-        two.note_failure(0, true, now);
-        two.note_failure(1, true, now + Duration::from_millis(1));
+        two.note_failure(0, Some(0), now);
+        two.note_failure(1, Some(0), now + Duration::from_millis(1));
         assert_eq!(two.choose(None, now + Duration::from_millis(2)), 0);
         assert_eq!(two.choose(Some(0), now + Duration::from_millis(2)), 1);
         assert_eq!(balance(1).choose(Some(0), now), 0);
+    }
+
+    #[test]
+    fn attempts_that_fail_at_once_turn_to_the_next_address_once() {
+        let mut target = Upstream::parse("http://127.0.0.1:1").expect("valid").resolve().expect("an address");
+        target.addresses.push(Address::Internet(([127, 0, 0, 2], 1).into()));
+        let (mut balance, now) = (Balance::of(vec![target]), Instant::now());
+        for (failed, next) in [(0, 1), (0, 1), (1, 0), (1, 0), (0, 1)] {
+            balance.note_failure(0, Some(failed), now);
+            assert_eq!(balance.address(0).0, next);
+        }
+        balance.note_failure(0, None, now);
+        assert_eq!(balance.address(0).0, 1);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) upstream: usize,
+    /// The index of its address among those of the upstream.
+    pub(crate) address: usize,
     pub(crate) connecting: bool,
     /// The time until which connecting is tried again, because the queue of a Unix socket is full.
     pub(crate) tries_until: Option<Instant>,
@@ -43,11 +45,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Begins to connect.
+    /// Begins to connect to an address, which comes after its index.
     ///
     /// # Errors
     /// The operating system refused, or the upstream did so at once.
-    pub(crate) fn open(upstream: usize, address: &Address) -> io::Result<Self> {
+    pub(crate) fn open(upstream: usize, (index, address): (usize, &Address)) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let open = |family| socket_with(family, SocketType::STREAM, flags, None);
         let (socket, outcome) = match address {
@@ -77,6 +79,7 @@ impl Connection {
         Ok(Self {
             socket,
             upstream,
+            address: index,
             connecting,
             tries_until,
             machine: Machine::new(),

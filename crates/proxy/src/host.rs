@@ -107,7 +107,10 @@ impl ProxyHost {
                     return self.advance(outlet, token);
                 }
             }
-            let opened = Connection::open(upstream, self.balance.address(upstream));
+            let (address, opened) = {
+                let next = self.balance.address(upstream);
+                (next.0, Connection::open(upstream, next))
+            };
             let error = match opened {
                 Ok(mut connection) => {
                     connection.machine = exchange.request.machine.clone();
@@ -134,7 +137,7 @@ impl ProxyHost {
                 Err(error) => error,
             };
             self.balance.release(upstream);
-            self.balance.note_failure(upstream, true, now);
+            self.balance.note_failure(upstream, Some(address), now);
             let why = format!("cannot connect: {error}");
             if exchange.may_repeat(false) && self.balance.has_other(upstream) {
                 log::warn!("upstream {}: {why}; {} goes elsewhere", self.balance.name(upstream), exchange.request.label());
@@ -402,7 +405,7 @@ impl ProxyHost {
         self.balance.release(upstream);
         // A kept connection may end at any time, which says nothing about its upstream.
         if !connection.kept && !exchange.answered {
-            self.balance.note_failure(upstream, connecting, Instant::now());
+            self.balance.note_failure(upstream, connecting.then_some(connection.address), Instant::now());
         }
         let elsewhere = !connecting || self.balance.has_other(upstream);
         let in_time = connecting || failure.status != 504;

@@ -24,7 +24,7 @@ impl ProxyHost {
 
     /// Tries again to connect to an upstream whose queue was full. Returns whether it is connected.
     fn connect_again(&mut self, token: u64, connection: &mut Connection) -> io::Result<bool> {
-        let connected = connection.try_again(self.balance.address(connection.upstream))?;
+        let connected = connection.try_again(self.balance.address(connection.upstream).1)?;
         if connected {
             self.poller.add(connection.as_fd(), token)?;
             connection.deadline = self.response_timeout.map(|timeout| Instant::now() + timeout);
