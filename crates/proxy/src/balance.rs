@@ -1,6 +1,8 @@
 //! Step 2, choose: which upstream gets an exchange, and which of its connections.
 
 use crate::address::{Address, Target};
+use rustix::io::Errno;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The time for which an upstream is left out after a failure; it doubles with each further failure in a row.
@@ -76,6 +78,14 @@ impl Balance {
         }
     }
 
+    /// No connection to an address of the upstream could be opened. Limits of this process say nothing about the upstream.
+    pub(crate) fn note_unopened(&mut self, upstream: usize, address: usize, error: &io::Error, now: Instant) {
+        let is_own = |errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC);
+        if !Errno::from_io_error(error).is_some_and(is_own) {
+            self.note_failure(upstream, Some(address), now);
+        }
+    }
+
     /// The upstream has failed. `unconnected`: the address that could not be connected to, so another one is next.
     pub(crate) fn note_failure(&mut self, upstream: usize, unconnected: Option<usize>, now: Instant) {
         let alone = self.upstreams.len() == 1;
@@ -146,6 +156,7 @@ impl Balance {
 mod tests {
     use super::Balance;
     use crate::address::{Address, Upstream};
+    use rustix::io::Errno;
     use std::time::{Duration, Instant};
 
     fn balance(count: usize) -> Balance {
@@ -209,6 +220,17 @@ mod tests {
         }
         balance.note_failure(0, None, now);
         assert_eq!(balance.address(0).0, 1);
+    }
+
+    #[test]
+    fn limits_of_this_process_are_no_failures_of_an_upstream() {
+        let (mut balance, now) = (balance(2), Instant::now());
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC] {
+            balance.note_unopened(0, 0, &errno.into(), now);
+            assert_eq!(balance.upstreams[0].failures, 0, "{errno}");
+        }
+        balance.note_unopened(0, 0, &Errno::CONNREFUSED.into(), now);
+        assert_eq!(balance.upstreams[0].failures, 1);
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl ProxyHost {
                 Err(error) => error,
             };
             self.balance.release(upstream);
-            self.balance.note_failure(upstream, Some(address), now);
+            self.balance.note_unopened(upstream, address, &error, now);
             let why = format!("cannot connect: {error}");
             if exchange.may_repeat(false) && self.balance.has_other(upstream) {
                 log::warn!("upstream {}: {why}; {} goes elsewhere", self.balance.name(upstream), exchange.request.label());
