@@ -47,15 +47,15 @@ impl Balance {
         Self { upstreams: targets.into_iter().map(state).collect(), turn: 0 }
     }
 
-    /// Chooses the upstream with the fewest open exchanges, but not `failed` if there is another one, and counts an exchange. If
-    /// all have failed, chooses the one whose time is over first.
+    /// Chooses the upstream with the fewest open exchanges, and counts an exchange. `failed` is chosen only if all others are left
+    /// out and it is not, or if there is no other. If all are left out, chooses the one whose time is over first.
     pub(crate) fn choose(&mut self, failed: Option<usize>, now: Instant) -> usize {
         let count = self.upstreams.len();
-        let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(|number| count == 1 || Some(*number) != failed);
+        let in_turn = (0..count).map(|step| (self.turn + step) % count);
         let key = |number: &usize| {
             let state = &self.upstreams[*number];
             let out = state.left_out_until.filter(|until| *until > now);
-            (out, state.open)
+            (out.is_some(), Some(*number) == failed, out, state.open)
         };
         let chosen = in_turn.min_by_key(key).unwrap_or_default();
         self.turn = (chosen + 1) % count;

@@ -83,7 +83,7 @@ impl ProxyHost {
         })
     }
 
-    /// Gives an exchange to an upstream, but not to `failed` if there is another one.
+    /// Gives an exchange to an upstream, but not to `failed` if another one answers.
     fn dispatch(&mut self, outlet: &dyn Outlet, mut exchange: Box<Exchange>, mut failed: Option<usize>) {
         let now = Instant::now();
         loop {

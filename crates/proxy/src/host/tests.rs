@@ -282,6 +282,35 @@ fn a_request_is_sent_again_once_if_it_may_be() {
 }
 
 #[test]
+fn a_request_on_a_kept_connection_is_sent_again_to_the_upstream_that_answers() {
+    let (alive, dead, client) = (listener(), listener(), Client::willing());
+    let mut host = host(&[&alive, &dead], None);
+    drop(dead);
+    host.balance.note_failure(1, Some(0), Instant::now() + PATIENCE);
+    ask(&mut host, &client, GET);
+    let (mut first, _) = alive.accept().expect("a connection");
+    head_on(&mut host, &client, &first);
+    first.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("room");
+    until(&mut host, &client, || client.text() == "200: .");
+
+    let client = Client::willing();
+    ask(&mut host, &client, GET);
+    head_on(&mut host, &client, &first);
+    drop(first);
+    alive.set_nonblocking(true).expect("a socket");
+    let mut second = None;
+    until(&mut host, &client, || {
+        second = alive.accept().ok();
+        second.is_some() || !client.text().is_empty()
+    });
+    assert_eq!(client.text(), "");
+    let (mut second, _) = second.expect("a connection");
+    head_on(&mut host, &client, &second);
+    second.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood").expect("room");
+    until(&mut host, &client, || client.text() == "200: good.");
+}
+
+#[test]
 fn a_request_that_must_not_arrive_twice_is_not_sent_again() {
     let listener = listener();
     let (mut host, connection) = kept(&listener);
