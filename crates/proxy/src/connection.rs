@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Whether the upstream takes no more of the request.
     pub(crate) deaf: bool,
+    /// The error by which sending has found the connection broken. The kernel reports it once: receiving sees an end instead.
+    pub(crate) broken: Option<io::Error>,
     /// Whether an exchange on it has been completed.
     pub(crate) kept: bool,
     pub(crate) exchange: Option<Box<Exchange>>,
@@ -88,6 +90,7 @@ impl Connection {
             writable: !connecting,
             ended: false,
             deaf: false,
+            broken: None,
             kept: false,
             exchange: None,
             tunnel: None,

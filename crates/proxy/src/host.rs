@@ -281,7 +281,11 @@ impl ProxyHost {
                 }
                 Ok(Transfer::Blocked) => connection.writable = false,
                 // The upstream may have answered before it ended the connection.
-                Err(_) => (connection.deaf, connection.readable, connection.ended) = (true, true, true),
+                Err(error) => {
+                    (connection.deaf, connection.readable, connection.ended) = (true, true, true);
+                    // EPIPE follows an end that the upstream has sent, or an error that receiving still reports.
+                    connection.broken = Some(error).filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+                }
             }
         }
         Ok(())
@@ -384,6 +388,9 @@ impl ProxyHost {
 
     /// The upstream has ended the connection.
     fn end(&mut self, outlet: &dyn Outlet, connection: &mut Connection) -> Outcome {
+        if let Some(error) = connection.broken.take() {
+            return self.fail(outlet, connection, &Failure { status: 502, why: &format!("cannot send: {error}") });
+        }
         match connection.machine.handle_end(&connection.input) {
             Event::End => {
                 self.balance.note_success(connection.upstream);
