@@ -106,6 +106,12 @@ impl Balance {
         }
     }
 
+    /// The number of failures in a row.
+    #[cfg(test)]
+    pub(crate) fn failures(&self, upstream: usize) -> u32 {
+        self.upstreams[upstream].failures
+    }
+
     /// Whether there is another place to connect to.
     pub(crate) fn has_other(&self, upstream: usize) -> bool {
         self.upstreams.len() > 1 || self.upstreams[upstream].target.addresses.len() > 1
@@ -227,10 +233,10 @@ mod tests {
         let (mut balance, now) = (balance(2), Instant::now());
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC] {
             balance.note_unopened(0, 0, &errno.into(), now);
-            assert_eq!(balance.upstreams[0].failures, 0, "{errno}");
+            assert_eq!(balance.failures(0), 0, "{errno}");
         }
         balance.note_unopened(0, 0, &Errno::CONNREFUSED.into(), now);
-        assert_eq!(balance.upstreams[0].failures, 1);
+        assert_eq!(balance.failures(0), 1);
     }
 
     #[test]

@@ -332,7 +332,12 @@ impl ProxyHost {
         };
         let Connection { exchange, machine, kept_for, upstream, .. } = &mut *connection;
         let exchange = exchange.as_mut()?;
+        let begun = exchange.begun;
         let (consumed, verdict) = self.reader.pass_on(outlet, machine, exchange, input);
+        // The end may never come: clients leave streams.
+        if exchange.begun && !begun {
+            self.balance.note_success(*upstream);
+        }
         *kept_for = self.reader.kept_for.or(*kept_for);
         let rest = input[consumed..].to_vec();
         Some(match verdict {
@@ -347,10 +352,7 @@ impl ProxyHost {
                 connection.deadline = None;
                 Outcome::Wait
             }
-            Verdict::Done => {
-                self.balance.note_success(connection.upstream);
-                self.settle(token, connection, !rest.is_empty())
-            }
+            Verdict::Done => self.settle(token, connection, !rest.is_empty()),
             Verdict::Switched(head) => self.switch(outlet, token, connection, head, &rest),
             Verdict::Failed(fault) => {
                 self.fail(outlet, connection, &Failure { status: 502, why: &format!("invalid response: {fault}") })
@@ -393,7 +395,6 @@ impl ProxyHost {
         }
         match connection.machine.handle_end(&connection.input) {
             Event::End => {
-                self.balance.note_success(connection.upstream);
                 if let Some(exchange) = &mut connection.exchange {
                     // It fails only if the client has gone.
                     let _ = self.reader.end_with_connection(outlet, exchange);
@@ -434,6 +435,7 @@ impl ProxyHost {
         rest: &[u8],
     ) -> Outcome {
         let Some(exchange) = connection.exchange.take() else { return Outcome::Close };
+        self.balance.note_success(connection.upstream);
         let taken = outlet.take_socket(exchange.id).and_then(|client| {
             self.poller.add(client.as_fd(), token | CLIENT)?;
             Ok(client)

@@ -248,6 +248,29 @@ fn the_connection_of_a_client_that_has_gone_is_closed() {
     assert_eq!(client.text(), "");
 }
 
+#[test]
+fn an_upstream_answers_again_once_the_head_of_a_response_has_come() {
+    let upgrade = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    for (request, response, seen) in [
+        (GET, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "200: hello"),
+        // This client gives its socket to nobody.
+        (upgrade, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "502: Bad Gateway\n."),
+    ] {
+        let (listener, client) = (listener(), Client::willing());
+        let mut host = host(&[&listener], None);
+        host.balance.note_failure(0, Some(0), Instant::now());
+        ask(&mut host, &client, request);
+        let (mut connection, _) = listener.accept().expect("a connection");
+        head_on(&mut host, &client, &connection);
+        assert_eq!(host.balance.failures(0), 1);
+        connection.write_all(response.as_bytes()).expect("room");
+        until(&mut host, &client, || client.text() == seen);
+        client.gone.set(true);
+        until(&mut host, &client, || is_closed(&connection));
+        assert_eq!(host.balance.failures(0), 0, "{seen}");
+    }
+}
+
 /// A context with a kept connection, on which a request has been answered.
 fn kept(listener: &TcpListener) -> (ProxyHost, TcpStream) {
     let client = Client::willing();
