@@ -7,7 +7,8 @@ pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-fn starts_with(name: &[u8], prefix: &[u8]) -> bool {
+/// Whether a name begins with this prefix, in any case.
+pub(crate) fn starts_with(name: &[u8], prefix: &[u8]) -> bool {
     name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 

@@ -1,9 +1,9 @@
 //! Step 1, write down: the request for the upstream, from that of the client.
 
-use crate::fields::{connection_options, is_named, is_of_connection, members};
+use crate::fields::{connection_options, is_named, is_of_connection, members, starts_with};
 use crate::forwarded::{self, Described};
 use oribi_host::{Content, Request};
-use oribi_message::{FieldPair, KnownField, TargetForm, Version};
+use oribi_message::{FieldPair, KnownField, TargetForm, Trailers, Version};
 use oribi_proto::h1::Framing;
 use oribi_proto::h1::client::{InvalidRequest, Machine, RequestLine};
 use std::borrow::Cow;
@@ -67,8 +67,9 @@ impl Outgoing {
             Version::Http2 => b"2 oribi",
         };
         let has_real_ip = head.field(KnownField::XRealIp).is_some();
-        let passed =
-            head.fields().filter(|(known, name, _)| !is_left_out(request, *known, name) && !is_named(&options, *known, name));
+        let is_passed =
+            |known: Option<KnownField>, name: &[u8]| !is_left_out(request, known, name) && !is_named(&options, known, name);
+        let passed = head.fields().filter(|(known, name, _)| is_passed(*known, name));
         let Described { x_forwarded_for, forwarded, scheme, port } = &described;
         let written: [(&[u8], Option<&[u8]>); 8] = [
             (b"X-Forwarded-For", Some(x_forwarded_for)),
@@ -84,7 +85,10 @@ impl Outgoing {
             .into_iter()
             .chain(passed.map(|(_, name, value)| (name, value)))
             .chain(written.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        let trailers: Vec<FieldPair<'_>> = request.trailers.map(|trailers| trailers.fields().collect()).unwrap_or_default();
+        // An upstream may merge them into the head, where the fields about the client are those of proxies.
+        let follows = |name: &[u8]| is_passed(KnownField::lookup(name), name) && !starts_with(name, b"x-forwarded-");
+        let trailers: Vec<FieldPair<'_>> =
+            request.trailers.into_iter().flat_map(Trailers::fields).filter(|(name, _)| follows(name)).collect();
         let content = match request.content.size() {
             None => Framing::None,
             Some(_) if !trailers.is_empty() => Framing::Chunked,
@@ -175,7 +179,7 @@ fn is_own_name(name: &[u8]) -> bool {
 mod tests {
     use super::Outgoing;
     use oribi_host::{Content, Endpoint, Request};
-    use oribi_message::{HeadLayout, RequestHead};
+    use oribi_message::{HeadLayout, RequestHead, Trailers};
     use oribi_proto::h1::{Limits, Machine};
 
     /// The head for an upstream. `change` may change the request.
@@ -243,6 +247,37 @@ mod tests {
             assert_eq!(field(&head, "X-Forwarded-For"), x_forwarded_for, "{sent}");
             assert_eq!(field(&head, "Forwarded"), forwarded, "{sent}");
         }
+    }
+
+    #[test]
+    fn trailers_have_no_names_that_the_head_may_not_have() {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nConnection: x-hop\r\n\r\n";
+        let trailers = |names: &[&str], underscores| {
+            let trailers = Trailers::of(names.iter().map(|name| (name.as_bytes(), &b"v"[..])));
+            // A request of any lifetime borrows them.
+            let trailers = trailers.map(|trailers| &*Box::leak(trailers));
+            let request = outgoing(head, |request| {
+                (request.content, request.trailers) = (Content::Memory(b"x"), trailers);
+                request.underscores = underscores;
+            });
+            request.split_once("\r\n\r\n").expect("a head").1.to_owned()
+        };
+        let refused = [
+            "X_Forwarded_For",
+            "Content_Length",
+            "Proxy",
+            "Proxy-User",
+            "HTTP2-Settings",
+            "X-Hop",
+            "X-Forwarded-For",
+            "X-Forwarded-Prefix",
+            "X-Real-IP",
+            "Forwarded",
+        ];
+        assert_eq!(trailers(&refused, true), "x");
+        let names = [&refused[..], &["My_Name", "X-Sum"]].concat();
+        assert_eq!(trailers(&names, false), "1\r\nx\r\n0\r\nx-sum: v\r\n\r\n");
+        assert_eq!(trailers(&names, true), "1\r\nx\r\n0\r\nmy_name: v\r\nx-sum: v\r\n\r\n");
     }
 
     #[test]
