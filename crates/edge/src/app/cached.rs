@@ -88,8 +88,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
         let may_wait = !passes && !request.has_authorization && !answered;
         let waits = may_wait && is_asked;
-        // A response that has answered a request with Authorization is one for all.
-        let leads = !passes && !is_asked && (!request.has_authorization || answered);
+        // A response that has answered a request with Authorization is one for all. The app is asked once for many clients that
+        // have an answer, even while its responses cannot be stored, because it fails.
+        let leads = (answered || !passes) && !is_asked && (!request.has_authorization || answered);
         let conditions = if request.is_conditional { Conditions::of(&head) } else { Conditions::default() };
         let mut fetch = Fetch {
             key: asked.get_key_value(&key[..]).map_or_else(|| key[..].into(), |(key, _)| key.clone()),

@@ -297,6 +297,29 @@ fn a_stale_response_answers_while_the_app_is_asked() {
 }
 
 #[test]
+fn an_app_that_fails_is_asked_once_while_a_stale_response_answers() {
+    let mut site = site();
+    let mut worker = site.worker();
+    let control: &[FieldPair<'_>] = &[(b"Cache-Control", b"max-age=1, stale-while-revalidate=60")];
+    ask(&mut site, &mut worker, GET, control, "one");
+    site.advance(5 * SECOND);
+    let client = site.asking(GET);
+    assert_response(&site.received(&client), "200", "one");
+    let taken = worker.take();
+    worker.answer_with(taken, 500, &[], "broken");
+    site.run();
+    for _ in 0..3 {
+        let client = site.asking(GET);
+        assert_response(&site.received(&client), "200", "one");
+    }
+    let taken = worker.take();
+    assert!(worker.worker.take().is_none(), "the app is asked once");
+    worker.answer_with(taken, 200, control, "two");
+    site.run();
+    assert_response(&hit(&mut site, &mut worker, GET), "200", "two");
+}
+
+#[test]
 fn a_stale_response_answers_in_place_of_an_error() {
     let mut site = site();
     let mut worker = site.worker();
