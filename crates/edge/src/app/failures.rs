@@ -128,9 +128,15 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Removes a request without a client from the queue. If a worker has the request already, informs its app.
     pub(super) fn discard(&mut self, ticket: Ticket) {
+        self.withdraw(ticket);
+    }
+
+    /// Like [`Self::discard`]. Returns whether a worker has the request, or has had it.
+    pub(super) fn withdraw(&mut self, ticket: Ticket) -> bool {
         if !self.commands.is_empty() {
             self.drop_held(ticket);
         }
+        let was_retried = self.table.get(ticket).is_some_and(|entry| entry.retried);
         let withdrawn = self.pool.withdraw(ticket);
         if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
             // The entry stays, because the deadlines of the app still apply: it may be stuck.
@@ -139,6 +145,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         } else {
             self.table.remove(ticket);
         }
+        was_retried || withdrawn != Withdrawal::Unseen
     }
 
     /// Removes requests whose clients have disconnected and whose apps have ended since: the pool does not report the ends of

@@ -5,6 +5,7 @@ use super::AppPool;
 use super::fetch::{AppCache, Capture, Fetch, Status};
 use super::table::Entry;
 use oribi_cache::{Answer, Conditions, Fields, Judgement, Response, Times};
+use oribi_engine::Wait;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
 use oribi_ipc::slot::{Content, Head, Malformed};
@@ -230,13 +231,20 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.handle_end(ticket, false);
     }
 
-    /// Answers in place of an app that has failed.
-    pub(super) fn fetch_failed(&mut self, mut fetch: Fetch, status: u16) {
-        let now = self.now();
-        let mut memory = FieldMemory::default();
+    /// Answers in place of an app that has had the request, and has failed.
+    pub(super) fn fetch_failed(&mut self, fetch: Fetch, status: u16) {
         if fetch.is_unsafe {
+            // The app may have changed the resource before it failed.
             self.invalidate(&fetch, &[]);
         }
+        self.refuse_fetch(fetch, status);
+    }
+
+    /// Answers in place of an app that does not answer. Only a request that a worker has had makes stored responses invalid:
+    /// otherwise any client could empty the cache of an app that is busy.
+    pub(super) fn refuse_fetch(&mut self, mut fetch: Fetch, status: u16) {
+        let now = self.now();
+        let mut memory = FieldMemory::default();
         if let Some(exchange) = fetch.exchange.take() {
             match fetch.stale.as_ref().and_then(|stale| Some((stale, stale.answer_to_error(now)?))) {
                 Some((stale, left)) => {
@@ -269,21 +277,22 @@ impl<B: Backend> AppPool<'_, '_, B> {
         true
     }
 
-    /// Handles the loss of a client whose request has a fetch. Returns the ticket if there is one, and whether the request is to
-    /// be withdrawn, because nobody else waits for the response.
-    pub(super) fn lose_client_of_fetch(&mut self, exchange: ExchangeId) -> Option<(Ticket, bool)> {
+    /// Handles the loss of a client whose request has a fetch. Withdraws the request, unless another one waits for the
+    /// response. Returns how long the request has waited for a worker; `None` if there is no such request.
+    pub(super) fn lose_client_of_fetch(&mut self, exchange: ExchangeId) -> Option<Wait> {
         let cache = self.cache.as_mut()?;
         let (&ticket, fetch) = cache.fetches.iter_mut().find(|(_, fetch)| fetch.exchange == Some(exchange))?;
         fetch.exchange = None;
         let is_needed = !fetch.waiting.is_empty();
+        let known = self.wait_of(ticket);
         if !is_needed {
             let fetch = self.take_fetch(ticket)?;
-            if fetch.is_unsafe {
+            if self.withdraw(ticket) && fetch.is_unsafe {
                 // The app may have changed the resource already.
                 self.invalidate(&fetch, &[]);
             }
         }
-        Some((ticket, !is_needed))
+        Some(known)
     }
 
     /// Gives the fetch of a request that is tried again its new ticket.

@@ -104,7 +104,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             }
             self.lane.source().report_wait_until_now(id);
             match purpose {
-                Purpose::Fetch(entering) => self.fetch_failed(entering.fetch, 503),
+                Purpose::Fetch(entering) => self.refuse_fetch(entering.fetch, 503),
                 Purpose::Answer | Purpose::Question => self.refuse_for_now(id),
                 Purpose::Event(_) => {}
             }
@@ -121,7 +121,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             Err(status) => {
                 self.pool.cancel(reserved);
                 match purpose {
-                    Purpose::Fetch(entering) => self.fetch_failed(entering.fetch, status),
+                    Purpose::Fetch(entering) => self.refuse_fetch(entering.fetch, status),
                     Purpose::Answer | Purpose::Question => self.refuse(id, status),
                     Purpose::Event(_) => {}
                 }
@@ -222,10 +222,17 @@ impl<B: Backend> AppPool<'_, '_, B> {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
                 continue;
             }
-            if self.has_fetch(ticket) {
+            if let Some(fetch) = self.take_fetch(ticket) {
                 self.slot.account.count(Counter::QueueTimeouts);
-                self.table.remove(ticket);
-                self.fail_fetch(ticket, 503);
+                let was_retried = self.table.remove(ticket).is_some_and(|entry| entry.retried);
+                if let Some(exchange) = fetch.exchange {
+                    self.report_wait(ticket, exchange);
+                }
+                if was_retried {
+                    self.fetch_failed(fetch, 503);
+                } else {
+                    self.refuse_fetch(fetch, 503);
+                }
                 continue;
             }
             self.commands_ended(ticket, true);
@@ -386,12 +393,9 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Withdraws the request of an exchange whose client has disconnected. Returns how long it has waited; `None` if it is not
     /// in this pool.
     pub(in super::super) fn withdraw_lost(&mut self, exchange: ExchangeId) -> Option<Wait> {
-        let found = self.table.find(exchange).map(|ticket| (ticket, true));
-        let (ticket, is_withdrawn) = found.or_else(|| self.lose_client_of_fetch(exchange))?;
+        let Some(ticket) = self.table.find(exchange) else { return self.lose_client_of_fetch(exchange) };
         let known = self.wait_of(ticket);
-        if is_withdrawn {
-            self.discard(ticket);
-        }
+        self.discard(ticket);
         Some(known)
     }
 }

@@ -400,6 +400,28 @@ fn unsafe_methods_make_responses_invalid() {
 }
 
 #[test]
+fn unsafe_requests_make_nothing_invalid_before_a_worker_has_them() {
+    let mut site = site();
+    let mut worker = site.worker();
+    let control: &[FieldPair<'_>] = &[(b"Cache-Control", b"max-age=600")];
+    ask(&mut site, &mut worker, GET, control, "one");
+    let client = site.asking(&post("/", b"x"));
+    site.advance(Settings::default().queue_timeout + SECOND);
+    assert!(site.received(&client).starts_with("HTTP/1.1 503 "));
+    assert_response(&hit(&mut site, &mut worker, GET), "200", "one");
+    let client = site.asking(&post("/", b"x"));
+    client.reset();
+    site.run();
+    assert_response(&hit(&mut site, &mut worker, GET), "200", "one");
+    // An app that has a request may have changed the resource when the client leaves.
+    let client = site.asking(&post("/", b"x"));
+    let _taken = worker.take();
+    client.reset();
+    site.run();
+    assert_response(&ask(&mut site, &mut worker, GET, control, "two"), "200", "two");
+}
+
+#[test]
 fn a_reload_of_the_app_empties_its_cache() {
     let mut site = site();
     let mut worker = site.worker();
