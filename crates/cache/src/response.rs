@@ -88,12 +88,25 @@ impl Response {
         times: &Times,
         is_fresh: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Refusal> {
+        let all = self.merged(fields);
+        let judgement = rules.judge(authorized, self.status, &all, times)?;
+        Ok(Self::new(judgement, (self.status, &all), self.content.clone(), times, is_fresh))
+    }
+
+    /// Returns the response with the fields of a 304 that confirms it and forbids storing it, for the request of that 304 only.
+    #[must_use]
+    pub fn confirmed_once(&self, fields: &[FieldPair<'_>], times: &Times, is_fresh: impl Fn(&[u8]) -> bool) -> Self {
+        let all = self.merged(fields);
+        let judgement = Judgement { age: 0, ..self.judgement.clone() };
+        Self::new(judgement, (self.status, &all), self.content.clone(), times, is_fresh)
+    }
+
+    /// The fields, with those of a 304 in place of the former ones.
+    fn merged<'f>(&'f self, fields: &[FieldPair<'f>]) -> Vec<FieldPair<'f>> {
         let is_new = |name: &[u8]| fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let stays = |name: &[u8]| is_one_of(name, OF_CONTENT) || !(is_new(name) || name.eq_ignore_ascii_case(b"date"));
         let changed = fields.iter().copied().filter(|(name, _)| !is_one_of(name, OF_CONTENT));
-        let all: Vec<FieldPair<'_>> = self.fields.iter().filter(|(name, _)| stays(name)).chain(changed).collect();
-        let judgement = rules.judge(authorized, self.status, &all, times)?;
-        Ok(Self::new(judgement, (self.status, &all), self.content.clone(), times, is_fresh))
+        self.fields.iter().filter(|(name, _)| stays(name)).chain(changed).collect()
     }
 
     /// The status.
@@ -263,5 +276,7 @@ mod tests {
         assert_eq!(values.map(Option::unwrap_or_default), ["text/css", "2", "1", "Sun, 06 Nov 1994 08:51:17 GMT"]);
         let refused = old.updated(&Rules::default(), false, &[(b"Cache-Control", b"no-store")], &times, |_| false);
         assert_eq!(refused.map(|_| ()), Err(Refusal::Forbidden));
+        let once = old.confirmed_once(&[(b"Cache-Control", b"no-store")], &times, |_| false);
+        assert_eq!((once.fields.value(b"Cache-Control"), once.age(at(100))), (Some(&b"no-store"[..]), 0));
     }
 }

@@ -134,8 +134,8 @@ pub(super) enum Status {
     Hit(i64),
     /// The app has answered. Whether the response was stored.
     Miss(bool),
-    /// The app has confirmed the stored response.
-    Validated,
+    /// The app has confirmed the stored response. Whether it is stored further.
+    Validated(bool),
     /// The app has answered another request, which asked for the same.
     Collapsed,
 }
@@ -148,7 +148,8 @@ impl Status {
             Self::Hit(left) => format!("oribi; hit; ttl={left}").into_bytes().into(),
             Self::Miss(true) => b"oribi; fwd=miss; stored"[..].into(),
             Self::Miss(false) => b"oribi; fwd=miss"[..].into(),
-            Self::Validated => b"oribi; fwd=stale; fwd-status=304; stored"[..].into(),
+            Self::Validated(true) => b"oribi; fwd=stale; fwd-status=304; stored"[..].into(),
+            Self::Validated(false) => b"oribi; fwd=stale; fwd-status=304"[..].into(),
             Self::Collapsed => b"oribi; fwd=miss; collapsed"[..].into(),
         }
     }

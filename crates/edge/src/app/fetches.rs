@@ -447,23 +447,25 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
     }
 
-    /// Renews the stored response, because the app has confirmed it.
+    /// Renews the stored response, because the app has confirmed it. If it cannot be stored with the fields of the 304, it
+    /// answers the request of this fetch only.
     fn confirm(&mut self, mut fetch: Fetch, fields: &[FieldPair<'_>], times: &Times) {
         let Some(stale) = fetch.stale.clone() else { return };
-        match stale.updated(&fetch.rules, fetch.authorized, fields, times, |name| self.is_own(name)) {
-            Ok(response) if fetch.scope.generation == self.pool.generation() => {
-                if fetch.exchange.is_some() {
-                    self.slot.account.count(Counter::CacheRevalidated);
-                }
-                self.store(fetch, response, Status::Validated);
-            }
-            _ => {
-                let exchange = self.pass(&mut fetch, ResponseHead { status: 304, fields });
-                if let Some(exchange) = exchange {
-                    let status = Status::Validated;
-                    let _ = self.answer_stored(exchange, &stale, &fetch.conditions, &status, &mut FieldMemory::default());
-                }
-            }
+        let is_current = fetch.scope.generation == self.pool.generation() && !fetch.is_outdated;
+        let (response, is_stored) = match stale.updated(&fetch.rules, fetch.authorized, fields, times, |name| self.is_own(name))
+        {
+            Ok(response) => (response, is_current),
+            Err(_) => (stale.confirmed_once(fields, times, |name| self.is_own(name)), false),
+        };
+        if fetch.exchange.is_some() {
+            self.slot.account.count(Counter::CacheRevalidated);
+        }
+        let status = Status::Validated(is_stored);
+        if is_stored {
+            return self.store(fetch, response, status);
+        }
+        if let Some(exchange) = self.pass(&mut fetch, ResponseHead { status: 304, fields }) {
+            let _ = self.answer_stored(exchange, &response, &fetch.conditions, &status, &mut FieldMemory::default());
         }
     }
 

@@ -254,6 +254,27 @@ fn a_stale_response_is_validated() {
 }
 
 #[test]
+fn a_response_is_not_stored_further_if_its_304_forbids_that() {
+    let mut site = site();
+    let mut worker = site.worker();
+    ask(&mut site, &mut worker, GET, &[FRESH, TAG], "one");
+    site.advance(61 * SECOND);
+    let client = site.asking(GET);
+    let taken = worker.take();
+    assert_eq!(fields_of(&worker), ["Host: a", "If-None-Match: \"a\""]);
+    worker.answer_with(taken, 304, &[(b"Set-Cookie", b"a=b"), (b"Cache-Control", b"private")], "");
+    let received = site.received(&client);
+    assert_response(&received, "200", "one");
+    assert_eq!((value(&received, "Set-Cookie"), value(&received, "Cache-Control")), (Some("a=b"), Some("private")));
+    assert_eq!((value(&received, "Cache-Status"), value(&received, "Age")), (Some("oribi; fwd=stale; fwd-status=304"), None));
+    let client = site.asking(GET);
+    let taken = worker.take();
+    assert_eq!(fields_of(&worker), ["Host: a"]);
+    worker.answer_with(taken, 200, &[FRESH], "two");
+    assert_response(&site.received(&client), "200", "two");
+}
+
+#[test]
 fn conditions_of_clients_are_answered_by_the_cache() {
     let mut site = site();
     let mut worker = site.worker();
