@@ -109,6 +109,13 @@ impl AppCache {
 }
 
 impl Fetch {
+    /// The stored response, if it may answer in place of an error, and the time in seconds for which it stays fresh. A 304 may
+    /// still confirm a response that has been removed meanwhile; in place of an error, it would hide its removal.
+    pub(super) fn answer_to_error(&self, now: Duration) -> Option<(&Rc<Response>, i64)> {
+        let stale = self.stale.as_ref().filter(|_| !self.is_outdated)?;
+        Some((stale, stale.answer_to_error(now)?))
+    }
+
     /// The bytes of content that have arrived.
     pub(super) fn captured(&self) -> usize {
         self.capture.as_ref().map_or(0, |capture| capture.content.len())

@@ -246,7 +246,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let now = self.now();
         let mut memory = FieldMemory::default();
         if let Some(exchange) = fetch.exchange.take() {
-            match fetch.stale.as_ref().and_then(|stale| Some((stale, stale.answer_to_error(now)?))) {
+            match fetch.answer_to_error(now) {
                 Some((stale, left)) => {
                     self.slot.account.count(Counter::CacheStale);
                     let _ = self.answer_stored(exchange, stale, &fetch.conditions, &Status::Hit(left), &mut memory);
@@ -255,10 +255,12 @@ impl<B: Backend> AppPool<'_, '_, B> {
             }
         }
         for ticket in std::mem::take(&mut fetch.waiting) {
-            let stale = self.fetch(ticket).and_then(|fetch| Some((fetch.stale.clone()?, fetch.conditions.clone())));
-            let left = stale.and_then(|(stale, conditions)| Some((stale.answer_to_error(now)?, stale, conditions)));
-            match left {
-                Some((left, stale, conditions)) => {
+            let answer = self.fetch(ticket).and_then(|fetch| {
+                let (stale, left) = fetch.answer_to_error(now)?;
+                Some((stale.clone(), left, fetch.conditions.clone()))
+            });
+            match answer {
+                Some((stale, left, conditions)) => {
                     self.answer_waiting(ticket, &stale, &conditions, Status::Hit(left), &mut memory);
                 }
                 None => self.release(ticket),
@@ -350,11 +352,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
     }
 
     fn decide(&self, fetch: &Fetch, head: ResponseHead<'_>, size: Option<u64>, times: &Times) -> Decision {
-        let stale = fetch.stale.as_ref();
-        if head.status == 304 && fetch.validates && stale.is_some() {
+        if head.status == 304 && fetch.validates && fetch.stale.is_some() {
             return Decision::Confirm;
         }
-        if matches!(head.status, 500 | 502..=504) && stale.is_some_and(|stale| stale.answer_to_error(times.now).is_some()) {
+        if matches!(head.status, 500 | 502..=504) && fetch.answer_to_error(times.now).is_some() {
             return Decision::Replace;
         }
         let announced = announced(head.fields.iter().copied());

@@ -552,3 +552,20 @@ fn responses_are_removed_by_order_and_those_under_way_are_not_stored() {
     assert_eq!((purge(&mut site, None, None), purge(&mut site, None, None)), (4, 0));
     assert!(super::super::purging::choice(None, Some("nonsense")).is_err());
 }
+
+#[test]
+fn a_response_that_was_removed_meanwhile_does_not_answer_in_place_of_an_error() {
+    let mut site = site();
+    let mut worker = site.worker();
+    let control: &[FieldPair<'_>] = &[(b"Cache-Control", b"max-age=1, stale-if-error=60")];
+    ask(&mut site, &mut worker, GET, control, "one");
+    site.advance(5 * SECOND);
+    let clients = [site.asking(GET), site.asking(GET)];
+    let taken = worker.take();
+    assert_eq!(purge(&mut site, None, None), 1);
+    worker.answer_with(taken, 503, &[], "down");
+    assert_response(&site.received(&clients[0]), "503", "down");
+    let taken = worker.take();
+    worker.worker.abandon(taken);
+    assert!(site.received(&clients[1]).starts_with("HTTP/1.1 500 "));
+}
