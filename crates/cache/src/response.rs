@@ -260,6 +260,9 @@ mod tests {
         assert_eq!(answer(&fresh, 7, RequestControl { max_stale: Some(2), ..none }), Answer::Serve(-2));
         assert_eq!(answer(&fresh, 8, RequestControl { max_stale: Some(2), ..none }), Answer::Ask);
         assert_eq!(answer(&strict, 7, RequestControl { max_stale: Some(2), ..none }), Answer::Ask);
+        let shared = response("s-maxage=5", &[]);
+        assert_eq!(answer(&shared, 4, RequestControl { max_stale: Some(2), ..none }), Answer::Serve(1));
+        assert_eq!(answer(&shared, 7, RequestControl { max_stale: Some(2), ..none }), Answer::Ask);
     }
 
     #[test]

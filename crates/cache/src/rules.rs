@@ -62,7 +62,7 @@ pub struct Judgement {
     pub stale_while_revalidate: u32,
     /// The seconds for which it may answer stale in place of an error.
     pub stale_if_error: u32,
-    /// Whether it must not answer stale at all.
+    /// Whether it must not answer stale because a request allows that (`max-stale`).
     pub strict: bool,
     /// Whether it may answer requests with Authorization.
     pub shared: bool,
@@ -122,7 +122,8 @@ impl Rules {
             age: age_on_arrival(all(b"age").map(|(_, value)| *value), written, times),
             stale_while_revalidate: window(control.stale_while_revalidate, self.stale_while_revalidate),
             stale_if_error: window(control.stale_if_error, self.stale_if_error),
-            strict,
+            // `s-maxage` includes `proxy-revalidate`, whatever a request allows.
+            strict: strict || control.s_maxage.is_some(),
             shared,
             vary,
         };
