@@ -1,6 +1,6 @@
 //! The store: responses by the keys of their URIs, in bounded memory.
 
-use crate::response::Response;
+use crate::response::{Answer, Response};
 use crate::selection::Selection;
 use crate::sieve::Sieve;
 use crate::vary::{Vary, secondary_key};
@@ -102,24 +102,34 @@ impl Store {
     ) -> Found {
         let mut found = Found::default();
         let Some(numbers) = self.uris.get(key) else { return found };
+        let mut chosen: Option<(u32, &Rc<Response>)> = None;
         for &number in numbers {
             let Some(entry) = self.entries.get(number).filter(|entry| entry.scope == scope) else { continue };
             match &entry.kept {
                 Kept::Pass(until) => found.passes |= now < *until,
                 Kept::Response(response) => {
                     let vary = &response.judgement().vary;
-                    if !vary.is_empty() {
-                        self.variant.clear();
-                        secondary_key(vary, fields, &mut self.variant);
-                        if *self.variant != *entry.variant {
-                            continue;
-                        }
+                    if vary.is_empty() {
+                        chosen = chosen.or(Some((number, response)));
+                        continue;
                     }
-                    found.response = Some(response.clone());
-                    self.entries.touch(number);
-                    break;
+                    self.variant.clear();
+                    secondary_key(vary, fields, &mut self.variant);
+                    if *self.variant != *entry.variant {
+                        continue;
+                    }
+                    // Apps forget Vary in their default responses: an older response with it is preferred (RFC 9111, section
+                    // 4.1). If it is stale, a newer one without Vary may be the answer of the app to this very request.
+                    if chosen.is_none() || matches!(response.answer(now, None), Answer::Serve(_)) {
+                        chosen = Some((number, response));
+                        break;
+                    }
                 }
             }
+        }
+        if let Some((number, response)) = chosen {
+            found.response = Some(response.clone());
+            self.entries.touch(number);
         }
         found
     }
@@ -262,6 +272,18 @@ mod tests {
         assert_eq!(find(&mut store, "a", SCOPE, "en").as_deref(), Some("two"));
         store.invalidate(b"a");
         assert_eq!((find(&mut store, "a", SCOPE, "en"), store.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn a_fresh_response_with_vary_is_preferred_to_a_newer_one_without() {
+        let mut store = Store::new(1 << 20);
+        insert(&mut store, "a", "en", &response("one", "accept-language"));
+        insert(&mut store, "a", "", &response("default", ""));
+        assert_eq!(find(&mut store, "a", SCOPE, "en").as_deref(), Some("one"));
+        assert_eq!(find(&mut store, "a", SCOPE, "de").as_deref(), Some("default"));
+        let fields: [FieldPair<'_>; 1] = [(b"Accept-Language", b"en")];
+        let found = store.find(b"a", SCOPE, &fields.into_iter(), Duration::from_secs(10));
+        assert_eq!(found.response.map(|response| response.content().to_vec()), Some(b"default".to_vec()), "both are stale");
     }
 
     #[test]
