@@ -21,8 +21,8 @@ my $folder  = File::Temp->newdir;
 my $site    = "$folder/oribi.toml";
 my $control = "$folder/control.sock";
 my $unix    = "$folder/app.sock";
-my %port    = map { $_ => free_port() } qw(main other secure);
-my @pem     = map { certificate("name$_.example.com", "$folder/certificate$_") } 1 .. 2;
+my %port    = map { $_ => free_port() } qw(main other secure second third);
+my @pem     = map { certificate("name$_.example.com", "$folder/certificate$_") } 1 .. 3;
 write_file("$folder/shop.lua", qq{return function(request) return 200, { ["Content-Type"] = "text/plain" }, "shop" end\n});
 # It answers when there is a file.
 write_file("$folder/slow.lua", <<~"LUA");
@@ -238,6 +238,25 @@ subtest 'later processes' => sub {
     site($main, $other);
     is apply(), "http://127.0.0.1:$port{other}: added; https://127.0.0.1:$port{secure}: removed", 'it applies the next file';
     is page('other'), 'shop', 'and serves';
+    return;
+};
+
+subtest 'certificates stay with their addresses' => sub {
+    my %secure  = map { $_->[0] => listener("https://127.0.0.1:$port{$_->[0]}", qq{ssl-cert = "$_->[1]"}) }
+        ['secure', $pem[0]], ['second', $pem[1]], ['third', $pem[2]];
+    my $names = sub {
+        return map { run('curl', '-sk', '-o', '/dev/null', '-w', '%{certs}', "https://127.0.0.1:$port{$_}/shop") =~ /CN\s*=\s*(name\d)/ } @_;
+    };
+    site($main, @secure{qw(secure second third)});
+    apply();
+    is_deeply [$names->(qw(secure second third))], [qw(name1 name2 name3)], 'each address has its own';
+    site($main, @secure{qw(second third)});
+    $server->signal('HUP');
+    ok $server->wait_until(sub { refused('secure') }), 'HUP removes the first of them';
+    $server->wait_until(sub { ctl('status') !~ /finishing|applying/ });
+    is_deeply [$names->(qw(second third))], [qw(name2 name3)], 'the others keep theirs';
+    site($main, $other);
+    apply();
     return;
 };
 

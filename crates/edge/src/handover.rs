@@ -6,7 +6,7 @@ use super::live::{Heard, Up};
 use crate::parent_link::{ParentLink, Received};
 use oribi_io::Backend;
 use oribi_ipc::handover::{HandoverEvent, Receiver, Room, Sender};
-use oribi_listen::Vault;
+use oribi_listen::Renewed;
 use oribi_stats::scoreboard::WorkerCommand;
 use std::io;
 use std::os::fd::AsFd;
@@ -97,7 +97,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
             match given {
                 Received::Successor(successor) => self.peers.named = Some(successor),
                 Received::Certificates(vault) => {
-                    match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.present_listeners())) {
+                    match Renewed::open(vault.as_fd()).map(|renewed| renewed.spread(&self.present_listeners())) {
                         Some(Ok(())) => log::info!("the certificates were replaced"),
                         Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
                         None => log::error!("no certificates arrived from the master; keeping the current ones"),

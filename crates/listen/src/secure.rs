@@ -1,8 +1,8 @@
 //! Loads the certificates and keys of encrypted listeners, and passes them to other processes.
 //!
 //! The first process reads the files, with its original rights, and checks them. Edges and workers that it forks inherit
-//! them in memory. A mold, which is executed, and an edge with new certificates receive a *vault*: a file in memory with all
-//! certificates and keys, and with the secret of the session tickets.
+//! them in memory. A mold, which is executed, receives a *vault*: a file in memory with all certificates and keys, and with the
+//! secret of the session tickets.
 
 use super::kept::Kept;
 use super::listener::{self, Listener};
@@ -141,15 +141,7 @@ impl Vault {
 
     /// Reads a vault; `None` if its content is invalid.
     pub fn open(file: BorrowedFd<'_>) -> Option<Self> {
-        let size = u64::try_from(fstat(file).ok()?.st_size).ok().filter(|size| *size <= LARGEST_VAULT)?;
-        let mut bytes = vec![0; size as usize];
-        let mut read = 0;
-        while read < bytes.len() {
-            match pread(file, &mut bytes[read..], read as u64).ok()? {
-                0 => return None,
-                count => read += count,
-            }
-        }
+        let bytes = content(file)?;
         let (secret, mut rest) = bytes.split_at_checked(Secret::SIZE)?;
         let mut materials = Vec::new();
         while !rest.is_empty() {
@@ -160,16 +152,18 @@ impl Vault {
         }
         Some(Self { secret: Secret::from_bytes(secret)?, materials })
     }
+}
 
-    /// Gives the certificates to the listeners of this process.
-    ///
-    /// # Errors
-    /// A certificate is unusable; the message contains the reason. Listeners before it have their new certificates already.
-    pub fn spread<'l>(self, listeners: impl IntoIterator<Item = &'l Listener>) -> Result<(), String> {
-        let servers = listeners.into_iter().filter_map(|listener| listener.tls.as_ref());
-        for (server, material) in servers.zip(self.materials) {
-            server.exchange(server.check(material)?);
+/// Reads a file in memory.
+pub(super) fn content(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let size = u64::try_from(fstat(file).ok()?.st_size).ok().filter(|size| *size <= LARGEST_VAULT)?;
+    let mut bytes = vec![0; size as usize];
+    let mut read = 0;
+    while read < bytes.len() {
+        match pread(file, &mut bytes[read..], read as u64).ok()? {
+            0 => return None,
+            count => read += count,
         }
-        Ok(())
     }
+    Some(bytes)
 }

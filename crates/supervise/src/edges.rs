@@ -31,7 +31,7 @@ use oribi_engine::shortage::explain;
 use oribi_io::process::{Fork, Heirs, shared_words};
 use oribi_ipc::handover::{self, Sender};
 use oribi_ipc::posts::PostBoxes;
-use oribi_listen::Vault;
+use oribi_listen::Renewed;
 use oribi_listen::{Listener, is_any_lent};
 use oribi_log as log_file;
 use oribi_pool::Memory;
@@ -400,14 +400,14 @@ impl<'a> Edges<'a> {
 
     /// Sends the edges the current certificates of these listeners.
     pub(super) fn give_certificates(&self, listeners: &[Listener]) {
-        let vault = match Vault::fill(listeners) {
-            Ok(Some(vault)) => vault,
+        let renewed = match Renewed::fill(listeners) {
+            Ok(Some(renewed)) => renewed,
             Ok(None) => return,
             Err(error) => return log::error!("cannot send the certificates to the edges: {error}"),
         };
         for (number, entry) in self.entries.iter().enumerate() {
             let Some(process) = &entry.process else { continue };
-            if let Err(error) = process.link.give_certificates(vault.as_fd()) {
+            if let Err(error) = process.link.give_certificates(renewed.as_fd()) {
                 log::error!("cannot send the certificates to {}: {error}", self.name(number));
             }
             let _ = rustix::io::write(&process.waker, &[0]);
