@@ -233,6 +233,26 @@ subtest 'a changed file counts without a reload' => sub {
     ok $server->wait_until(sub { curl('-u', 'alice:third', "$http/perl")->{status} == 200 }), 'a reload reads it at once';
 };
 
+subtest 'a password that is changed while a file is applied stays changed' => sub {
+    # It loads until there is a file.
+    write_file("$folder/late.lua", <<~"LUA");
+        os.execute "while ! [ -e $folder/go ]; do sleep 0.05; done"
+        return function(request) return 200, {}, "late" end
+        LUA
+    my $site = run('cat', "$folder/oribi.toml");
+    write_file("$folder/oribi.toml", <<~"TOML" . $site =~ s/(?=\[defaults\])/[app.late]\nfile = "late.lua"\nworkers = 1\n\n/r);
+        # Another app.
+        TOML
+    $server->signal('HUP');
+    ok $server->wait_until(sub { run('ps', '-eo', 'args') =~ m{\Q$folder/go\E} }), 'an app is loaded';
+    write_users(alice => crypt('fourth', "\$2y\$06\$$salt"));
+    ok $server->wait_until(sub { curl('-u', 'alice:third', "$http/perl")->{status} == 401 }), 'the old password is forgotten';
+    write_file("$folder/go", q());
+    ok $server->wait_until(sub { $server->log_text =~ /the file is applied/ }), 'the file is applied';
+    is curl('-u', 'alice:third', "$http/perl")->{status}, 401, 'and does not bring it back' for 1 .. 4;
+    is curl('-u', 'alice:fourth', "$http/perl")->{status}, 200, '... and keeps the new one';
+};
+
 subtest 'mistakes are found before the start' => sub {
     my $check = sub ($alice) {
         write_users(alice => $alice);

@@ -462,9 +462,9 @@ impl<'a> Apps<'a> {
         }
         log::info!("the file is applied: {}", described(&lines));
         server.notifier.reloaded(Reloading::Program, "serving, the file is applied");
-        if reloads || hup_arrived {
-            server.renew_certificates();
-        }
+        // Files that have changed while apps loaded count as read, and the plan has the users as they were at its beginning.
+        server.renew_certificates();
+        server.renew_users();
         if reloads && !hup_arrived {
             let rest = self.apps.iter_mut().enumerate();
             let rest = rest.filter(|(place, app)| app.is_present() && !app.is_stopped() && !joining.contains(place));
