@@ -123,8 +123,14 @@ impl Notifier {
     /// Reports that the server is alive, if the interval since the last report is over. `alive` returns whether everything that
     /// the server needs runs. If it does not, nothing is sent, and the service manager restarts the server after some time.
     pub(super) fn keep_watchdog(&mut self, now: Instant, alive: impl FnOnce() -> bool) {
-        if self.watchdog.as_mut().is_some_and(|watchdog| watchdog.is_due(now)) && alive() {
+        let Some(watchdog) = &mut self.watchdog else { return };
+        if !watchdog.is_due(now) {
+            return;
+        }
+        if alive() {
             self.send_status("WATCHDOG=1");
+        } else {
+            watchdog.ask_again(now);
         }
     }
 
@@ -245,7 +251,7 @@ mod tests {
         let mut notifier = Notifier { channel, watchdog: Watchdog::of(time, 1, now), ..Notifier::default() };
         notifier.keep_watchdog(now, || false);
         assert!(socket.recv(&mut [0; 64]).is_err(), "nothing was sent");
-        notifier.keep_watchdog(now + Duration::from_secs(1), || true);
+        notifier.keep_watchdog(now + Duration::from_millis(500), || true);
         let mut message = [0; 64];
         let size = socket.recv(&mut message).expect("it was sent");
         assert_eq!(&message[..size], b"WATCHDOG=1");

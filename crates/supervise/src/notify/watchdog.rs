@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 /// The longest time supported: about thirty years.
 const LONGEST: Duration = Duration::from_secs(1 << 30);
 
+/// The longest wait before a server that was not alive is asked again.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The time of the next report that this server is alive.
 #[derive(Debug)]
 pub(super) struct Watchdog {
@@ -29,6 +32,11 @@ impl Watchdog {
             self.next = now + self.interval;
         }
         due
+    }
+
+    /// Asks again soon, because this server was not alive: it may be before the interval is over, and then has too little time left.
+    pub(super) fn ask_again(&mut self, now: Instant) {
+        self.next = now + (self.interval / 4).min(LOOK);
     }
 
     /// Returns the time until the next report.
