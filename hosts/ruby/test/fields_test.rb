@@ -30,6 +30,15 @@ module Fields
     assert_equal %w[5 value], [response["X-Number"], response["X-Symbol"]]
   end
 
+  # Middleware for another version of Rack adds the length in its own spelling, and some unsets it by nil.
+  def test_the_same_length_twice_and_no_length
+    %w[lengths length-numbers no-length].each do |name|
+      response = get("/bare/fields/#{name}")
+      assert_equal ["ok", ["2"]], [response.body, response.all("Content-Length")], name
+    end
+    assert_equal 500, server.get("/bare/fields/other-length").status
+  end
+
   def test_values_are_bytes
     assert_equal "caf\u00e9".b, get("/fields/bytes")["X-Bytes"]
   end

@@ -105,6 +105,34 @@ static void take_internal(Head *head, VALUE name, VALUE value) {
         head->protocol = value;
 }
 
+/* Whether a Content-Length is to be left out: middleware unsets it by nil, and middleware for another version of Rack adds the same one
+ * again, in another spelling. Others are the server's to judge. */
+static bool is_spare_length(const Head *head, VALUE value) {
+    const char *copies = head->copies ? RSTRING_PTR(head->bytes) : NULL;
+    char digits[24];
+    oribi_bytes length = {digits, 0};
+    if (NIL_P(value))
+        return true;
+    if (RB_FIXNUM_P(value))
+        length.size = (size_t)snprintf(digits, sizeof digits, "%ld", FIX2LONG(value));
+    else if (RB_TYPE_P(value, T_STRING))
+        length = (oribi_bytes){RSTRING_PTR(value), (size_t)RSTRING_LEN(value)};
+    else
+        return false;
+    for (size_t i = 0; i < head->field_count; i++) {
+        oribi_field field = head->fields[i];
+        if (field.name.size != 14 || field.value.size != length.size)
+            continue;
+        if (copies) {
+            field.name.data = copies + (size_t)field.name.data;
+            field.value.data = copies + (size_t)field.value.data;
+        }
+        if (field_is(&field, "content-length") && memcmp(field.value.data, length.data, length.size) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool add_header(Head *head, VALUE name, VALUE value) {
     if (RB_UNLIKELY(!RB_TYPE_P(name, T_STRING))) {
         if (!head->copies)
@@ -120,6 +148,8 @@ static bool add_header(Head *head, VALUE name, VALUE value) {
     if (RB_UNLIKELY(RSTRING_LEN(name) == 17 && text_is(name, "transfer-encoding", 17)) && RB_TYPE_P(value, T_STRING)
         && text_is(value, "chunked", 7))
         head->chunked = true;
+    if (RSTRING_LEN(name) == 14 && text_is(name, "content-length", 14) && is_spare_length(head, value))
+        return true;
     return add_value(head, name, value);
 }
 

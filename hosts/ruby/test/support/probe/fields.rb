@@ -8,6 +8,10 @@ module Probe
   on("/fields/array") { |_env| [200, { "x-lines" => %w[one two three] }, []] }
   on("/fields/cookies") { |_env| [200, { "set-cookie" => RACK3 ? %w[a=1 b=2] : "a=1\nb=2" }, []] }
   on("/fields/symbols") { |_env| [200, { "x-number" => 5, "x-symbol" => :value }, []] }
+  on("/fields/lengths") { |_env| [200, { "Content-Length" => "2", "content-length" => "2" }, ["ok"]] }
+  on("/fields/length-numbers") { |_env| [200, { "Content-Length" => 2, "content-length" => "2" }, ["ok"]] }
+  on("/fields/no-length") { |_env| [200, { "content-length" => nil }, ["ok"]] }
+  on("/fields/other-length") { |_env| [200, { "Content-Length" => "2", "content-length" => "3" }, ["ok"]] }
   on("/fields/empty") { |_env| [200, { "x-empty" => "" }, []] }
   on("/fields/bytes") { |_env| [200, { "x-bytes" => "caf\u00e9" }, []] }
   on("/fields/date") { |_env| [200, { "date" => "Mon, 01 Jan 2001 00:00:00 GMT", "server" => "an app" }, []] }
