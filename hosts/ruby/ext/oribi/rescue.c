@@ -27,7 +27,8 @@ static VALUE answer_by_page(VALUE argument) {
 
 void rescue_answer(Call *call, int state) {
     VALUE error;
-    const bool answerable = call->state == CALL_OPEN;
+    /* Without an environment, there is nothing to show and nothing to handle. */
+    const bool answerable = call->state == CALL_OPEN && !NIL_P(call->environment);
     bool over;
     if (is_stray())
         stray_end_as_program(state);

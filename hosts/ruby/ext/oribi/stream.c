@@ -18,6 +18,7 @@ typedef struct {
     oribi_exchange exchange;
     uint64_t serial; /* from 1 */
     unsigned forks;
+    bool chunked; /* the app's content consists of chunks */
     enum { STREAM_OPEN, STREAM_GONE, STREAM_CLOSED } state;
     bool kept; /* the call is over */
     bool used; /* the app has used the stream since the call was over */
@@ -122,6 +123,9 @@ static size_t write_one(Stream *stream, VALUE piece) {
     note_use(stream);
     if (!RB_TYPE_P(piece, T_STRING))
         piece = rb_obj_as_string(piece);
+    /* As in body.c: the server may wait for the client between two chunks. */
+    if (RB_UNLIKELY(stream->chunked))
+        piece = rb_str_new_frozen(piece);
     size = (size_t)RSTRING_LEN(piece);
     if (stream->state == STREAM_GONE)
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
@@ -260,6 +264,7 @@ static VALUE stream_new(Call *call) {
     stream->call = stream->present = call;
     stream->exchange = call->exchange;
     stream->forks = call->context->forks;
+    stream->chunked = call->head.chunked;
     RB_OBJ_WRITE(self, &stream->context, call->context->self);
     RB_OBJ_WRITE(self, &stream->source, call->body);
     if (call->input)

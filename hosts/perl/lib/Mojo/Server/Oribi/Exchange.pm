@@ -157,6 +157,7 @@ sub _upgrade {
     $stream->timeout($timeout);
     $stream->on(read  => sub { $ws->server_read($_[1]) });
     $stream->on(close => sub { $ws->closed });
+    $stream->on(error => sub { $_[0]->close });
     $stream->write($head);
     my $connection = $stream;
     weaken $connection;
