@@ -161,14 +161,20 @@ subtest 'HUP reads the file and reloads all apps' => sub {
     my %old = map { $_ => 1 } $server->workers;
     site(@usual, entry('wiki'));
     $server->signal('HUP');
-    ok $server->wait_until(sub { status('/wiki') == 200 && !grep { $old{$_} } $server->workers }), 'a new app, and new workers';
-    my @workers = sort $server->workers;
+    # The first process of an app counts as a worker while it has none.
+    my $replaced = sub {
+        my @now = $server->workers;
+        return @now == 3 && ctl('status') !~ /finishing/ && !grep { $old{$_} } @now;
+    };
+    ok $server->wait_until(sub { status('/wiki') == 200 && $replaced->() }), 'a new app, and new workers';
+    my @workers = $server->workers;
     # No line of the log so far names this app.
     site(@usual, entry('spoilt', q(), 'broken.lua'));
     $server->signal('HUP');
     ok $server->wait_until(sub { $server->log_text =~ /the file was not applied, and nothing has changed: spoilt/ }),
         'a HUP that fails says why';
-    is_deeply [sort $server->workers], \@workers, 'and reloads nothing';
+    my %now = map { $_ => 1 } $server->workers;
+    is scalar(grep { $now{$_} } @workers), 3, 'and reloads nothing';
     return;
 };
 
