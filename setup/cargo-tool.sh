@@ -10,7 +10,9 @@ features=${3-}
 
 links=$PWD/target/tools/bin
 tool=${XDG_CACHE_HOME:-$HOME/.cache}/oribi/$name-$version${features:+-$features}
-case "$("$tool/bin/$name" --version 2>/dev/null)" in
+# Some tools know their version only as a command of cargo's.
+says_version() { "$tool/bin/$name" --version 2>/dev/null || "$tool/bin/$name" "${name#cargo-}" --version 2>/dev/null; }
+case "$(says_version)" in
 *" $version" | *" v$version") ;;
 *)
 	echo "Building $name $version in $tool: once, a few minutes"
