@@ -90,10 +90,12 @@ fn compare(site: &Site, expected: &[(&str, BTreeMap<String, usize>)]) {
         let seen = || processes(site).get(*role).map(|process| held(*process)).unwrap_or_default();
         // A new process closes unneeded descriptors at once.
         let end = Instant::now() + Duration::from_secs(10);
-        while seen() != *descriptors && Instant::now() < end {
+        let mut last = seen();
+        while last != *descriptors && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
+            last = seen();
         }
-        assert_eq!(seen(), *descriptors, "{role}");
+        assert_eq!(last, *descriptors, "{role}");
     }
 }
 

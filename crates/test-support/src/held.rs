@@ -7,7 +7,7 @@ use std::fs;
 /// process has inherited. Several descriptors for the same end of a pipe count once, because each signal handler has its own.
 pub fn held(process: u32) -> BTreeMap<String, usize> {
     let (mut counts, mut ends) = (BTreeMap::new(), BTreeSet::new());
-    let (foreign, mut sockets) = (foreign(), None);
+    let (foreign, mut sockets) = (foreign(), SocketTables::default());
     for (number, target) in open_in(&process.to_string()).into_iter().filter(|(number, _)| *number > 2) {
         if foreign.get(&number) == Some(&target) {
             continue;
@@ -21,10 +21,7 @@ pub fn held(process: u32) -> BTreeMap<String, usize> {
                 if writes { "pipe to write" } else { "pipe to read" }.to_owned()
             }
             Some(("anon_inode", kind)) => kind.trim_matches(['[', ']']).to_owned(),
-            Some(("socket", inode)) => {
-                let known: &BTreeMap<String, String> = sockets.get_or_insert_with(sockets_by_inode);
-                known.get(inode.trim_matches(['[', ']'])).cloned().unwrap_or_else(|| "socket".to_owned())
-            }
+            Some(("socket", inode)) => sockets.kind_of(inode.trim_matches(['[', ']'])),
             _ if target.starts_with("/memfd:") => "shared memory".to_owned(),
             _ if fs::metadata(&target).is_ok_and(|found| found.is_dir()) => "folder".to_owned(),
             _ => target,
@@ -61,16 +58,33 @@ fn flags(process: &str, number: u32) -> u32 {
     flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0)
 }
 
-/// The kinds of all sockets of this system.
-fn sockets_by_inode() -> BTreeMap<String, String> {
-    let mut kinds = BTreeMap::new();
-    for (table, place) in [("tcp", 9), ("tcp6", 9), ("unix", 6)] {
-        let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-        for row in text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()) {
-            let listens = table != "unix" && row.get(3) == Some(&"0A");
-            let kind = if listens { "listener" } else { table };
-            row.get(place).map(|inode| kinds.insert((*inode).to_owned(), kind.to_owned()));
+/// The kinds of the sockets of this system, by inode.
+#[derive(Default)]
+struct SocketTables {
+    kinds: BTreeMap<String, String>,
+    reads: usize,
+}
+
+impl SocketTables {
+    /// The kind of a socket. The kernel leaves out rows of a table in which others change at the same time, so the tables are
+    /// read again for a socket that is not in them.
+    fn kind_of(&mut self, inode: &str) -> String {
+        const MOST_READS: usize = 20;
+        while !self.kinds.contains_key(inode) && self.reads < MOST_READS {
+            self.reads += 1;
+            self.read();
+        }
+        self.kinds.get(inode).cloned().unwrap_or_else(|| "socket".to_owned())
+    }
+
+    fn read(&mut self) {
+        for (table, place) in [("tcp", 9), ("tcp6", 9), ("unix", 6)] {
+            let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+            for row in text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+                let listens = table != "unix" && row.get(3) == Some(&"0A");
+                let kind = if listens { "listener" } else { table };
+                row.get(place).map(|inode| self.kinds.insert((*inode).to_owned(), kind.to_owned()));
+            }
         }
     }
-    kinds
 }
