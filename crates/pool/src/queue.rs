@@ -23,8 +23,18 @@ pub(crate) struct Queue<'a> {
 impl Queue<'_> {
     /// The number of requests that wait.
     pub(crate) fn depth(&self) -> usize {
+        self.positions().filter(|position| self.waits(*position)).count()
+    }
+
+    /// Whether a request waits. Unlike [`Self::depth`], this stops at the first one, so that it costs no more in a long queue.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.positions().any(|position| self.waits(position))
+    }
+
+    /// The positions at which requests may wait.
+    fn positions(&self) -> std::ops::Range<u64> {
         let tail = self.requests.load(Layout::TAIL, SeqCst);
-        (self.start(tail, self.claims[Layout::HEAD].load(Acquire))..tail).filter(|position| self.waits(*position)).count()
+        self.start(tail, self.claims[Layout::HEAD].load(Acquire))..tail
     }
 
     fn waits(&self, position: u64) -> bool {

@@ -171,7 +171,7 @@ fn either_side_may_close() {
         let (mut site, mut app, client) = opened(data, &[]);
         client.send(&masked(FrameKind::Close, b"\x03\xe8bye"));
         assert_eq!(client_bytes(&mut site, &client), b"\x88\x05\x03\xe8bye");
-        assert_eq!(app.worker.queued() > 0, !data.is_empty(), "an app without data expects no event");
+        assert_eq!(app.worker.has_queued(), !data.is_empty(), "an app without data expects no event");
         if !data.is_empty() {
             let taken = app.take();
             let (kind, .., payload) = app.event();
@@ -499,7 +499,7 @@ fn an_app_hears_of_clients_that_leave_while_the_server_stops() {
     client.end();
     for _ in 0..MANY {
         assert!(site.edge.turn().expect("this backend cannot fail"), "it waits for the app");
-        if app.worker.queued() > 0 {
+        if app.worker.has_queued() {
             break;
         }
     }

@@ -50,6 +50,12 @@ impl Worker {
         self.queue().depth()
     }
 
+    /// Whether a request waits for any worker of the pool.
+    #[must_use]
+    pub fn has_queued(&self) -> bool {
+        self.queue().has_waiting()
+    }
+
     /// Announces that this worker is about to sleep in the middle of an exchange, until the edge makes room or has an order.
     /// Returns `false` if the worker must not sleep, because there already is room for `bytes` more bytes, or an order.
     pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {

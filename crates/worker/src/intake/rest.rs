@@ -11,6 +11,7 @@ use super::open::{Open, Step};
 use super::{Intake, IntakeState};
 use crate::event_sources::Poller;
 use oribi_io::Waiter;
+use oribi_pool::Worker;
 use oribi_source::Next;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -147,7 +148,7 @@ impl Intake<'_> {
 
     /// Whether there is work that needs no wait.
     pub(super) fn has_more(&self) -> bool {
-        self.woken || (self.stage != IntakeState::Stopping && !self.left && self.pools.iter().any(|pool| pool.queued() > 0))
+        self.woken || (self.stage != IntakeState::Stopping && !self.left && self.pools.iter().any(Worker::has_queued))
     }
 
     /// Adopts the events that a watcher has found.
@@ -193,7 +194,7 @@ impl Intake<'_> {
     }
 
     pub(super) fn awake(&mut self) {
-        self.pools.iter_mut().for_each(oribi_pool::Worker::awake);
+        self.pools.iter_mut().for_each(Worker::awake);
     }
 
     /// Writes parts that wait for room; returns whether it has written anything.

@@ -48,7 +48,7 @@ impl Intake<'_> {
     #[cold]
     fn is_empty_for_good(&mut self) -> bool {
         // The second check finds requests that an edge submitted before its end.
-        self.pools.iter_mut().all(|pool| pool.queued() == 0 && pool.edge_is_gone() && pool.queued() == 0)
+        self.pools.iter_mut().all(|pool| !pool.has_queued() && pool.edge_is_gone() && !pool.has_queued())
     }
 
     #[inline]
