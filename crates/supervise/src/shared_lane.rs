@@ -177,7 +177,9 @@ impl<'a, S: Source> SharedLane<'a, S> {
                 Ok(Next::Exchange(exchange)) => {
                     // The language handles its signals between turns, so a turn also ends after a file.
                     let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners) else { return Turn::Answered };
-                    self.lane.wake_another_thread();
+                    if !self.is_alone() {
+                        self.lane.wake_another_thread();
+                    }
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
                     return Turn::Answered;
@@ -198,6 +200,11 @@ impl<'a, S: Source> SharedLane<'a, S> {
             }
         }
         Turn::End
+    }
+
+    /// Whether the pool never has another thread than the calling one.
+    fn is_alone(&self) -> bool {
+        self.lane.thread_pool().is_none_or(|thread_pool| thread_pool.most() == 1)
     }
 
     /// Counts an answered request. Asks for the replacement of the process if it has answered enough requests, or if the app
