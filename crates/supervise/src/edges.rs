@@ -23,6 +23,7 @@ use super::closing::{Closing, NextStep};
 use super::describe_end;
 use super::foreground::leave_report;
 use super::pace::Pace;
+use super::process_state;
 use oribi_config::{Settings, counted};
 use oribi_edge::parent_link::{self, EdgeLink, WorkerRequest};
 use oribi_edge::plan::PlanReader;
@@ -529,10 +530,13 @@ impl<'a> Edges<'a> {
     /// Kills all edges.
     pub(super) fn end_now(&mut self, reason: &str) {
         let mut connections = 0;
-        for (entry, slot) in self.entries.iter().zip(self.slots()) {
+        for (number, (entry, slot)) in self.entries.iter().zip(self.slots()).enumerate() {
             if let Some(process) = &entry.process
                 && slot.command() != WorkerCommand::Quit
             {
+                if let Some(state) = process_state::of(process.pid) {
+                    log::info!("{reason}: killing {} (pid {}), which {state}", self.name(number), process.pid);
+                }
                 connections += slot.connections.load(Relaxed);
                 slot.set_command(WorkerCommand::Quit);
                 // The edge has not been waited for, so its process id cannot belong to another process.

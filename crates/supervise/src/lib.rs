@@ -43,6 +43,7 @@ mod outbox;
 mod pace;
 mod pid_file;
 mod privileges;
+mod process_state;
 mod relay;
 mod reloads;
 mod requests;

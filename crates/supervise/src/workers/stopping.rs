@@ -2,6 +2,7 @@
 
 use super::super::closing::{Closing, NextStep};
 use super::super::member::Member;
+use super::super::process_state;
 use super::super::server::{Phase, Server};
 use super::Workers;
 use oribi_config::counted;
@@ -122,6 +123,9 @@ impl Workers<'_> {
         }
         let mut connections = 0;
         for member in &self.members {
+            if let Some(state) = process_state::of(member.pid) {
+                log::info!("{reason}: killing worker {} (pid {}), which {state}", member.number, member.pid);
+            }
             connections += member.end();
         }
         if !self.members.is_empty() {
