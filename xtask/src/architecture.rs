@@ -29,7 +29,7 @@ enum Unsafe {
 }
 
 /// The rules. In this summary, `a <- b` means that `b` depends on `a`. The lower crates: `message <- proto, route, encode, cache,
-/// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host <- proxy` and `protobuf <-
+/// control-api`, `message <- host <- files`, `io <- tls <- acme`, `message, tls <- http-client <- acme, otlp`, `proto, host, io <- proxy` and `protobuf <-
 /// otlp`. `io`, `pool`, `limit`, `auth`, `websocket` and `protobuf` depend on no crate of this workspace. The layers of the server: `config <- listen <-
 /// source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`, `config <- config-file <- import` and `stats,
 /// log, ipc, listen, protobuf, control-api <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` depends on
@@ -69,7 +69,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-proxy",
-        sees: &["oribi-message", "oribi-host", "oribi-proto"],
+        sees: &["oribi-message", "oribi-host", "oribi-proto", "oribi-io"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

@@ -267,7 +267,8 @@ pub trait Backend {
 
     /// Gives the connection to a host that uses the socket itself: returns a second descriptor of the socket, in blocking mode,
     /// and the bytes that the backend has received and the caller has not taken. From now on the backend reports nothing about
-    /// `socket`, except room after a send that found the socket full.
+    /// `socket`, except room after a send that found the socket full. If the peer vanishes, the connection fails, even if
+    /// nothing is sent: see [`crate::notice_vanished_peer`].
     ///
     /// # Errors
     /// An error of the system, the backend has no descriptors, or bytes have not been sent yet.

@@ -3,6 +3,7 @@
 
 use crate::Direction;
 use crate::process::has_forked;
+use crate::vanished::notice_vanished_peer;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Result, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
@@ -56,12 +57,14 @@ pub(crate) fn guard(socket: impl AsFd, on: bool) {
     let _ = sockopt::set_socket_linger(socket, on.then_some(Duration::ZERO));
 }
 
-/// Returns a second descriptor of the socket, in blocking mode.
+/// Returns a second descriptor of the socket, in blocking mode, for an owner that may let the connection be silent for any
+/// time.
 pub(crate) fn blocking_copy(socket: impl AsFd) -> io::Result<OwnedFd> {
     let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
     // Both descriptors share the mode. That is safe: all calls here pass DONTWAIT, except sendfile, which is no longer used
     // on a connection whose socket was given away.
     let flags = fcntl_getfl(&copy)?;
     fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+    notice_vanished_peer(&copy);
     Ok(copy)
 }

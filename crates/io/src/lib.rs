@@ -24,6 +24,7 @@ mod models;
 pub mod process;
 mod sim;
 mod uring;
+mod vanished;
 
 pub use any_backend::{AnyBackend, AnySocket, AnyWaiter};
 pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, KernelBackend, Peer, Restricted, Token, Waiter};
@@ -36,3 +37,4 @@ pub use libevent::Libevent;
 pub use models::Model;
 pub use sim::{Client, Sim, World};
 pub use uring::{Refusal, Uring};
+pub use vanished::notice_vanished_peer;

@@ -12,6 +12,7 @@ use crate::response::{Reader, Verdict};
 use crate::socket::{Transfer, receive, transmit};
 use crate::tunnel::{Flow, Tunnel};
 use oribi_host::{After, Host, Outlet, Reply, Request};
+use oribi_io::notice_vanished_peer;
 use oribi_message::ResponseHead;
 use oribi_proto::h1::client::Event;
 use std::io;
@@ -442,8 +443,9 @@ impl ProxyHost {
         });
         match taken {
             Ok(client) => {
-                // It lasts as long as both want.
+                // It lasts as long as both want, and both may be silent. The taken socket already notices a vanished client.
                 outlet.extend_deadline(exchange.id, None);
+                notice_vanished_peer(connection.as_fd());
                 head.extend_from_slice(rest);
                 connection.tunnel = Some(Box::new(Tunnel::new(exchange.id, client, head)));
                 connection.deadline = None;

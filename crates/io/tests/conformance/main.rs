@@ -82,6 +82,7 @@ properties! {
     /// The backend has descriptors to give away.
     gifts of properties {
         nothing_is_reported_of_a_connection_that_was_given_away
+        a_connection_that_was_given_away_notices_that_its_peer_has_vanished
     }
 
     /// A doorbell is watched beside the pipe.

@@ -3,6 +3,7 @@
 use crate::networks::{Far, Network, PATIENCE, ReceiveResult, Rig, Socket};
 use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, sockopt};
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -511,4 +512,13 @@ pub fn nothing_is_reported_of_a_connection_that_was_given_away<N: Network>() {
     let mut all = Vec::new();
     std::fs::File::from(copy).read_to_end(&mut all).expect("the far end has ended");
     assert_eq!(all, b"for the host, and more");
+}
+
+pub fn a_connection_that_was_given_away_notices_that_its_peer_has_vanished<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let (mut socket, _far) = rig.connection(7);
+    let (copy, _) = rig.backend.give_away(&mut socket).expect("there is a descriptor");
+    let is_local = sockopt::socket_domain(&copy).expect("it is a socket") == AddressFamily::UNIX;
+    assert_eq!(sockopt::socket_keepalive(&copy), Ok(!is_local));
+    rig.backend.close(socket);
 }

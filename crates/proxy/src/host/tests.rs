@@ -6,10 +6,12 @@ use crate::connection::Connection;
 use oribi_host::{Content, Endpoint, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Request};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
 use oribi_proto::h1::{Limits, Machine};
+use rustix::net::sockopt;
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// The longest wait of a test.
@@ -21,6 +23,8 @@ struct Client {
     text: RefCell<String>,
     room: Cell<bool>,
     gone: Cell<bool>,
+    /// The socket that it gives away.
+    socket: RefCell<Option<OwnedFd>>,
 }
 
 impl Client {
@@ -92,7 +96,7 @@ impl Outlet for Client {
     }
 
     fn take_socket(&self, _: ExchangeId) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.socket.take().ok_or(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -135,6 +139,7 @@ fn ask_with(host: &mut ProxyHost, client: &Client, head: &str, content: Content<
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\n\r\n";
+const UPGRADE: &str = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
 /// Lets the context work until the condition is met.
 #[track_caller]
@@ -250,11 +255,10 @@ fn the_connection_of_a_client_that_has_gone_is_closed() {
 
 #[test]
 fn an_upstream_answers_again_once_the_head_of_a_response_has_come() {
-    let upgrade = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     for (request, response, seen) in [
         (GET, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "200: hello"),
         // This client gives its socket to nobody.
-        (upgrade, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "502: Bad Gateway\n."),
+        (UPGRADE, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "502: Bad Gateway\n."),
     ] {
         let (listener, client) = (listener(), Client::willing());
         let mut host = host(&[&listener], None);
@@ -269,6 +273,22 @@ fn an_upstream_answers_again_once_the_head_of_a_response_has_come() {
         until(&mut host, &client, || is_closed(&connection));
         assert_eq!(host.balance.failures(0), 0, "{seen}");
     }
+}
+
+#[test]
+fn an_upstream_that_vanishes_behind_a_silent_tunnel_is_noticed() {
+    let (listener, client) = (listener(), Client::willing());
+    let (mut far, near) = UnixStream::pair().expect("sockets");
+    client.socket.replace(Some(near.into()));
+    let mut host = host(&[&listener], None);
+    ask(&mut host, &client, UPGRADE);
+    let (mut connection, _) = listener.accept().expect("a connection");
+    head_on(&mut host, &client, &connection);
+    connection.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n").expect("room");
+    far.set_nonblocking(true).expect("a socket");
+    until(&mut host, &client, || far.read(&mut [0; 1024]).is_ok_and(|count| count > 0));
+    let probed = host.connections.tokens().next().map(|(_, connection)| sockopt::socket_keepalive(connection));
+    assert_eq!(probed, Some(Ok(true)));
 }
 
 /// A context with a kept connection, on which a request has been answered.
@@ -503,9 +523,9 @@ fn a_full_queue_of_a_unix_socket_is_waited_for() {
     host.attend(&client);
     assert_eq!(client.text(), "", "it waits");
     let mut accepted = Vec::new();
-    let answered = |accepted: &mut Vec<std::os::unix::net::UnixStream>| {
+    let answered = |accepted: &mut Vec<UnixStream>| {
         while let Ok(socket) = rustix::net::accept(&listening) {
-            let mut stream = std::os::unix::net::UnixStream::from(socket);
+            let mut stream = UnixStream::from(socket);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
             accepted.push(stream);
         }
