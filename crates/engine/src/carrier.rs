@@ -67,10 +67,11 @@ impl Carrier {
         }
     }
 
-    /// Whether the client may still be reading answers, and sending window updates for these answers.
-    pub(super) fn makes_room(&self) -> bool {
+    /// Whether the peer may still be sending bytes that change nothing: the rest of a refused request, or window updates for
+    /// answers that the client is reading.
+    pub(super) fn peer_sends_on(&self) -> bool {
         match &self.multiplexer {
-            Multiplexer::FastCgi(_) => false,
+            Multiplexer::FastCgi(machine) => machine.sends_on(),
             Multiplexer::Http2(machine) => !machine.has_delivered(),
         }
     }

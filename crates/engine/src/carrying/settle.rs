@@ -136,9 +136,9 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Open;
         }
         debug_assert!(carrier.streams.is_empty() || !stopping, "a machine closes behind its last request");
-        // A client of HTTP/2 keeps sending window updates while it reads the last response. On a closed socket they would
-        // cause a reset, which discards bytes in flight.
-        let fate = if carrier.makes_room() { Fate::Linger } else { Fate::Close };
+        // A client of HTTP/2 keeps sending window updates while it reads the last response, and a web server the rest of a
+        // refused request. On a closed socket these bytes would cause a reset, which discards bytes in flight.
+        let fate = if carrier.peer_sends_on() { Fate::Linger } else { Fate::Close };
         connection.state = State::Flushing(fate);
         if connection.line.output.is_none() { self.go_on(index, fate) } else { self.flush(index) }
     }

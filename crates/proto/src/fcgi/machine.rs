@@ -110,6 +110,8 @@ pub struct Machine {
     refused: Option<Violation>,
     /// The connection ends when no request is active.
     closing: bool,
+    /// A request has ended before its input.
+    sends_on: bool,
     /// The current record: its request and stream, and the bytes of content and of padding that have not been read yet.
     id: u16,
     stream: Stream,
@@ -132,6 +134,7 @@ impl Machine {
             answer: None,
             refused: None,
             closing: false,
+            sends_on: false,
             id: NULL_REQUEST_ID,
             stream: Stream::Skipped,
             left: 0,
@@ -162,6 +165,13 @@ impl Machine {
         self.refused.is_some() || self.is_over()
     }
 
+    /// Whether the web server may still be sending a request that has ended, because it was refused. If such a connection is
+    /// closed at once, a reset may overtake the answer.
+    #[must_use]
+    pub const fn sends_on(&self) -> bool {
+        self.sends_on
+    }
+
     /// Answers new requests with OVERLOADED from now on, so that the web server asks elsewhere. Active requests continue;
     /// when there are none, the connection must close.
     pub const fn retire(&mut self) {
@@ -173,6 +183,7 @@ impl Machine {
     pub fn finished(&mut self, id: u16) {
         let Some(request) = self.requests.remove(id) else { return };
         self.closing |= !request.keep_connection;
+        self.sends_on |= !matches!(request.phase, Phase::Complete | Phase::Aborted);
         if self.id == id {
             self.stream = Stream::Skipped;
         }
@@ -345,6 +356,7 @@ impl Machine {
         };
         let full = role.is_some() && !self.closing;
         self.closing |= !keep_connection;
+        self.sends_on = true;
         self.answer = Some(Answer::End { id, status, full });
         Ok(Event::Answer)
     }
@@ -470,6 +482,27 @@ mod tests {
         assert_eq!(step.event, Event::Begin { id: 1, role: Role::Responder, keep_connection: true });
         assert_eq!(step.consumed, rest.len());
         assert!(machine.between_records());
+    }
+
+    #[test]
+    fn a_web_server_sends_on_if_its_request_ends_before_its_input() {
+        let params_end = &b"\x01\x04\x00\x01\x00\x00\x00\x00"[..];
+        let content_end = &b"\x01\x05\x00\x01\x00\x00\x00\x00"[..];
+        let abort = &b"\x01\x02\x00\x01\x00\x00\x00\x00"[..];
+        let cases: [(&[&[u8]], bool); 4] =
+            [(&[], true), (&[params_end], true), (&[params_end, content_end], false), (&[params_end, abort], false)];
+        for (records, sends_on) in cases {
+            let mut machine = begun();
+            for record in records {
+                assert_eq!(machine.handle_input(record, &Limits::default()).consumed, record.len());
+            }
+            assert!(!machine.sends_on(), "nothing has ended");
+            machine.finished(1);
+            assert_eq!(machine.sends_on(), sends_on, "after {records:?}");
+        }
+        let mut machine = Machine::new();
+        machine.handle_input(BEGIN, &Limits { requests: 0, ..Limits::default() });
+        assert!(machine.sends_on(), "its request is refused at once");
     }
 
     #[test]

@@ -443,6 +443,42 @@ fn what_is_too_large_or_makes_no_sense_is_refused_and_the_others_go_on() {
 }
 
 #[test]
+fn a_refusal_reaches_a_web_server_that_still_sends_and_keeps_no_connection() {
+    let mut settings = settings();
+    settings.limits.content_bytes = 10;
+    let variables = |more| pairs(&[("REQUEST_METHOD", "POST"), ("REQUEST_URI", "/"), more]);
+    let params = |more| [begin(1, RESPONDER, false), stream(PARAMS, 1, &variables(more), 60000)].concat();
+    let large = [params(("HTTP_X", "y")), record(STDIN, 1, &pattern(11))].concat();
+    for (bytes, status) in [(params(("CONTENT_LENGTH", "20")), 413), (large, 413), (params(("CONTENT_LENGTH", "x")), 400)] {
+        let mut server = Server::new(settings.clone(), echo);
+        let (client, mut reader) = (server.connect(), Reader::default());
+        client.send(&bytes);
+        server.run();
+        let answer = reader.read(&client).take(1);
+        assert_eq!((answer.status(), answer.end), (status, Some((0, COMPLETE))));
+        assert!(client.saw_end() && !client.closed(), "{status}: it lingers");
+        client.send(&record(STDIN, 1, &pattern(9)));
+        server.run();
+        assert!(!client.saw_reset(), "{status}");
+        client.end();
+        server.run();
+        assert_eq!(server.connections(), 0, "{status}");
+    }
+    // A request that does not even begin.
+    let mut server = Server::new(settings, echo);
+    let (client, mut reader) = (server.connect(), Reader::default());
+    client.send(&begin(1, 9, false));
+    server.run();
+    assert_eq!(reader.read(&client).take(1).end, Some((0, UNKNOWN_ROLE)));
+    client.send(&stream(PARAMS, 1, &variables(("HTTP_X", "y")), 60000));
+    server.run();
+    assert!(client.saw_end() && !client.closed());
+    // One that keeps sending is waited for as long as a client of HTTP, and no longer.
+    server.advance(Settings::default().timeouts.linger);
+    assert!(client.closed());
+}
+
+#[test]
 fn a_kept_connection_may_be_idle_but_not_in_the_middle_of_a_request() {
     let mut server = server(echo);
     let (idle, silent, slow) = (server.connect(), server.connect(), server.connect());
