@@ -81,11 +81,15 @@ impl<B: Backend> AppPool<'_, '_, B> {
             self.lane.source().give_back(exchange);
             return None;
         }
-        // Other misses are counted when their responses arrive.
-        if request.class == Class::Head || control.is_some_and(|RequestControl { no_store, .. }| no_store) {
+        // Other misses are counted when their responses arrive. The cache does not store a response to HEAD, but it may answer in
+        // place of an error.
+        let is_replaceable = response.as_ref().is_some_and(|response| response.answer_to_error(now).is_some());
+        let is_irrelevant = request.class == Class::Head && !is_replaceable;
+        if is_irrelevant || control.is_some_and(|RequestControl { no_store, .. }| no_store) {
             self.slot.account.count(Counter::CacheMisses);
             return Some((exchange, None));
         }
+        let passes = passes || request.class == Class::Head;
         let may_wait = !passes && !request.has_authorization && !answered;
         let waits = may_wait && is_asked;
         // A response that has answered a request with Authorization is one for all. The app is asked once for many clients that
@@ -100,7 +104,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
             request: Fields::copy(head.fields().map(|(_, name, value)| (name, value))),
             conditions,
             authorized: request.has_authorization,
-            is_unsafe: request.class == Class::Unsafe,
+            class: request.class,
             asked: now,
             stale: response,
             validates: false,
@@ -111,7 +115,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let mut exchange = exchange;
         // If no response is stored, the app evaluates the conditions of the client itself when it is known that others cannot
         // be stored either.
-        if !fetch.is_unsafe && (leads || waits || answered || fetch.stale.is_some()) {
+        if fetch.class == Class::Get && (leads || waits || answered || fetch.stale.is_some()) {
             replace_conditions(&mut exchange, request.is_conditional, &mut fetch);
         }
         Some((exchange, Some(Entering { fetch, waits, leads })))

@@ -1,6 +1,6 @@
 //! The requests to an app whose responses may be stored, and the store.
 
-use oribi_cache::{Conditions, Fields, Judgement, Response, Rules, Scope, Selection, Store, Times};
+use oribi_cache::{Class, Conditions, Fields, Judgement, Response, Rules, Scope, Selection, Store, Times};
 use oribi_host::ExchangeId;
 use oribi_message::FieldMemory;
 use oribi_pool::Ticket;
@@ -42,8 +42,8 @@ pub(super) struct Fetch {
     pub(super) conditions: Conditions,
     /// Whether the request has Authorization.
     pub(super) authorized: bool,
-    /// Whether the method may change the resource: the response is not stored.
-    pub(super) is_unsafe: bool,
+    /// The treatment of the request. Only a response to GET is stored.
+    pub(super) class: Class,
     pub(super) asked: Duration,
     /// The stored response, which is stale.
     pub(super) stale: Option<Rc<Response>>,
@@ -114,6 +114,11 @@ impl Fetch {
     pub(super) fn answer_to_error(&self, now: Duration) -> Option<(&Rc<Response>, i64)> {
         let stale = self.stale.as_ref().filter(|_| !self.is_outdated)?;
         Some((stale, stale.answer_to_error(now)?))
+    }
+
+    /// Whether the method may change the resource.
+    pub(super) fn is_unsafe(&self) -> bool {
+        self.class == Class::Unsafe
     }
 
     /// The bytes of content that have arrived.

@@ -4,7 +4,7 @@
 use super::AppPool;
 use super::fetch::{AppCache, Capture, Fetch, Status};
 use super::table::Entry;
-use oribi_cache::{Answer, Conditions, Fields, Judgement, Response, Times};
+use oribi_cache::{Answer, Class, Conditions, Fields, Judgement, Response, Times};
 use oribi_engine::Wait;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
@@ -233,7 +233,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
     /// Answers in place of an app that has had the request, and has failed.
     pub(super) fn fetch_failed(&mut self, fetch: Fetch, status: u16) {
-        if fetch.is_unsafe {
+        if fetch.is_unsafe() {
             // The app may have changed the resource before it failed.
             self.invalidate(&fetch, &[]);
         }
@@ -289,7 +289,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let known = self.wait_of(ticket);
         if !is_needed {
             let fetch = self.take_fetch(ticket)?;
-            if self.withdraw(ticket) && fetch.is_unsafe {
+            if self.withdraw(ticket) && fetch.is_unsafe() {
                 // The app may have changed the resource already.
                 self.invalidate(&fetch, &[]);
             }
@@ -333,7 +333,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Puts back the fetch of a request whose response is still awaited.
     fn put_fetch(&mut self, ticket: Ticket, fetch: Fetch) {
         let Some(cache) = &mut self.cache else { return };
-        if !fetch.is_unsafe && !fetch.authorized {
+        if fetch.class == Class::Get && !fetch.authorized {
             cache.asked.entry(fetch.key.clone()).or_insert(ticket);
         }
         cache.captured += fetch.captured();
@@ -363,11 +363,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
         let is_wrong = size.is_some() && announced.is_some() && size != announced;
         let is_small = size.or(announced).is_none_or(|size| size <= fetch.rules.max_object);
         let is_current = fetch.scope.generation == self.pool.generation() && !fetch.is_outdated;
-        if fetch.exchange.is_some() && !fetch.is_unsafe {
+        if fetch.exchange.is_some() && !fetch.is_unsafe() {
             self.slot.account.count(Counter::CacheMisses);
         }
         let is_endless = head.fields.iter().any(|(name, value)| is_event_stream(name, value));
-        if is_endless || fetch.is_unsafe || is_wrong || !is_small || !is_current {
+        if is_endless || fetch.class != Class::Get || is_wrong || !is_small || !is_current {
             return Decision::Pass;
         }
         let judged = fetch.rules.judge(fetch.authorized, head.status, head.fields, times);
@@ -377,10 +377,10 @@ impl<B: Backend> AppPool<'_, '_, B> {
     /// Gives up storing the response to a request, and returns its exchange. Those that wait for the response go to the app.
     fn pass(&mut self, fetch: &mut Fetch, ResponseHead { status, fields }: ResponseHead<'_>) -> Option<ExchangeId> {
         let now = self.now();
-        if fetch.is_unsafe && matches!(status, 200..=399) {
+        if fetch.is_unsafe() && matches!(status, 200..=399) {
             self.invalidate(fetch, fields);
         }
-        if let Some(cache) = self.cache.as_ref().filter(|_| !fetch.is_unsafe) {
+        if let Some(cache) = self.cache.as_ref().filter(|_| fetch.class == Class::Get) {
             let mut store = cache.store.borrow_mut();
             if let Some(stale) = fetch.stale.take().filter(|_| status < 500) {
                 store.remove(&fetch.key, &stale);
@@ -532,7 +532,7 @@ impl<B: Backend> AppPool<'_, '_, B> {
 
 /// Returns the fields of a response that is passed on, with the part that the cache took.
 fn with_status<'f>(fields: &'f [FieldPair<'f>], fetch: &Fetch, status: &'f [u8]) -> Vec<FieldPair<'f>> {
-    let own: Option<FieldPair<'f>> = (!fetch.is_unsafe).then_some((b"Cache-Status", status));
+    let own: Option<FieldPair<'f>> = (fetch.class == Class::Get).then_some((b"Cache-Status", status));
     fields.iter().copied().chain(own).collect()
 }
 

@@ -1,5 +1,7 @@
 //! Routes that store responses.
 
+mod errors;
+
 use super::super::routes::{Action, Filters, Route, Routes};
 use super::*;
 use oribi_cache::Rules;
@@ -341,49 +343,6 @@ fn an_app_that_fails_is_asked_once_while_a_stale_response_answers() {
 }
 
 #[test]
-fn a_stale_response_answers_in_place_of_an_error() {
-    let mut site = site();
-    let mut worker = site.worker();
-    let control: &[FieldPair<'_>] = &[(b"Cache-Control", b"max-age=1, stale-if-error=60")];
-    ask(&mut site, &mut worker, GET, control, "one");
-    site.advance(5 * SECOND);
-    let clients = [site.asking(GET), site.asking(GET)];
-    let taken = worker.take();
-    worker.answer_with(taken, 503, &[], "down");
-    for client in &clients {
-        assert_response(&site.received(client), "200", "one");
-    }
-    let client = site.asking(GET);
-    let taken = worker.take();
-    worker.worker.abandon(taken);
-    assert_response(&site.received(&client), "200", "one");
-    // A 404 is no error of the app.
-    let client = site.asking(GET);
-    let taken = worker.take();
-    worker.answer_with(taken, 404, &[], "gone");
-    assert_response(&site.received(&client), "404", "gone");
-    let client = site.asking(GET);
-    let taken = worker.take();
-    worker.answer_with(taken, 503, &[], "down");
-    assert_response(&site.received(&client), "503", "down");
-}
-
-#[test]
-fn requests_whose_leader_fails_go_to_the_app() {
-    let mut site = site();
-    let mut worker = site.worker();
-    let clients = [site.asking(GET), site.asking(GET), site.asking(GET)];
-    let taken = worker.take();
-    worker.worker.abandon(taken);
-    assert!(site.received(&clients[0]).starts_with("HTTP/1.1 500 "));
-    for client in &clients[1..] {
-        let taken = worker.take();
-        worker.answer_with(taken, 200, &[FRESH], "one");
-        assert_response(&site.received(client), "200", "one");
-    }
-}
-
-#[test]
 fn requests_that_wait_too_long_get_a_503() {
     let settings = Settings::default();
     let mut site = site();
@@ -551,21 +510,4 @@ fn responses_are_removed_by_order_and_those_under_way_are_not_stored() {
     }
     assert_eq!((purge(&mut site, None, None), purge(&mut site, None, None)), (4, 0));
     assert!(super::super::purging::choice(None, Some("nonsense")).is_err());
-}
-
-#[test]
-fn a_response_that_was_removed_meanwhile_does_not_answer_in_place_of_an_error() {
-    let mut site = site();
-    let mut worker = site.worker();
-    let control: &[FieldPair<'_>] = &[(b"Cache-Control", b"max-age=1, stale-if-error=60")];
-    ask(&mut site, &mut worker, GET, control, "one");
-    site.advance(5 * SECOND);
-    let clients = [site.asking(GET), site.asking(GET)];
-    let taken = worker.take();
-    assert_eq!(purge(&mut site, None, None), 1);
-    worker.answer_with(taken, 503, &[], "down");
-    assert_response(&site.received(&clients[0]), "503", "down");
-    let taken = worker.take();
-    worker.worker.abandon(taken);
-    assert!(site.received(&clients[1]).starts_with("HTTP/1.1 500 "));
 }
