@@ -63,6 +63,8 @@ my $note;    # which the app sets, for each request another
     print {$handle} join q{}, map {"line $_\n"} 1 .. 1000;
     close $handle;
 }
+# More than the sockets hold.
+my ($large, $large_size) = ("$directory/large", 32 << 20);
 my $whole = do { local (@ARGV, $/) = ($file); <> };
 
 sub open_file { my ($mode, $from) = @_; open my $handle, $mode || '<', $from || $file or die $!; return $handle }
@@ -87,6 +89,7 @@ my %return = (
     blessed       => sub { bless [ 200, [], ['blessed'] ], 'Something' },
 
     glob          => sub { [ 200, [], open_file() ] },
+    large         => sub { [ 200, [], open_file('<', $large) ] },
     glob_inside   => sub { my $handle = open_file(); readline $handle; [ 200, [], $handle ] },
     glob_read     => sub { my $handle = open_file(); read $handle, my $start, 5; [ 200, [], $handle ] },
     glob_sysread  => sub { my $handle = open_file(); sysread $handle, my $start, 5; [ 200, [], $handle ] },
@@ -234,6 +237,19 @@ subtest 'handles' => sub {
     my $before = $descriptors->();
     get('glob') for 1 .. 50;
     is $descriptors->(), $before, 'files are closed';
+};
+
+# Over TLS, the file is read; otherwise, the kernel sends it.
+subtest 'a file that grows while it is sent' => sub {
+    my $resize = sub { open my $handle, '>>', $large or die $!; truncate $handle, $_[0] or die $!; close $handle };
+    $resize->($large_size);
+    $connection->send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ok $connection->fill, 'the response has begun';
+    $resize->($large_size + 1000);
+    my $response = $connection->response('GET');
+    is field($response, 'Content-Length'), $large_size, 'the length when the app returned';
+    is length $response->{body}, $large_size, 'so many bytes';
+    is get('array')->{body}, 'ab0c', 'and nothing follows them';
 };
 
 # The one process whose parent is the server.

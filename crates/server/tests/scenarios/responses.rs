@@ -177,6 +177,29 @@ fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
 }
 
 #[test]
+fn a_file_that_grows_while_it_is_sent_is_sent_as_far_as_announced() {
+    let shared = Rc::new(file(&pattern(100_000)));
+    let mut server = Server::standard({
+        let shared = shared.clone();
+        move |_, reply| {
+            let file = shared.try_clone().expect("a descriptor");
+            reply.send_file(ok(), file, 0, 100_000).expect("the client is there");
+        }
+    });
+    let client = server.connect();
+    client.set_window(50_000);
+    let first = server.exchange(&client, GET);
+    assert_eq!(first.len(), 50_000);
+    shared.set_len(150_000).expect("it is ours");
+    client.send(GET);
+    let rest = read_slowly(&mut server, &client, usize::MAX);
+    let received = [first, rest].concat();
+    let (first, end) = read_one(&received, false).expect("it is whole");
+    assert_eq!(first.field("content-length"), Some("100000"));
+    assert!(first.body == pattern(100_000) && read_only(&received[end..]).body == pattern(100_000));
+}
+
+#[test]
 fn a_stream_waits_for_its_client_and_the_app_is_held() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 10_000;
