@@ -1,12 +1,15 @@
 //! Orders certificates that are missing, and renews certificates before they expire.
 
+use crate::draft::Draft;
 use crate::files::{Right, account_key, replace};
 use crate::https::{Https, World};
 use crate::order::order;
 use crate::pace::{Failure, pause};
+use crate::record::now;
 use crate::session::{Session, Trouble};
 use crate::settings::{Names, Settings};
 use oribi_tls::Identity;
+use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The longest sleep. Due times are computed again after it, because clocks are set, and machines are suspended.
@@ -39,21 +42,43 @@ pub struct Done {
 }
 
 /// A certificate to renew, and its failures.
-#[derive(Debug)]
-struct Kept<'a> {
+pub(crate) struct Kept<'a> {
     names: &'a Names,
     /// Failures in a row.
     failures: u32,
     /// The earliest time of the next attempt, even if the certificate is due before that; `None` if there is no such limit.
     not_before: Option<Instant>,
+    progress: Progress,
+}
+
+impl fmt::Debug for Kept<'_> {
+    /// Shows no key.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Kept").field("names", self.names).field("failures", &self.failures).finish_non_exhaustive()
+    }
+}
+
+/// The progress of an order, with which the next attempt continues.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// The draft of an order that may have been finalized.
+    draft: Option<Draft>,
+    /// The certificate of the draft, if it could not be written.
+    unwritten: Option<Issued>,
+}
+
+/// A certificate that was issued.
+struct Issued {
+    /// The content of its file.
+    content: String,
+    identity: Identity,
 }
 
 impl<'a> Client<'a> {
     /// Makes a client. It sends nothing before the first [`Client::turn`].
     #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
-        let kept = |names| Kept { names, failures: 0, not_before: None };
-        let certificates = settings.certificates.iter().map(kept).collect();
+        let certificates = settings.certificates.iter().map(Kept::new).collect();
         Self { settings, certificates, right: None, done: Done::default(), said: false }
     }
 
@@ -66,7 +91,10 @@ impl<'a> Client<'a> {
     pub fn turn(&mut self) -> Duration {
         if self.right.is_none() {
             match Right::take(self.settings) {
-                Ok(Some(right)) => self.right = Some(right),
+                Ok(Some(right)) => {
+                    self.right = Some(right);
+                    self.certificates.iter_mut().for_each(|kept| kept.resume(self.settings));
+                }
                 Ok(None) => {
                     if !std::mem::replace(&mut self.said, true) {
                         log::info!("another server orders the certificates in {}", self.settings.folder().display());
@@ -100,22 +128,33 @@ impl<'a> Client<'a> {
     }
 }
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    pub(crate) fn new(names: &'a Names) -> Self {
+        Self { names, failures: 0, not_before: None, progress: Progress::default() }
+    }
+
+    /// Continues with the state that the process before this one has left in files.
+    pub(crate) fn resume(&mut self, settings: &Settings) {
+        // Without the key, each attempt fails and says so.
+        let Ok(key) = account_key(settings) else { return };
+        self.progress.draft = Draft::read(settings, self.names, &key.thumbprint());
+    }
+
     /// Returns the time until the certificate must be ordered or renewed; zero means now.
-    fn wait(&self, settings: &Settings) -> Duration {
+    pub(crate) fn wait(&self, settings: &Settings) -> Duration {
         let pause = self.not_before.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(Instant::now()));
         due(present(settings, self.names).as_ref(), self.names, SystemTime::now()).max(pause)
     }
 
-    fn renew<W: World>(&mut self, settings: &Settings, world: &W, done: &mut Done) -> Duration {
-        match renewed(settings, self.names, world) {
+    pub(crate) fn renew<W: World>(&mut self, settings: &Settings, world: &W, done: &mut Done) -> Duration {
+        match renewed(settings, self.names, world, &mut self.progress) {
             Ok(identity) => {
                 done.ordered += 1;
                 log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
                 self.failures = 0;
                 // If a clock is wrong, here or at the authority, the new certificate may be due at once. The limit prevents a
                 // loop of orders.
-                let left = Duration::from_secs(identity.end.saturating_sub(seconds(SystemTime::now())));
+                let left = Duration::from_secs(identity.end.saturating_sub(now()));
                 self.not_before = Some(Instant::now() + left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP));
                 self.wait(settings)
             }
@@ -127,10 +166,12 @@ impl Kept<'_> {
     }
 
     fn failed(&mut self, trouble: &Trouble) -> Duration {
-        self.failures += 1;
+        self.failures = self.failures.saturating_add(1);
         let failure = match trouble {
-            Trouble::Unreachable(_) => Failure::Unreachable,
             Trouble::Refused { retry_after, .. } => Failure::Refused(*retry_after),
+            // The authority counts a certificate that it may have issued.
+            Trouble::Unreachable(_) if self.progress.draft.is_some() => Failure::Refused(None),
+            Trouble::Unreachable(_) => Failure::Unreachable,
         };
         let pause = pause(failure, self.failures);
         self.not_before = Some(Instant::now() + pause);
@@ -156,26 +197,44 @@ fn due(present: Option<&Identity>, names: &Names, now: SystemTime) -> Duration {
     moment.duration_since(now).unwrap_or(Duration::ZERO)
 }
 
-/// Orders a certificate and writes its file.
-pub(crate) fn renewed<W: World>(settings: &Settings, names: &Names, world: &W) -> Result<Identity, Trouble> {
+/// Orders a certificate, or continues with the progress of an earlier attempt, and writes the file of the certificate.
+pub(crate) fn renewed<W: World>(
+    settings: &Settings,
+    names: &Names,
+    world: &W,
+    progress: &mut Progress,
+) -> Result<Identity, Trouble> {
+    let issued = match progress.unwritten.take() {
+        Some(issued) if issued.identity.end > now() => issued,
+        _ => issue(settings, names, world, &mut progress.draft)?,
+    };
+    if let Err(why) = replace(&settings.file(names), issued.content.as_bytes()) {
+        progress.unwritten = Some(issued);
+        return Err(Trouble::Unreachable(why));
+    }
+    progress.draft = None;
+    Draft::remove(settings, names);
+    Ok(issued.identity)
+}
+
+/// Gets a certificate from the authority.
+fn issue<W: World>(settings: &Settings, names: &Names, world: &W, draft: &mut Option<Draft>) -> Result<Issued, Trouble> {
     let key = account_key(settings).map_err(Trouble::Unreachable)?;
     let mut session = Session::begin(world, &key, settings)?;
-    let content = order(&mut session, names)?;
+    let content = order(&mut session, names, draft)?;
     let useless = |why: &str| Trouble::Unreachable(format!("{}: its certificate cannot be used: {why}", settings.directory));
-    let file = settings.file(names);
     let identity = Identity::of("of the authority", content.as_bytes()).map_err(|why| useless(&why))?;
     if !names.are(&identity.names) {
         return Err(useless("the certificate is for other names"));
     }
-    if identity.end <= seconds(SystemTime::now()) {
+    if identity.end <= now() {
+        // The server may have been down for longer than the life of the certificate.
+        if let Some(draft) = draft {
+            draft.give_up(settings, names);
+        }
         return Err(useless("the certificate has expired; is the clock right?"));
     }
-    replace(&file, content.as_bytes()).map_err(Trouble::Unreachable)?;
-    Ok(identity)
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+    Ok(Issued { content, identity })
 }
 
 #[cfg(test)]

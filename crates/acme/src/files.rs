@@ -139,6 +139,15 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), String> {
     write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
 }
 
+/// Removes a file that may be missing.
+pub(crate) fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != ErrorKind::NotFound
+    {
+        log::warn!("cannot remove {}: {error}", path.display());
+    }
+}
+
 /// Writes the file unless it exists already: another server that starts at the same time may have written it.
 fn write_if_absent(path: &Path, content: &[u8]) -> Result<(), String> {
     let write = || {

@@ -2,10 +2,11 @@
 
 use crate::account_key::encode;
 use crate::challenge::is_token;
+use crate::draft::Draft;
 use crate::files::ProofFile;
 use crate::https::World;
 use crate::problem::Problem;
-use crate::request::{Request, proof};
+use crate::request::{proof, request};
 use crate::session::{Document, Session, Trouble, link, nonsense};
 use crate::settings::{Challenge, Names};
 use oribi_http_client::printable;
@@ -26,9 +27,45 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The most certificates of a chain.
 const LONGEST_CHAIN: usize = 16;
 
-/// Orders a certificate for these names. Returns the content of the certificate's file, as PEM: a new key, the certificate, and
-/// the chain of certificates from it to the authority.
-pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Result<String, Trouble> {
+/// Orders a certificate for these names, or continues the order of `draft`. Returns the content of the certificate's file, as
+/// PEM: the key, the certificate, and the chain of certificates from it to the authority.
+///
+/// If this fails after the proofs, `draft` is the one to continue with.
+pub(crate) fn order<W: World>(
+    session: &mut Session<'_, W>,
+    names: &Names,
+    draft: &mut Option<Draft>,
+) -> Result<String, Trouble> {
+    if let Some(draft) = draft.as_ref()
+        && let Some(order) = earlier(session, draft)?
+    {
+        return issue(session, order, names, draft);
+    }
+    if let Some(draft) = draft.take() {
+        log::info!("{names}: nothing will be issued for the order {}; another one begins", printable(&draft.order));
+        Draft::remove(session.settings(), names);
+    }
+    let order = proved(session, names)?;
+    let draft = draft.insert(Draft::new(&order.url).map_err(Trouble::Unreachable)?);
+    issue(session, order, names, draft)
+}
+
+/// Requests the order of an earlier attempt. `None` if nothing will be issued for it.
+fn earlier<W: World>(session: &mut Session<'_, W>, draft: &Draft) -> Result<Option<Document>, Trouble> {
+    if draft.is_given_up() {
+        return Ok(None);
+    }
+    let Some(order) = session.find_order(&draft.order)? else { return Ok(None) };
+    match order.status() {
+        "ready" | "processing" | "valid" => Ok(Some(order)),
+        // An order whose proofs were accepted is not pending again, unless the authority has revoked them.
+        "pending" | "invalid" => Ok(None),
+        status => Err(nonsense(&draft.order, &format!("the status of the order is \"{}\"", printable(status)))),
+    }
+}
+
+/// Begins an order, and proves that its names belong to this server.
+fn proved<W: World>(session: &mut Session<'_, W>, names: &Names) -> Result<Document, Trouble> {
     let identifiers: Vec<Value> = names.all().iter().map(|name| json!({"type": "dns", "value": name})).collect();
     let wanted = json!({"identifiers": identifiers}).to_string();
     let url = session.new_order();
@@ -45,13 +82,22 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
         prove(session, url, names)?;
     }
     order = follow(session, order, &["pending"], "an order")?;
-    let request = Request::new(names).map_err(Trouble::Unreachable)?;
+    if order.status() != "ready" {
+        let why = format!("the status of the order is \"{}\" when all proofs are accepted", printable(order.status()));
+        return Err(nonsense(&order.url, &why));
+    }
+    Ok(order)
+}
+
+/// Requests the certificate of an order whose proofs were accepted.
+fn issue<W: World>(session: &mut Session<'_, W>, mut order: Document, names: &Names, draft: &Draft) -> Result<String, Trouble> {
     if order.status() == "ready" {
-        let place = order.url.clone();
-        let content = json!({"csr": encode(&request.document)}).to_string();
         let finalize = order.link("finalize")?.to_owned();
+        let request = request(names, &draft.key).map_err(Trouble::Unreachable)?;
+        draft.write(session.settings(), names, &session.thumbprint()).map_err(Trouble::Unreachable)?;
+        let content = json!({"csr": encode(&request)}).to_string();
         order = session.ask(&finalize, &content, "a certificate")?;
-        order.url = place;
+        order.url.clone_from(&draft.order);
     }
     order = follow(session, order, &["pending", "ready", "processing"], "a certificate")?;
     let place = order.link("certificate")?.to_owned();
@@ -59,7 +105,7 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).take(LONGEST_CHAIN).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| nonsense(&place, "there is no certificate"))?;
     // The certificates are encoded again, so that no other bytes of the response get into the file.
-    Ok(chain.iter().fold(request.key, |text, certificate| text + &pem::encode(CERTIFICATE, certificate)))
+    Ok(chain.iter().fold(draft.key.clone(), |text, certificate| text + &pem::encode(CERTIFICATE, certificate)))
 }
 
 /// Proves that this server controls the name of one authorization.

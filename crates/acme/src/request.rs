@@ -9,6 +9,8 @@ use oribi_tls::pem::{self, CERTIFICATE, PRIVATE_KEY};
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Object identifiers in their DER encoding, by RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC
@@ -26,25 +28,25 @@ const HOST: u8 = 0x82;
 
 const NO_RANDOM: &str = "the system has no random numbers for a key";
 
-/// A request for a certificate (RFC 2986), and the key of that certificate.
-pub(crate) struct Request {
-    /// The key, in PEM.
-    pub(crate) key: String,
-    /// The request, in DER.
-    pub(crate) document: Vec<u8>,
+/// Generates the key of a certificate, in PEM.
+pub(crate) fn generate_key() -> Result<String, String> {
+    Ok(Key::generate()?.pem)
 }
 
-impl Request {
-    /// Makes a request for `names`, with a new key.
-    pub(crate) fn new(names: &Names) -> Result<Self, String> {
-        let key = Key::generate()?;
-        let extensions = encode(SEQUENCE, &[&alternative_names(names.all())]);
-        let attribute = encode(SEQUENCE, &[&encode(IDENTIFIER, &[EXTENSION_REQUEST]), &encode(SET, &[&extensions])]);
-        // The names are alternative names; the subject is empty.
-        let (version, subject) = (encode(INTEGER, &[&[0]]), encode(SEQUENCE, &[]));
-        let content = encode(SEQUENCE, &[&version, &subject, &key.public(), &encode(numbered(0), &[&attribute])]);
-        Ok(Self { document: key.sign(&content)?, key: key.pem })
-    }
+/// Returns the first key in a text, in PEM. `None` if it is not a key for a certificate.
+pub(crate) fn key_of(text: &str) -> Option<String> {
+    Some(Key::of_text(text)?.pem)
+}
+
+/// Returns a request for a certificate for `names` (RFC 2986), in DER. `key` is the key of the certificate, in PEM.
+pub(crate) fn request(names: &Names, key: &str) -> Result<Vec<u8>, String> {
+    let key = Key::of_text(key).ok_or("the key of the certificate is damaged")?;
+    let extensions = encode(SEQUENCE, &[&alternative_names(names.all())]);
+    let attribute = encode(SEQUENCE, &[&encode(IDENTIFIER, &[EXTENSION_REQUEST]), &encode(SET, &[&extensions])]);
+    // The names are alternative names; the subject is empty.
+    let (version, subject) = (encode(INTEGER, &[&[0]]), encode(SEQUENCE, &[]));
+    let content = encode(SEQUENCE, &[&version, &subject, &key.public(), &encode(numbered(0), &[&attribute])]);
+    key.sign(&content)
 }
 
 /// A self-signed certificate and its key, in PEM.
@@ -65,10 +67,18 @@ pub(crate) fn proof(name: &str, authorization: &str) -> Result<String, String> {
 /// Returns a certificate that is signed with its own key, and that key, in PEM.
 fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
     let key = Key::generate()?;
-    let name = encode(SEQUENCE, &[&encode(IDENTIFIER, &[COMMON_NAME]), &encode(TEXT, &[name.as_bytes()])]);
-    let name = encode(SEQUENCE, &[&encode(SET, &[&name])]);
+    Ok(key.pem.clone() + &certificate(&key, [name, name], this_year() + 2, extensions)?)
+}
+
+/// Returns a certificate in PEM that ends at the beginning of the year `end`. `key` is its key and also signs it; `names` are
+/// those of the issuer and the subject.
+fn certificate(key: &Key, names: [&str; 2], end: u64, extensions: &[&[u8]]) -> Result<String, String> {
+    let [issuer, subject] = names.map(|name| {
+        let name = encode(SEQUENCE, &[&encode(IDENTIFIER, &[COMMON_NAME]), &encode(TEXT, &[name.as_bytes()])]);
+        encode(SEQUENCE, &[&encode(SET, &[&name])])
+    });
     // It began so long ago that it is due for renewal from the start.
-    let times = encode(SEQUENCE, &[&new_year(1975), &new_year(this_year() + 2)]);
+    let times = encode(SEQUENCE, &[&new_year(1975), &new_year(end)]);
     let content = encode(
         SEQUENCE,
         &[
@@ -76,14 +86,14 @@ fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
             &encode(numbered(0), &[&encode(INTEGER, &[&[2]])]),
             &encode(INTEGER, &[&serial_number()?]),
             &algorithm(),
-            &name,
+            &issuer,
             &times,
-            &name,
+            &subject,
             &key.public(),
             &encode(numbered(3), &[&encode(SEQUENCE, extensions)]),
         ],
     );
-    Ok(key.pem.clone() + &pem::encode(CERTIFICATE, &key.sign(&content)?))
+    Ok(pem::encode(CERTIFICATE, &key.sign(&content)?))
 }
 
 /// The key of a certificate.
@@ -95,11 +105,20 @@ struct Key {
 
 impl Key {
     fn generate() -> Result<Self, String> {
+        let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
+        Ok(Self::of(made.map_err(|_| NO_RANDOM)?.as_ref()).ok_or(NO_RANDOM)?)
+    }
+
+    /// Reads a key from its document (PKCS #8).
+    fn of(document: &[u8]) -> Option<Self> {
         let random = SystemRandom::new();
-        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).map_err(|_| NO_RANDOM)?;
-        let pair =
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref(), &random).map_err(|_| NO_RANDOM)?;
-        Ok(Self { pair, random, pem: pem::encode(PRIVATE_KEY, document.as_ref()) })
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document, &random).ok()?;
+        Some(Self { pair, random, pem: pem::encode(PRIVATE_KEY, document) })
+    }
+
+    /// Reads a key in PEM.
+    fn of_text(text: &str) -> Option<Self> {
+        Self::of(PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).ok()?.secret_pkcs8_der())
     }
 
     /// SubjectPublicKeyInfo (RFC 5480, section 2).
@@ -146,6 +165,21 @@ fn new_year(year: u64) -> Vec<u8> {
 fn this_year() -> u64 {
     let days = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / 86_400;
     1970 + days * 100 / 36_525
+}
+
+/// Returns the certificate, in PEM, that an authority for tests issues for the request with this key; it ends at the beginning
+/// of the year `end`.
+#[cfg(test)]
+pub(crate) fn issued(names: &Names, key: &str, end: u64) -> String {
+    let key = Key::of_text(key).expect("it is a key");
+    certificate(&key, ["authority", names.first()], end, &[&alternative_names(names.all())]).expect("there are random numbers")
+}
+
+/// Whether a request is for a certificate with this key.
+#[cfg(test)]
+pub(crate) fn is_for_key(request: &[u8], key: &str) -> bool {
+    let public = Key::of_text(key).expect("it is a key").public();
+    request.windows(public.len()).any(|part| part == public)
 }
 
 #[cfg(test)]
@@ -203,13 +237,26 @@ mod tests {
     #[test]
     fn a_request_names_the_hosts_and_is_signed_with_its_key() {
         let names = Names::parse("www.example.org,example.org").expect("they are good");
-        let request = Request::new(&names).expect("it is made");
-        let told = openssl(&["req", "-inform", "DER", "-verify", "-noout", "-text"], &request.document);
+        let key = generate_key().expect("there are random numbers");
+        let request = request(&names, &key).expect("it is made");
+        let told = openssl(&["req", "-inform", "DER", "-verify", "-noout", "-text"], &request);
         for part in ["verify OK", "DNS:www.example.org, DNS:example.org", "NIST CURVE: P-256", "Version: 1 (0x0)"] {
             assert!(told.contains(part), "{part} is not in: {told}");
         }
-        let public = openssl(&["req", "-inform", "DER", "-noout", "-pubkey"], &request.document);
-        assert_eq!(openssl(&["pkey", "-pubout"], request.key.as_bytes()), public);
+        let public = openssl(&["req", "-inform", "DER", "-noout", "-pubkey"], &request);
+        assert_eq!(openssl(&["pkey", "-pubout"], key.as_bytes()), public);
+        assert!(is_for_key(&request, &key) && !is_for_key(&request, &generate_key().expect("there are random numbers")));
+    }
+
+    #[test]
+    fn a_key_is_read_without_anything_beside_it() {
+        let key = generate_key().expect("there are random numbers");
+        let certificate = pem::encode(CERTIFICATE, b"x");
+        assert_eq!(key_of(&format!("words\n{certificate}{key}{certificate}")).as_ref(), Some(&key));
+        let cut = key.replacen('M', "", 1);
+        for text in ["", "words", &certificate, &cut, &pem::encode(PRIVATE_KEY, b"no key")] {
+            assert!(key_of(text).is_none() && request(&Names::parse("a.org").expect("it is good"), text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ const LONGEST_URL: usize = 2048;
 /// The reason why there is no certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// The authority cannot be reached, or its response makes no sense.
+    /// The authority cannot be reached, or its response makes no sense, or a file cannot be read or written.
     Unreachable(String),
     /// The authority has refused a request.
     Refused {
@@ -134,6 +134,17 @@ impl<'a, W: World> Session<'a, W> {
             place.clone_into(&mut document.url);
         }
         Ok(document)
+    }
+
+    /// Requests the order of an earlier attempt. `None` if the authority does not know it, or says that it is another account's.
+    pub(crate) fn find_order(&mut self, url: &str) -> Result<Option<Document>, Trouble> {
+        let answer = self.post(url, "")?;
+        let is_unknown = match answer.status {
+            404 | 410 => true,
+            400..=499 => ["malformed", "unauthorized"].iter().any(|kind| Problem::of_body(&answer.body).is(kind)),
+            _ => false,
+        };
+        if is_unknown { Ok(None) } else { read(url, &answer, "an order").map(Some) }
     }
 
     /// Requests a resource that is not JSON.

@@ -162,6 +162,11 @@ impl Settings {
     pub fn file(&self, names: &Names) -> PathBuf {
         self.folder().join(format!("{}.pem", names.first()))
     }
+
+    /// Returns the path of the file with the unfinished order of a certificate for these names, and with its new key.
+    pub(crate) fn order_file(&self, names: &Names) -> PathBuf {
+        self.folder().join(format!("{}.order", names.first()))
+    }
 }
 
 #[cfg(test)]

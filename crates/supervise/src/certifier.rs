@@ -98,8 +98,8 @@ impl Certifier {
         self.helper_process.reopen_logs();
     }
 
-    /// Kills the certifier. It has nothing to finish: it replaces files atomically, and the next certifier repeats an
-    /// interrupted order.
+    /// Kills the certifier. It has nothing to finish: it replaces files atomically, and the next certifier continues an order
+    /// that may have been issued.
     pub(super) fn end(self) {
         self.helper_process.end();
     }

@@ -1,9 +1,11 @@
 use super::*;
-use crate::client::renewed;
+use crate::client::{Progress, renewed};
 use crate::settings::{Challenge, LETS_ENCRYPT, Names};
 use oribi_tls::pem::{self, CERTIFICATE};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
+
+mod progress;
 
 /// An authority that answers by a script, and keeps the requests that it gets.
 struct Script<F> {
@@ -24,10 +26,13 @@ impl<F: Fn(&str, usize) -> Answer> Script<F> {
     }
 }
 
-fn decoded(value: &Value) -> Value {
+fn bytes(value: &Value) -> Vec<u8> {
     use base64::Engine as _;
-    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(value.as_str().expect("a text")).expect("base64");
-    serde_json::from_slice(&bytes).unwrap_or(Value::Null)
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(value.as_str().expect("a text")).expect("base64")
+}
+
+fn decoded(value: &Value) -> Value {
+    serde_json::from_slice(&bytes(value)).unwrap_or(Value::Null)
 }
 
 impl<F: Fn(&str, usize) -> Answer> World for Script<F> {
@@ -117,7 +122,8 @@ fn trouble<F: Fn(&str, usize) -> Answer>(script: &Script<F>) -> String {
 fn trouble_in<F: Fn(&str, usize) -> Answer>(settings: &Settings, script: &Script<F>) -> String {
     let file = settings.file(&settings.certificates[0]);
     let before = std::fs::read(&file).expect("the placeholder is there");
-    let trouble = renewed(settings, &settings.certificates[0], script).expect_err("no script has a certificate for our key");
+    let trouble = renewed(settings, &settings.certificates[0], script, &mut Progress::default());
+    let trouble = trouble.expect_err("no script has a certificate for our key");
     assert_eq!(std::fs::read(&file).expect("it is there"), before, "what was there stays");
     trouble.to_string()
 }
