@@ -222,6 +222,8 @@ fn proof_is_given_in_handshakes_to_those_who_shall_have_it(language: Language) {
     let more = ["--acme-challenge", "tls-alpn-01", "--edge-sandbox", "try"];
     let mut site = authority.site(language, &more);
     site.server.wait_for_log("; port 443 of this name must reach");
+    let pause = authority.files()[1].with_extension("pause");
+    wait_until("the pause is stored", || pause.exists());
     let plain = format!("http://{}:{HTTP}/.well-known/acme-challenge/token", authority.address);
     assert!(!authority.curl(&[&plain]).1.starts_with("token."), "it is a request like all others");
     // A server that has been killed left this one.
@@ -242,9 +244,10 @@ fn proof_is_given_in_handshakes_to_those_who_shall_have_it(language: Language) {
         assert!(!good && told.contains("no application protocol"), "{told}");
     }
     assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "the server serves");
-    // An authority that is trusted.
+    // An authority that is trusted, and is asked at once.
     site.server.signal(Signal::TERM);
     drop(site);
+    std::fs::remove_file(&pause).expect("it is ours");
     authority.stop();
     authority.start(3600, HTTP + 1);
     let _site = authority.site(language, &more);

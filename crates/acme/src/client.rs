@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::files::{Right, account_key, replace};
 use crate::https::{Https, World};
 use crate::order::order;
-use crate::pace::{Failure, pause};
+use crate::pace::{Failure, Pause, pause};
 use crate::record::now;
 use crate::session::{Session, Trouble};
 use crate::settings::{Names, Settings};
@@ -118,7 +118,7 @@ impl<'a> Client<'a> {
                     Ok(made) => https = Some(made),
                     Err(why) => {
                         done.failed += 1;
-                        return kept.failed(&Trouble::Unreachable(why));
+                        return kept.failed(settings, &Trouble::Unreachable(why));
                     }
                 }
             }
@@ -137,7 +137,15 @@ impl<'a> Kept<'a> {
     pub(crate) fn resume(&mut self, settings: &Settings) {
         // Without the key, each attempt fails and says so.
         let Ok(key) = account_key(settings) else { return };
-        self.progress.draft = Draft::read(settings, self.names, &key.thumbprint());
+        let account = key.thumbprint();
+        self.progress.draft = Draft::read(settings, self.names, &account);
+        if let Some(pause) = Pause::read(settings, self.names, &account) {
+            self.failures = pause.failures;
+            self.not_before = Some(Instant::now() + pause.left());
+            if !pause.left().is_zero() {
+                log::warn!("{}", pause.describe(settings, self.names));
+            }
+        }
     }
 
     /// Returns the time until the certificate must be ordered or renewed; zero means now.
@@ -152,6 +160,7 @@ impl<'a> Kept<'a> {
                 done.ordered += 1;
                 log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
                 self.failures = 0;
+                Pause::remove(settings, self.names);
                 // If a clock is wrong, here or at the authority, the new certificate may be due at once. The limit prevents a
                 // loop of orders.
                 let left = Duration::from_secs(identity.end.saturating_sub(now()));
@@ -160,12 +169,12 @@ impl<'a> Kept<'a> {
             }
             Err(trouble) => {
                 done.failed += 1;
-                self.failed(&trouble)
+                self.failed(settings, &trouble)
             }
         }
     }
 
-    fn failed(&mut self, trouble: &Trouble) -> Duration {
+    fn failed(&mut self, settings: &Settings, trouble: &Trouble) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let failure = match trouble {
             Trouble::Refused { retry_after, .. } => Failure::Refused(*retry_after),
@@ -177,6 +186,11 @@ impl<'a> Kept<'a> {
         self.not_before = Some(Instant::now() + pause);
         let names = self.names;
         log::error!("{names}: no certificate: {trouble}. The current one stays; the next attempt is in {} s", pause.as_secs());
+        let stored =
+            account_key(settings).and_then(|key| Pause::new(self.failures, pause).write(settings, names, &key.thumbprint()));
+        if let Err(why) = stored {
+            log::warn!("{names}: a restart of the server does not obey this pause: {why}");
+        }
         pause
     }
 }

@@ -3,7 +3,7 @@
 //! [`prepare`] makes the files that a server needs before it listens: the key of the account, and a placeholder for each
 //! missing certificate. Then a [`Client`] orders each certificate that is due, and replaces the placeholder by it. The server
 //! reads the files again when they change. The client blocks, so it runs in a process of its own. An order that was interrupted
-//! is continued, also by the next process: its state is in a file beside the certificate.
+//! is continued, and the pause after a failure is obeyed, also by the next process: their state is in files beside the certificate.
 //!
 //! To get a certificate, the client proves that it controls the domains: it answers challenges. The answer to `http-01`
 //! consists of the token of the challenge and the thumbprint of the account's key (RFC 8555, section 8.1). A request for the
@@ -29,4 +29,5 @@ mod settings;
 pub use challenge::{answer, token};
 pub use client::{Client, Done};
 pub use files::{Answers, prepare};
+pub use pace::pauses;
 pub use settings::{Challenge, LETS_ENCRYPT, Names, Settings};

@@ -1,6 +1,11 @@
-//! The pauses between attempts.
+//! The pauses between attempts. The last one is stored beside the certificate's file: a server that is started again and again
+//! must not ask the authority at each start.
 
+use crate::files::{account_key, remove};
+use crate::record::{self, now};
+use crate::settings::{Names, Settings};
 use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The first and the longest pause after a failure to reach the authority: such failures cost the authority nothing.
@@ -32,6 +37,79 @@ pub(crate) fn pause(failure: Failure, number: u32) -> Duration {
         Failure::Refused(Some(asked)) => asked.min(LONGEST).max(pause),
         _ => pause,
     }
+}
+
+/// A pause after failures that a new process must obey.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// Failures in a row.
+    pub(crate) failures: u32,
+    /// The time of the next attempt, in seconds since the Unix epoch.
+    until: u64,
+}
+
+impl Pause {
+    /// The pause of this length, from now on.
+    pub(crate) fn new(failures: u32, length: Duration) -> Self {
+        Self { failures, until: now().saturating_add(length.as_secs() + 1) }
+    }
+
+    /// Reads the pause that an earlier process has left. `None` if there is none for this certificate, account and settings.
+    pub(crate) fn read(settings: &Settings, names: &Names, account: &str) -> Option<Self> {
+        record::read(&settings.pause_file(names), &subject(settings, names, account), Self::parse)
+    }
+
+    fn parse(value: &Value) -> Option<Self> {
+        let failures = u32::try_from(value["failures"].as_u64()?).ok()?;
+        let pause = Self { failures, until: value["until"].as_u64()? };
+        // A longer one is from a clock that was wrong.
+        (pause.left() <= LONGEST + Duration::from_secs(1)).then_some(pause)
+    }
+
+    /// Stores the pause.
+    pub(crate) fn write(&self, settings: &Settings, names: &Names, account: &str) -> Result<(), String> {
+        let content = json!({"failures": self.failures, "until": self.until});
+        record::write(&settings.pause_file(names), subject(settings, names, account), content)
+    }
+
+    /// Removes the file of the pause.
+    pub(crate) fn remove(settings: &Settings, names: &Names) {
+        remove(&settings.pause_file(names));
+    }
+
+    /// The rest of the pause.
+    pub(crate) fn left(&self) -> Duration {
+        Duration::from_secs(self.until.saturating_sub(now()))
+    }
+
+    /// Says how long the pause is, and which file ends it.
+    pub(crate) fn describe(&self, settings: &Settings, names: &Names) -> String {
+        let (left, file) = (self.left().as_secs(), settings.pause_file(names));
+        format!(
+            "{names}: the last attempt has failed, so the next one is in {left} s. To order at once, remove {} and restart the server",
+            file.display()
+        )
+    }
+}
+
+/// The subject of a stored pause. Other options may be the remedy for a failure, so they are tried at once.
+fn subject(settings: &Settings, names: &Names, account: &str) -> Value {
+    let mut subject = record::subject(settings, names, account);
+    subject["challenge"] = json!(settings.challenge.name());
+    subject["email"] = json!(settings.email);
+    subject["ca"] = json!(settings.authorities.as_ref().map(|path| path.to_string_lossy()));
+    subject
+}
+
+/// Returns a sentence for each certificate that a new server would not order at once, because of failures.
+#[must_use]
+pub fn pauses(settings: &Settings) -> Vec<String> {
+    let Ok(key) = account_key(settings) else { return Vec::new() };
+    let account = key.thumbprint();
+    let certificates = settings.certificates.iter();
+    let pauses = certificates.filter_map(|names| Some((names, Pause::read(settings, names, &account)?)));
+    let running = pauses.filter(|(_, pause)| !pause.left().is_zero());
+    running.map(|(names, pause)| pause.describe(settings, names)).collect()
 }
 
 /// Returns a random number from 0 to 1, and 0 if the system has no random numbers. In that case all servers try again at the

@@ -167,6 +167,11 @@ impl Settings {
     pub(crate) fn order_file(&self, names: &Names) -> PathBuf {
         self.folder().join(format!("{}.order", names.first()))
     }
+
+    /// Returns the path of the file with the time of the next attempt to order a certificate for these names.
+    pub(crate) fn pause_file(&self, names: &Names) -> PathBuf {
+        self.folder().join(format!("{}.pause", names.first()))
+    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ impl Settings {
             lines.push(server.to_string());
             lines.extend(server.troubles());
         }
+        lines.extend(oribi_acme::pauses(&self.acme));
         Ok(lines)
     }
 }

@@ -1,9 +1,10 @@
-//! Interrupted orders, also when another process continues with them.
+//! Interrupted orders and pauses, also when another process continues with them.
 
 use super::*;
 use crate::client::{Done, Kept};
 use crate::draft::Draft;
 use crate::files::account_key;
+use crate::pace::Pause;
 use crate::request::{is_for_key, issued};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -101,7 +102,7 @@ fn a_certificate_that_was_not_downloaded_is_downloaded_with_the_same_key() {
         assert_eq!((script.payloads("/order").len(), script.payloads("/finalize").len()), (1, 1));
         assert!(is_for_key(&bytes(&script.payloads("/finalize")[0]["csr"]), &key));
         assert!(fs::read_to_string(&file).expect("it is there").starts_with(&key));
-        assert!(!draft.exists(), "nothing else is left");
+        assert!(!draft.exists() && !settings.pause_file(names(&settings)).exists(), "nothing else is left");
         // A process may be killed when only the certificate is written.
         fs::write(&draft, copy).expect("it is ours");
         restarted(&settings);
@@ -206,6 +207,51 @@ fn a_certificate_that_has_expired_is_ordered_again_but_slowly() {
 }
 
 #[test]
+fn another_process_obeys_the_pause_unless_the_settings_differ() {
+    let (_place, settings) = prepared();
+    let script = Script::new(|path: &str, before: usize| match path {
+        "/order" => problem(429, "rateLimited"),
+        _ => good(path, before),
+    });
+    assert!(restarted(&settings).wait(&settings).is_zero() && crate::pauses(&settings).is_empty());
+    let mut kept = Kept::new(names(&settings));
+    attempt(&mut kept, &settings, &script);
+    attempt(&mut kept, &settings, &script);
+    let is_paused = |settings: &Settings| restarted(settings).wait(settings) > SLOW;
+    assert!(is_paused(&settings));
+    let account = account_key(&settings).expect("it is there").thumbprint();
+    let pause = Pause::read(&settings, names(&settings), &account).expect("it is stored");
+    assert_eq!(pause.failures, 2, "the next pause is longer");
+    let file = settings.pause_file(names(&settings));
+    assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    let described = crate::pauses(&settings);
+    assert!(described.len() == 1 && described[0].contains(&format!("remove {}", file.display())), "{described:?}");
+    let certificates = |names: &str| vec![Names::parse(names).expect("they are good")];
+    for other in [
+        Settings { certificates: certificates("a.org,b.org"), ..settings.clone() },
+        // This authority has the same folder.
+        Settings { directory: "https://ca?dir".to_owned(), ..settings.clone() },
+        Settings { challenge: Challenge::TlsAlpn, ..settings.clone() },
+        Settings { email: None, ..settings.clone() },
+        Settings { authorities: Some("ca.pem".into()), ..settings.clone() },
+    ] {
+        assert_eq!(other.pause_file(names(&other)), file);
+        assert!(!is_paused(&other), "{other:?}");
+    }
+    assert!(is_paused(&settings), "the file is still there");
+    let key = settings.folder().join("account.pem");
+    let copy = fs::read(&key).expect("it is there");
+    fs::remove_file(&key).expect("it is ours");
+    assert!(!is_paused(&settings));
+    crate::prepare(&settings).expect("it can be made");
+    assert!(!is_paused(&settings), "another account");
+    fs::write(&key, copy).expect("it is ours");
+    assert!(is_paused(&settings));
+    fs::remove_file(&file).expect("it is ours");
+    assert!(!is_paused(&settings) && crate::pauses(&settings).is_empty());
+}
+
+#[test]
 fn the_order_of_other_names_is_not_continued() {
     let (_place, settings) = prepared();
     let authority = Granting::new(&settings);
@@ -225,4 +271,71 @@ fn the_order_of_other_names_is_not_continued() {
     fs::remove_file(settings.folder().join("account.pem")).expect("it is ours");
     crate::prepare(&settings).expect("it can be made");
     assert!(!reads(&settings), "another account");
+}
+
+#[test]
+fn damaged_files_are_ignored() {
+    let (_place, settings) = prepared();
+    let authority = Granting::new(&settings);
+    let script = Script::new(|path: &str, before: usize| match path {
+        "/certificate" => Answer { status: 500, ..Answer::default() },
+        _ => authority.answer(path, before),
+    });
+    attempt(&mut Kept::new(names(&settings)), &settings, &script);
+    let account = account_key(&settings).expect("it is there").thumbprint();
+    let (draft, pause) = (settings.order_file(names(&settings)), settings.pause_file(names(&settings)));
+    let found = || {
+        let draft = Draft::read(&settings, names(&settings), &account).is_some();
+        (draft, Pause::read(&settings, names(&settings), &account).is_some())
+    };
+    assert_eq!(found(), (true, true));
+    let [good_draft, good_pause] = [&draft, &pause].map(|file| fs::read(file).expect("it is there"));
+    let deep = "[".repeat(1 << 17);
+    for damaged in ["", "{", "7", "[]", "null", "{}", r#"{"for":7}"#, r#"{"for":{}}"#, "\u{0}", &deep, &"{}".repeat(1 << 18)] {
+        for file in [&draft, &pause] {
+            fs::write(file, damaged).expect("it is ours");
+        }
+        assert_eq!(found(), (false, false), "{damaged:.100}");
+    }
+    for size in 0..good_draft.len() - 1 {
+        fs::write(&draft, &good_draft[..size]).expect("it is ours");
+        assert!(!found().0, "{size}");
+    }
+    let damages = |file: &Path, good: &[u8], member: &str, value: Value| {
+        let mut content: Value = serde_json::from_slice(good).expect("JSON");
+        content[member] = value;
+        fs::write(file, content.to_string()).expect("it is ours");
+        found() == (false, false)
+    };
+    for (member, value) in [
+        ("order", json!(7)),
+        ("order", json!("http://ca/order/1")),
+        ("order", json!("https://".repeat(1000))),
+        ("key", json!("nonsense")),
+        ("key", json!(pem::encode(pem::PRIVATE_KEY, b"nonsense"))),
+        ("key", json!(null)),
+        ("begun", json!(-1)),
+        ("begun", json!(null)),
+    ] {
+        fs::write(&pause, "").expect("it is ours");
+        assert!(damages(&draft, &good_draft, member, value.clone()), "{member} {value}");
+    }
+    let year = Pause::new(1, Duration::from_secs(365 * 24 * 3600));
+    year.write(&settings, names(&settings), &account).expect("it is ours");
+    assert!(!found().1, "no pause is that long");
+    for (member, value) in [
+        ("failures", json!(-1)),
+        ("failures", json!(u64::MAX)),
+        ("failures", json!("1")),
+        ("until", json!(null)),
+        ("until", json!(u64::MAX)),
+        ("until", json!(1.5)),
+    ] {
+        fs::write(&draft, "").expect("it is ours");
+        assert!(damages(&pause, &good_pause, member, value.clone()), "{member} {value}");
+    }
+    for (file, good) in [(&draft, &good_draft), (&pause, &good_pause)] {
+        fs::write(file, good).expect("it is ours");
+    }
+    assert_eq!(found(), (true, true));
 }
