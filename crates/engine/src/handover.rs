@@ -17,6 +17,7 @@ use super::{Engine, IDLE_WHILE_STOPPING};
 use oribi_config::{Protocol, ProxyProtocol};
 use oribi_io::{Backend, Peer};
 use oribi_ipc::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
+use oribi_listen::address_in;
 use oribi_stats::totals::Counter;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -164,8 +165,13 @@ impl<B: Backend> Engine<'_, B> {
             let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
             listener.protocol == record.protocol && (record.greeted || greets)
         };
-        let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
-        let listener = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener)))?;
+        let find = |is_it: &dyn Fn(&oribi_listen::Listener) -> bool| {
+            self.listeners.iter().position(|listener| speaks(&listener) && is_it(listener))
+        };
+        // Other clients of the same address may have TLS now.
+        let listener = find(&|listener| listener.display == record.listener)
+            .or_else(|| find(&|listener| listener.address() == address_in(&record.listener)))
+            .or_else(|| find(&|_| true))?;
         let socket = match self.backend.adopt(descriptor) {
             Ok(socket) => socket,
             Err(error) => {

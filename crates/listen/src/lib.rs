@@ -16,6 +16,7 @@ pub use changes::{Followed, follow};
 pub use difference::{AddressPlan, ListenChange};
 pub use kept::Kept;
 pub use listener::{Listener, handshake_begun, is_any_lent};
+pub use parts::address_in;
 pub use renewed::Renewed;
 pub use secure::{Vault, answer_in_handshakes, expiries, open, open_or_take, proof, read_again, secure};
 pub use sent::{ReceivedListener, ReceivedListeners, SentListeners};

@@ -1,11 +1,37 @@
 //! The parts of a listener for its users: everything but the sockets, the sockets of others, and its encryption.
 
 use super::listener::Listener;
-use oribi_config::ProxyProtocol;
+use oribi_config::{Protocol, ProxyProtocol};
 use oribi_tls::{Server, Start};
 use std::sync::Arc;
 
+/// Returns the address in the name of a listener, which is the same for each protocol that its clients may use.
+#[must_use]
+pub fn address_in(display: &str) -> &str {
+    let unix = display.strip_prefix("fcgi+").unwrap_or(display);
+    if unix.starts_with("unix:") { unix } else { display.split_once("://").map_or(display, |(_, address)| address) }
+}
+
 impl Listener {
+    /// Returns the address in the name.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        address_in(&self.display)
+    }
+
+    /// Adopts the sockets again, without the options that the listener has had: see [`Listener::adopted`].
+    ///
+    /// # Errors
+    /// The operating system refused a call, or there is no socket.
+    pub fn adopted_again(self, host: &str, protocol: Protocol) -> Result<Self, String> {
+        let mut sockets = self.sockets.into_iter();
+        let first = sockets.next().ok_or_else(|| format!("{} has no socket", self.display))?;
+        let mut adopted = Self::adopted(first, host, protocol)?;
+        adopted.sockets.extend(sockets);
+        (adopted.lent, adopted.stored) = (self.lent, self.stored);
+        Ok(adopted)
+    }
+
     /// Adds sockets that are bound to the same address.
     pub fn add_sockets(&mut self, others: impl IntoIterator<Item = Self>) {
         self.sockets.extend(others.into_iter().flat_map(|other| other.sockets));
