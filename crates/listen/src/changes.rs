@@ -1,79 +1,80 @@
-//! The listeners of a server whose addresses differ from those of the server before it.
+//! The listeners of a server that follows another one, and has other addresses or other options of the same addresses.
+//!
+//! A socket stays open if the server has its address, whatever its clients speak there. All else is as in a server that opens its
+//! addresses: protocol, certificates, PROXY headers and names come from the settings of the new server.
 
-use super::listener::{Listener, displays};
-use super::secure;
+use super::kept::Kept;
+use super::listener::{Listener, addresses_of, open_or_take};
+use super::secure::{Vault, secure};
 use oribi_config::{Settings, SocketAddress};
+use oribi_tls::Secret;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// The listeners of the server before, divided by the addresses of this one.
 #[derive(Debug)]
 pub struct Followed {
-    /// The listeners of this server: those of the server before, in their order, and then new ones.
+    /// The listeners of this server, in the order of its addresses. Those with the sockets of the server before are lent.
     pub listeners: Vec<Listener>,
     /// The listeners at addresses that this server does not have.
     pub dropped: Vec<Listener>,
+    /// The names of stored listeners that the service manager must not keep any longer.
+    pub forgotten: Vec<String>,
 }
 
-/// Keeps the listeners at addresses of `settings`, and opens those that are missing.
+/// Opens the addresses of `settings`. If a listener of the server `before` has an address, takes its sockets. Encrypted listeners
+/// make their session tickets from `secret`, or else from a new one.
 ///
 /// # Errors
-/// An address has no listener so far, and cannot be opened.
-pub fn follow(settings: &Settings, before: Vec<Listener>) -> Result<Followed, String> {
-    let unknown = |address: &SocketAddress| matches!(address, SocketAddress::Tcp { port: 0, .. });
-    if settings.sockets_of_address() > 1 || settings.listen.iter().any(|address| unknown(&address.socket)) {
-        // The port that the kernel has chosen is not known here.
-        return Ok(Followed { listeners: before, dropped: Vec::new() });
+/// An address cannot be opened, or a certificate is unusable; the message says which, and why. Then no new socket stays open.
+pub fn follow(settings: &Settings, before: Vec<Listener>, secret: Option<Secret>) -> Result<Followed, String> {
+    let settings = with_chosen_ports(settings, &before)?;
+    let firsts = before.iter().filter_map(|listener| listener.sockets.first());
+    let copies = firsts.map(OwnedFd::try_clone).collect::<Result<_, _>>();
+    let copies = copies.map_err(|error| format!("no descriptor for a socket: {error}"))?;
+    let mut listeners = open_or_take(&settings, &mut Kept::in_use(copies))?;
+    if let Err(why) = secure(&mut listeners, secret.map(|secret| Vault { secret, materials: Vec::new() })) {
+        listeners.iter_mut().for_each(Listener::remove_file);
+        return Err(why);
     }
-    let wanted = settings.listen.iter().map(|address| displays(settings, address)).collect::<Result<Vec<_>, String>>()?;
-    let is_there = |displays: &Vec<String>| before.iter().any(|listener| displays.contains(&listener.display));
-    let missing = settings.listen.iter().zip(&wanted).filter(|(_, displays)| !is_there(displays));
-    let listen: Vec<_> = missing.map(|(address, _)| address.clone()).collect();
-    let opened = if listen.is_empty() { Vec::new() } else { secure::open(&Settings { listen, ..settings.clone() })? };
-    let (mut listeners, dropped): (Vec<_>, Vec<_>) =
-        before.into_iter().partition(|listener| wanted.iter().any(|displays| displays.contains(&listener.display)));
-    listeners.extend(opened);
-    Ok(Followed { listeners, dropped })
+    let (mut dropped, mut forgotten) = (Vec::new(), Vec::new());
+    for mut known in before {
+        let Some(listener) = listeners.iter_mut().find(|listener| listener.address() == known.address()) else {
+            forgotten.extend(known.stored.then(|| known.display.clone()));
+            dropped.push(known);
+            continue;
+        };
+        // If the file of a Unix socket was gone, a new socket is there.
+        if listener.lent {
+            listener.sockets.extend(known.sockets.drain(1..));
+            listener.stored = known.stored && listener.display == known.display;
+        }
+        forgotten.extend((known.stored && !listener.stored).then_some(known.display));
+    }
+    Ok(Followed { listeners, dropped, forgotten })
+}
+
+/// Gives addresses whose port the kernel chooses the ports that it has chosen for the server before.
+fn with_chosen_ports(settings: &Settings, before: &[Listener]) -> Result<Settings, String> {
+    let mut settings = settings.clone();
+    let mut named = Vec::new();
+    for address in &settings.listen {
+        if let SocketAddress::Tcp { host, port: port @ 1.. } = &address.socket {
+            named.extend(addresses_of(host, *port)?);
+        }
+    }
+    for address in &mut settings.listen {
+        let SocketAddress::Tcp { host, port: port @ 0 } = &mut address.socket else { continue };
+        let wanted = addresses_of(host, 0)?;
+        let bound = before.iter().filter_map(|listener| SocketAddr::try_from(listener.bound_to()?).ok());
+        let mut free = bound.filter(|bound| !named.contains(bound) && wanted.iter().any(|wanted| wanted.ip() == bound.ip()));
+        if let Some(found) = free.next() {
+            *port = found.port();
+            named.extend(wanted.iter().map(|wanted| SocketAddr::new(wanted.ip(), found.port())));
+        }
+    }
+    Ok(settings)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use oribi_config::ListenAddress;
-
-    fn settings(addresses: &[&str]) -> Settings {
-        let listen = addresses.iter().map(|address| ListenAddress::parse(address).expect("an address")).collect();
-        Settings { listen, ..Settings::default() }
-    }
-
-    fn displays_of(listeners: &[Listener]) -> Vec<&str> {
-        listeners.iter().map(|listener| listener.display.as_str()).collect()
-    }
-
-    #[test]
-    fn addresses_that_differ_are_opened_and_dropped() {
-        let folder = tempfile::tempdir().expect("a directory is to be had");
-        let unix = |name: &str| format!("unix:{}", folder.path().join(name).display());
-        let (stays, goes, comes) = (unix("stays"), unix("goes"), unix("comes"));
-        let tcp = crate::open(&settings(&["127.0.0.1:0"])).expect("a port is free");
-        let port = tcp[0].display.trim_start_matches("http://").to_owned();
-        let mut before = crate::open(&settings(&[&stays, &goes])).expect("the folder is ours");
-        before.extend(tcp);
-        let Followed { listeners, dropped } = follow(&settings(&[&comes, &port, &stays]), before).expect("all can be opened");
-        assert_eq!(displays_of(&listeners), [&stays, &format!("http://{port}"), &comes]);
-        assert_eq!(displays_of(&dropped), [&goes]);
-    }
-
-    #[test]
-    fn an_address_that_cannot_be_opened_is_an_error() {
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let address = taken.local_addr().expect("it is bound").to_string();
-        let error = follow(&settings(&[&address]), Vec::new()).expect_err("it is in use");
-        assert!(error.contains(&format!("cannot listen on {address}")), "{error}");
-    }
-
-    #[test]
-    fn a_port_that_the_kernel_chooses_stays() {
-        let before = crate::open(&settings(&["127.0.0.1:0"])).expect("a port is free");
-        let Followed { listeners, dropped } = follow(&settings(&["127.0.0.1:0"]), before).expect("nothing is opened");
-        assert_eq!((listeners.len(), dropped.len()), (1, 0));
-    }
-}
+mod tests;

@@ -5,10 +5,10 @@
 
 use super::kept::Kept;
 use super::listener::{self, Listener, displays};
+use super::parts::address_in;
 use super::secure::{Vault, secure};
+use super::socket_options::usual_mode;
 use oribi_config::{ListenAddress, Protocol, Settings, SocketAddress};
-use rustix::fs::Mode;
-use rustix::process::umask;
 use std::fs::{Permissions, set_permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -38,12 +38,6 @@ pub struct ListenChange {
     modes: Vec<(PathBuf, u32)>,
 }
 
-/// The address in the name of a listener, which stays the same whatever is spoken there.
-fn place_of(display: &str) -> &str {
-    let unix = display.strip_prefix("fcgi+").unwrap_or(display);
-    if unix.starts_with("unix:") { unix } else { display.split_once("://").map_or(display, |(_, place)| place) }
-}
-
 impl AddressPlan {
     /// Compares the addresses of the settings `before` and `after`. `present` are the listeners of the server.
     ///
@@ -67,13 +61,13 @@ impl AddressPlan {
         }
         let mut kept = Vec::new();
         for address in stay {
-            kept.extend(displays(after, address)?.iter().map(|display| place_of(display).to_owned()));
+            kept.extend(displays(after, address)?.iter().map(|display| address_in(display).to_owned()));
         }
         let (mut lines, mut wanted) = (Vec::new(), kept.clone());
         for address in &changed {
             for display in displays(after, address)? {
-                let place = place_of(&display);
-                let word = if present.iter().any(|known| place_of(&known.display) == place) { "changed" } else { "added" };
+                let place = address_in(&display);
+                let word = if present.iter().any(|known| known.address() == place) { "changed" } else { "added" };
                 lines.push(format!("{display}: {word}"));
                 wanted.push(place.to_owned());
             }
@@ -81,7 +75,7 @@ impl AddressPlan {
         let mut ended = Vec::new();
         for address in gone {
             let displays = displays(before, address)?;
-            let is_there = |known: &&Listener| displays.iter().any(|display| place_of(display) == place_of(&known.display));
+            let is_there = |known: &&Listener| displays.iter().any(|display| address_in(display) == known.address());
             let mut found = present.iter().filter(is_there).peekable();
             if found.peek().is_none() {
                 return Err(format!(
@@ -90,7 +84,7 @@ impl AddressPlan {
                     displays.join(", ")
                 ));
             }
-            for listener in found.filter(|known| !wanted.iter().any(|place| place == place_of(&known.display))) {
+            for listener in found.filter(|known| !wanted.iter().any(|place| place == known.address())) {
                 if !ended.contains(&listener.id) {
                     ended.push(listener.id);
                     lines.push(format!("{}: removed", listener.display));
@@ -122,14 +116,14 @@ impl AddressPlan {
         };
         let replaced = |place: &str| {
             let is_kept = kept.iter().any(|known| known == place);
-            present.iter().find(|known| !is_kept && place_of(&known.display) == place)
+            present.iter().find(|known| !is_kept && known.address() == place)
         };
         let mut sockets = Vec::new();
-        for listener in present.iter().filter(|known| !kept.iter().any(|place| place == place_of(&known.display))) {
+        for listener in present.iter().filter(|known| !kept.iter().any(|place| place == known.address())) {
             sockets.extend(copies(&listener.sockets[..1])?);
         }
         let settings = Settings { listen: changed, ..after.clone() };
-        let mut opened = listener::open_or_take(&settings, &mut Kept::of_this_server(sockets))?;
+        let mut opened = listener::open_or_take(&settings, &mut Kept::in_use(sockets))?;
         let done = secure(
             &mut opened,
             present
@@ -141,7 +135,7 @@ impl AddressPlan {
             for (mut listener, id) in opened.drain(..).zip(next..) {
                 listener.id = id;
                 listener.answer_as(present);
-                match replaced(place_of(&listener.display)) {
+                match replaced(listener.address()) {
                     Some(known) => {
                         listener.lent = false;
                         listener.sockets.extend(copies(&known.sockets[1..])?);
@@ -166,13 +160,6 @@ impl AddressPlan {
         }
         Ok(change)
     }
-}
-
-/// The permission bits of a socket file without a mode.
-fn usual_mode() -> u32 {
-    let mask = umask(Mode::empty());
-    umask(mask);
-    0o777 & !mask.as_raw_mode()
 }
 
 impl Listener {

@@ -1,34 +1,50 @@
 //! Listening sockets that the service manager kept open while this server was restarted.
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, sockopt};
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 /// Sockets by the names under which they were kept. A server that opens an address first looks for its socket here.
 #[derive(Debug, Default)]
 pub struct Kept {
     sockets: Vec<(String, OwnedFd)>,
-    /// Whether the log names the sockets that are taken.
-    silent: bool,
+    /// Whether this server, or the one before it, listens there now.
+    in_use: bool,
+}
+
+/// Returns the path to which a Unix socket is bound.
+pub(super) fn path_of(address: SocketAddrAny) -> Option<PathBuf> {
+    let address = SocketAddrUnix::try_from(address).ok()?;
+    address.path_bytes().map(|path| PathBuf::from(OsStr::from_bytes(path)))
+}
+
+/// Whether two paths lead to the same socket file.
+pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| {
+        let found = std::fs::symlink_metadata(path).ok().filter(|found| found.file_type().is_socket())?;
+        Some((found.dev(), found.ino()))
+    };
+    file(one).is_some_and(|known| file(other) == Some(known))
 }
 
 impl Kept {
     /// Keeps these sockets, each with the name of its address.
     pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
-        Self { sockets, silent: false }
+        Self { sockets, in_use: false }
     }
 
-    /// As [`Kept::new`], for sockets at which this server listens already.
-    pub(super) fn of_this_server(sockets: Vec<OwnedFd>) -> Self {
-        Self { sockets: sockets.into_iter().map(|socket| (String::new(), socket)).collect(), silent: true }
+    /// As [`Kept::new`], for sockets at which this server, or the one before it, listens now.
+    pub(super) fn in_use(sockets: Vec<OwnedFd>) -> Self {
+        Self { sockets: sockets.into_iter().map(|socket| (String::new(), socket)).collect(), in_use: true }
     }
 
-    pub(super) fn report(&self, display: &str) {
-        if !self.silent {
-            log::info!("{display} was kept open, and is taken over");
-        }
+    /// Whether this server, or the one before it, listens at the sockets now.
+    pub(super) const fn are_in_use(&self) -> bool {
+        self.in_use
     }
 
     /// Takes the socket that listens on `address`.
@@ -36,14 +52,11 @@ impl Kept {
         self.take(|bound| SocketAddr::try_from(bound).is_ok_and(|bound| bound == address))
     }
 
-    /// Takes the socket that listens at `path`, unless its file has been removed.
+    /// Takes the socket that listens at `path`, unless its file has been removed, perhaps with its folder while the server was
+    /// restarted (RuntimeDirectory= of systemd).
     pub(super) fn take_unix(&mut self, path: &Path) -> Option<OwnedFd> {
-        let address = SocketAddrUnix::new(path).ok()?;
-        // The folder of a socket may have been removed while the server was restarted (RuntimeDirectory= of systemd).
-        if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-            return None;
-        }
-        self.take(|bound| SocketAddrUnix::try_from(bound).is_ok_and(|bound| bound == address))
+        // The path may be relative to another directory than the one of the settings, or lead there over a link.
+        self.take(|bound| path_of(bound).is_some_and(|bound| is_same_file(&bound, path)))
     }
 
     fn take(&mut self, is_it: impl Fn(SocketAddrAny) -> bool) -> Option<OwnedFd> {

@@ -1,7 +1,7 @@
 //! Opens, names and removes listening sockets.
 
 use super::handshakes;
-use super::kept::Kept;
+use super::kept::{Kept, path_of};
 use oribi_config::{ListenAddress, Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
 use oribi_host::Endpoint;
 use oribi_tls::Server;
@@ -11,7 +11,6 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, Soc
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -189,16 +188,18 @@ impl Listener {
 
     /// Makes this process responsible for the file of a Unix socket that another process has made, unless the listener is lent.
     pub fn own_file(&mut self) {
-        let address = self.sockets.first().and_then(|socket| rustix::net::getsockname(socket).ok());
-        let address = address.and_then(|address| SocketAddrUnix::try_from(address).ok());
-        let path = address.as_ref().and_then(SocketAddrUnix::path_bytes);
         if self.lent || !self.unix {
             return;
         }
-        self.file = path.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path))).and_then(|path| {
+        self.file = self.bound_to().and_then(path_of).and_then(|path| {
             let found = std::fs::symlink_metadata(&path).ok()?;
             Some(SocketFile { path, device: found.dev(), inode: found.ino() })
         });
+    }
+
+    /// Returns the address of the sockets. `None` for a description, which has none.
+    pub(super) fn bound_to(&self) -> Option<SocketAddrAny> {
+        self.sockets.first().and_then(|socket| rustix::net::getsockname(socket).ok())
     }
 
     /// Marks the socket as kept open by another process, for the next server.
@@ -252,7 +253,7 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
             SocketAddress::Unix { path, mode } => {
                 let mode = mode.or(settings.socket_mode);
                 match kept.take_unix(path) {
-                    Some(socket) => taken(settings, protocol, "", socket).inspect(|listener| kept.report(&listener.display)),
+                    Some(socket) => taken(settings, (protocol, None), "", (socket, kept)),
                     None => open_unix(settings, protocol, path, mode),
                 }
                 .map(|listener| listeners.push(listener))
@@ -278,24 +279,11 @@ fn open_tcp(
     kept: &mut Kept,
     listeners: &mut Vec<Listener>,
 ) -> Result<(), String> {
-    let mut addresses = addresses_of(host, port)?;
-    let before = listeners.len();
+    let addresses = addresses_of(host, port)?;
     for address in &addresses {
         if let Some(socket) = kept.take_tcp(*address) {
-            let mut listener = taken(settings, protocol, host, socket)?;
-            if let Some(offer) = offer {
-                listener.encrypt(offer.clone());
-            }
-            kept.report(&listener.display);
-            listeners.push(listener);
+            listeners.push(taken(settings, (protocol, offer), host, (socket, kept))?);
         }
-    }
-    // Sockets that were kept need not be opened.
-    addresses.retain(|address| {
-        !listeners[before..].iter().any(|listener| listener.display == display_tcp((protocol, offer), *address))
-    });
-    if addresses.is_empty() {
-        return Ok(());
     }
     // With port 0 the kernel chooses for the first address; the others use the same port.
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
@@ -312,11 +300,21 @@ fn open_tcp(
     }
 }
 
-/// Makes a listener of a socket that was kept while the server was restarted.
-fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -> Result<Listener, String> {
-    rustix::net::listen(&socket, queue_length(settings.backlog)).map_err(words)?;
+/// Makes a listener of a socket that was kept.
+fn taken(
+    settings: &Settings,
+    (protocol, offer): Speech<'_>,
+    host: &str,
+    (socket, kept): (OwnedFd, &Kept),
+) -> Result<Listener, String> {
     let mut listener = Listener::adopted(socket, host, protocol)?;
     listener.lent = true;
+    if let Some(offer) = offer {
+        listener.encrypt(offer.clone());
+    }
+    if !kept.are_in_use() {
+        log::info!("{} was kept open, and is taken over", listener.display);
+    }
     if let Some(name) = &settings.server_name {
         listener.server_name.clone_from(name);
     }
@@ -324,7 +322,7 @@ fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -
 }
 
 /// Returns the addresses of `host`, in the system's order of preference.
-fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+pub(crate) fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if matches!(host, "" | "*" | "::") {
         return Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]);
     }
@@ -476,7 +474,7 @@ fn name_of_unix(address: SocketAddrAny) -> String {
     }
 }
 
-fn queue_length(backlog: u32) -> i32 {
+pub(crate) fn queue_length(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 

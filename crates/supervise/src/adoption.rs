@@ -8,12 +8,11 @@
 //! systemd also passes on the listeners that an earlier run of this server has opened and stored in systemd, to keep them open
 //! during a restart. This server uses such a listener only if it is for an address of the settings.
 
-use super::inheritance::inherit_vault;
 use super::notify;
 use oribi_config::value::show_accept_model;
 use oribi_config::{Protocol, Settings};
 use oribi_io::process::environment;
-use oribi_listen::{Kept, Listener};
+use oribi_listen::{Kept, Listener, Vault};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,33 +75,70 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
     log::info!("{} taken over from {lender}; --listen, --host and --port have no effect", displays.join(", "));
-    if let Some(offer) = settings.default_offer() {
-        let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
-        plain.for_each(|listener| listener.encrypt(offer.clone()));
-        oribi_listen::secure(&mut listeners, None)?;
-    }
-    listeners.iter_mut().for_each(|listener| listener.expect_greeting(settings.proxy_protocol));
-    if let Some(server_name) = &settings.server_name {
-        listeners.iter_mut().for_each(|listener| listener.server_name.clone_from(server_name));
-    }
+    give_options(&mut listeners, settings, None)?;
     Ok(listeners)
 }
 
-/// Configures TLS on the listeners of the previous server. Certificates that the configuration names as files are read from
-/// these files; certificates that it contains as text come from the previous server. The secret of session tickets also comes
-/// from there.
+/// Gives listeners of the parent program the options of `settings`.
 ///
 /// # Errors
-/// A file is unusable; the message says which, and why.
-pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
-    let vault = inherit_vault();
-    let offers = listeners.iter_mut().filter_map(|listener| listener.offer.as_mut());
-    for (offer, material) in offers.zip(vault.iter().flat_map(|vault| &vault.materials)) {
-        material.lend_texts(&mut offer.files);
+/// A certificate is unusable; the message says which, and why.
+fn give_options(listeners: &mut [Listener], settings: &Settings, vault: Option<Vault>) -> Result<(), String> {
+    if let Some(offer) = settings.default_offer() {
+        let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
+        plain.for_each(|listener| listener.encrypt(offer.clone()));
     }
-    let vault = vault.map(|vault| oribi_listen::Vault { materials: Vec::new(), ..vault });
-    oribi_listen::secure(&mut listeners, vault)?;
+    oribi_listen::secure(listeners, vault)?;
+    for listener in listeners {
+        listener.expect_greeting(settings.proxy_protocol);
+        if let Some(server_name) = &settings.server_name {
+            listener.server_name.clone_from(server_name);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the listeners that the parent program had lent to the previous server, with the options of `settings`. If the
+/// environment does not say who has lent them, they keep their options: a web server has chosen the protocol, or an earlier
+/// version has stored them in systemd, with options of their own. The secret of session tickets comes from the `vault` of the
+/// previous server, and so do certificates that the configuration contained as text.
+///
+/// # Errors
+/// A listener or a certificate is unusable; the message says which, and why.
+pub(super) fn adopt_again(
+    mut listeners: Vec<Listener>,
+    settings: &Settings,
+    vault: Option<Vault>,
+) -> Result<Vec<Listener>, String> {
+    let Some(hosts) = hosts_of_lender(environment::variable)? else {
+        let offers = listeners.iter_mut().filter_map(|listener| listener.offer.as_mut());
+        for (offer, material) in offers.zip(vault.iter().flat_map(|vault| &vault.materials)) {
+            material.lend_texts(&mut offer.files);
+        }
+        oribi_listen::secure(&mut listeners, vault.map(|vault| Vault { materials: Vec::new(), ..vault }))?;
+        return Ok(listeners);
+    };
+    // Sockets for datagrams were left out.
+    let hosts = if hosts.len() == listeners.len() { hosts } else { vec![String::new(); listeners.len()] };
+    let adopted = listeners.into_iter().zip(hosts).map(|(listener, host)| listener.adopted_again(&host, settings.protocol));
+    let mut listeners = adopted.collect::<Result<Vec<_>, _>>()?;
+    give_options(&mut listeners, settings, vault.map(|vault| Vault { materials: Vec::new(), ..vault }))?;
     Ok(listeners)
+}
+
+/// Returns the hosts of the sockets that start_server or systemd has opened. `None` if neither has.
+fn hosts_of_lender(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Vec<String>>, String> {
+    let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let inherited = if let Some(value) = variable(SERVER_STARTER) {
+        parse_server_starter(&value)?
+    } else if let Some(value) = variable(LISTEN_FDS) {
+        let inherited = parse_systemd(&value, &variable(LISTEN_FDNAMES).unwrap_or_default())?;
+        inherited.into_iter().filter(|inherited| !notify::is_name_in_store(&inherited.name)).collect()
+    } else {
+        Vec::new()
+    };
+    let hosts: Vec<_> = inherited.into_iter().map(|inherited| inherited.host).collect();
+    Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
 }
 
 /// Returns the socket that a FastCGI application gets in place of its standard input (FastCGI 1.0, section 2.2,
@@ -222,6 +258,35 @@ mod tests {
         assert_eq!(parse_systemd("0", ""), Ok(Vec::new()));
         for count in ["", "-1", "x", "5000"] {
             assert!(parse_systemd(count, "").is_err(), "{count:?}");
+        }
+    }
+
+    #[test]
+    fn the_lender_of_the_previous_server_is_known_by_the_environment() {
+        let lender = |variables: &[(&str, &str)]| {
+            let value = |wanted: &str| variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned());
+            hosts_of_lender(value).expect("the variables can be understood")
+        };
+        assert_eq!(lender(&[]), None);
+        assert_eq!(lender(&[(SERVER_STARTER, "a.b:80=4;/run/a.sock=5")]), Some(vec!["a.b".to_owned(), String::new()]));
+        let names = |names| lender(&[(LISTEN_FDS, "2"), (LISTEN_FDNAMES, names)]);
+        assert_eq!(names("oribi-http_//a:oribi-unix_b"), None, "they are stored ones");
+        assert_eq!(names("oribi-http_//a:web"), Some(vec![String::new()]));
+    }
+
+    #[test]
+    fn lent_listeners_have_the_options_of_each_server() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let mut before = Listener::adopted(socket.into(), "a.example", Protocol::Http).expect("it listens");
+        before.lend();
+        let named = Settings { protocol: Protocol::FastCgi, server_name: Some("b.example".to_owned()), ..Settings::default() };
+        let mut listeners = vec![before];
+        for (settings, scheme, name) in [(named, "fcgi://", "b.example"), (Settings::default(), "http://", "a.example")] {
+            let adopted = listeners.into_iter().map(|known| known.adopted_again("a.example", settings.protocol));
+            listeners = adopted.collect::<Result<_, _>>().expect("they listen");
+            give_options(&mut listeners, &settings, None).expect("there are no certificates");
+            assert!(listeners[0].display.starts_with(scheme) && listeners[0].lent, "{listeners:?}");
+            assert_eq!(listeners[0].server_name, name);
         }
     }
 

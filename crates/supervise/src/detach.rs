@@ -41,14 +41,14 @@ pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
     // The paths of the app and of the program are later looked up in this directory, even if this process then works in the
     // root directory.
     STARTED_IN.get_or_init(WorkingDirectory::current);
-    if super::inheritance::is_upgrade() {
-        // The previous process has detached, and waits for this one.
-        return Ok(());
-    }
     for address in &mut settings.listen {
         if let SocketAddress::Unix { path, .. } = &mut address.socket {
             *path = oribi_config::directory::absolute(path)?;
         }
+    }
+    if super::inheritance::is_upgrade() {
+        // The previous process has detached, and waits for this one.
+        return Ok(());
     }
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let (outcome, report) = pipe_with(PipeFlags::CLOEXEC)?;

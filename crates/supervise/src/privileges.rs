@@ -97,6 +97,12 @@ impl Privileges {
         listeners.iter().try_for_each(|listener| listener.give_to(workers.user(), workers.group()))
     }
 
+    /// Returns the owner of new Unix sockets: the user, and the group if the settings name a user or a group.
+    pub(super) fn owner_of_sockets(&self) -> (u32, Option<u32>) {
+        let own = || (rustix::process::geteuid().as_raw(), None);
+        self.workers.as_ref().map_or_else(own, |workers| (workers.user(), Some(workers.group())))
+    }
+
     /// Permits the users of workers and edges to write to the logs, after these were reopened.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The steps of an upgrade, in a first process that starts its successor or that was started as one.
 
 use super::super::edges::Edges;
-use super::super::notify::{Notifier, Reloading};
+use super::super::notify::{self, Notifier, Reloading};
 use super::super::pid_file::PidFile;
 use super::super::scaled::Scaled;
 use super::super::scaling;
@@ -17,7 +17,7 @@ use oribi_admin::control::{self, Control, Steered};
 use oribi_admin::metrics::{self, Metrics};
 use oribi_control_api::WorkerTarget;
 use oribi_ipc::handover::Sender;
-use oribi_listen::Listener;
+use oribi_listen::{Listener, fit_sockets};
 use oribi_stats::totals::Counter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
@@ -207,6 +207,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         });
         server.metrics.iter_mut().for_each(Metrics::take_over);
         before.take_over(&receivers, &mut server.listeners, server.succession.guardian.as_ref());
+        let kept = server.listeners.iter().filter(|listener| !listener.lent || listener.stored);
+        fit_sockets(kept, server.settings, server.privileges.owner_of_sockets());
         server.totals.count(Counter::Upgrades);
         if !server.listeners.iter().any(|listener| listener.lent) {
             self.workforce.own_listeners();
@@ -224,11 +226,15 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 
     fn note_end_of_predecessor(&mut self) {
-        let succession = &mut self.server.succession;
-        if !succession.before.as_ref().is_some_and(|before| before.has_ended(succession.guardian.as_ref())) {
-            return;
+        let server = &mut self.server;
+        let Succession { before, guardian, .. } = &mut server.succession;
+        let Some(before) = before.take_if(|before| before.has_ended(guardian.as_ref())) else { return };
+        if server.stays() {
+            // The service manager takes this process for the server only now.
+            before.forgotten().iter().for_each(|name| notify::forget_listener(name));
+            server.notifier.store(&mut server.listeners, server.settings);
         }
-        succession.before = None;
+        let succession = &mut self.server.succession;
         let Some(guardian) = &succession.guardian else { return };
         if guardian.follow() {
             log::info!("the old server has ended; this server follows the first process, which passes signals on");

@@ -1,6 +1,6 @@
 //! The start of a server process: it opens or inherits everything that it needs before its workforce starts.
 
-use super::super::adoption::{adopt_or_open, secured};
+use super::super::adoption::adopt_or_open;
 use super::super::certifier::{self, Certifier};
 use super::super::edges::{AppShape, Edges};
 use super::super::exporter::Exporter;
@@ -20,7 +20,7 @@ use oribi_admin::control::Control;
 use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_host::Runtime;
-use oribi_listen::{Listener, is_any_lent};
+use oribi_listen::{Listener, fit_sockets, is_any_lent};
 use oribi_pool::Memory;
 use oribi_stats::totals::Totals;
 use std::time::Instant;
@@ -50,13 +50,9 @@ impl<'a> Server<'a> {
         let counted = totals.and_then(|totals| Ok((totals, upgrade::app_metrics(settings, is_first)?)));
         let (totals, app_metrics) = counted.map_err(|error| failed_to("share memory with later servers", &error))?;
         let answers = certifier::prepare(settings)?;
-        let mut listeners = match before.map(secured).transpose()? {
-            None => adopt_or_open(settings)?,
-            Some(listeners) => match &mut succession.before {
-                // The addresses of a command line are those of before; a configuration file may have others now.
-                Some(before) if apps.iter().any(|(name, ..)| name.is_some()) => before.follow(settings, listeners)?,
-                _ => listeners,
-            },
+        let mut listeners = match (before, &mut succession.before) {
+            (Some(listeners), Some(before)) => before.follow(settings, listeners)?,
+            _ => adopt_or_open(settings)?,
         };
         certifier::answer_challenges(&mut listeners, answers);
         listeners.iter_mut().zip(0..).for_each(|(listener, id)| listener.id = id);
@@ -84,6 +80,8 @@ impl<'a> Server<'a> {
             return Err(message);
         }
         if is_first {
+            let kept = server.listeners.iter().filter(|listener| listener.stored);
+            fit_sockets(kept, settings, server.privileges.owner_of_sockets());
             server.notifier = Notifier::of_environment();
             server.notifier.store(&mut server.listeners, settings);
             server.notifier.loading();

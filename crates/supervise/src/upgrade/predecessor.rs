@@ -1,7 +1,9 @@
 //! The old server, as the new server sees it, until the old one has ended.
 
+use super::super::adoption::adopt_again;
 use super::super::inheritance::{
     APP_METRICS, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
+    inherit_vault,
 };
 use super::guardian::GuardianLink;
 use super::{MessageKind, Received, receive, send};
@@ -9,7 +11,7 @@ use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
 use oribi_ipc::handover::Sender;
-use oribi_listen::{Followed, Listener, is_any_lent};
+use oribi_listen::{Listener, is_any_lent};
 use oribi_stats::app_metrics::AppMetricTotals;
 use oribi_stats::totals::{RouteTotals, Totals};
 use std::io;
@@ -20,10 +22,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(in super::super) struct Predecessor {
     link: OwnedFd,
     pid: i32,
-    /// The names of the listeners that were lent to the old server.
+    /// The addresses of the listeners that another program has lent to the old server.
     lent: Vec<String>,
     /// The listeners of the old server at addresses that this one does not have.
     dropped: Vec<Listener>,
+    /// The names of listeners that the service manager keeps for the old server and not for this one.
+    forgotten: Vec<String>,
     /// Whether the old server has been notified that this server serves.
     notified: bool,
 }
@@ -39,23 +43,34 @@ impl Predecessor {
             return Ok(None);
         };
         let mut listeners = inherit_listeners()?;
-        let lent = listeners.iter().filter(|listener| listener.lent).map(|listener| listener.display.clone()).collect();
+        let lent = listeners.iter().filter(|listener| listener.lent && !listener.stored);
+        let lent = lent.map(|listener| listener.address().to_owned()).collect();
         listeners.iter_mut().for_each(Listener::lend);
-        Ok(Some((Self { link, pid, lent, dropped: Vec::new(), notified: false }, listeners)))
+        Ok(Some((Self { lent, ..Self::new(link, pid) }, listeners)))
     }
 
-    /// Replaces the `listeners` of the old server by those at the addresses of `settings`. Does nothing if any of them was lent to
-    /// the old server: then their owner chooses the addresses.
+    fn new(link: OwnedFd, pid: i32) -> Self {
+        Self { link, pid, lent: Vec::new(), dropped: Vec::new(), forgotten: Vec::new(), notified: false }
+    }
+
+    /// Returns listeners with the options of `settings`: those of the old server at its addresses, and new ones at all others. If
+    /// another program has lent any to the old server, it chooses the addresses, and all stay.
     ///
     /// # Errors
-    /// An address is new, and cannot be opened.
+    /// An address is new and cannot be opened, or a certificate is unusable.
     pub(in super::super) fn follow(&mut self, settings: &Settings, listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
+        let vault = inherit_vault();
         if !self.lent.is_empty() {
-            return Ok(listeners);
+            return adopt_again(listeners, settings, vault);
         }
-        let Followed { listeners, dropped } = oribi_listen::follow(settings, listeners)?;
-        self.dropped = dropped;
-        Ok(listeners)
+        let followed = oribi_listen::follow(settings, listeners, vault.map(|vault| vault.secret))?;
+        (self.dropped, self.forgotten) = (followed.dropped, followed.forgotten);
+        Ok(followed.listeners)
+    }
+
+    /// Returns the names of listeners that the service manager must not keep any longer.
+    pub(in super::super) fn forgotten(&self) -> &[String] {
+        &self.forgotten
     }
 
     /// Returns the id of the old server's process, which has started this one.
@@ -82,7 +97,7 @@ impl Predecessor {
         // that end for the end of the whole server.
         guardian.iter().for_each(|guardian| guardian.report());
         for listener in listeners.iter_mut() {
-            listener.lent = self.lent.contains(&listener.display);
+            listener.lent = listener.stored || self.lent.iter().any(|address| address == listener.address());
             listener.own_file();
         }
         let named = edges.iter().try_for_each(|edge| send(&self.link, MessageKind::Edge, Some(edge)));
@@ -91,7 +106,7 @@ impl Predecessor {
         }
         for mut listener in self.dropped.drain(..) {
             log::info!("{} is no address of this server any more", listener.display);
-            listener.lent = false;
+            (listener.lent, listener.stored) = (false, false);
             listener.own_file();
             listener.end();
         }
@@ -194,7 +209,7 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
         // The order of messages on one socket is the order in which they were sent.
         let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
-        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), dropped: Vec::new(), notified: false };
+        let mut before = Predecessor::new(link, 1);
         before.take_over(&[], &mut [], Some(&guardian));
         let mut bytes = [0; 64];
         assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);
