@@ -241,6 +241,28 @@ subtest 'later processes' => sub {
     return;
 };
 
+subtest 'an upgrade gives addresses other protocols and options' => sub {
+    site($main, $other, $secure, listener("unix:$unix", 'socket-mode = "600"'));
+    apply();
+    site(
+        $main,
+        listener("https://127.0.0.1:$port{other}", qq{ssl-cert = "$pem[1]"}),
+        listener("127.0.0.1:$port{secure}",        'proxy-protocol = "v1"'),
+        listener("unix:$unix",                     'socket-mode = "660"')
+    );
+    like ctl('upgrade'), qr/has taken over/, 'the sockets are there';
+    like run('curl', '-skv', '--stderr', '-', "https://127.0.0.1:$port{other}/shop"), qr/subject: CN=name2\.example\.com/, 'TLS begins';
+    is run('curl', '-s', '--haproxy-protocol', "http://127.0.0.1:$port{secure}/shop"), 'shop', 'TLS ends, and a PROXY header begins';
+    is sprintf('%o', (stat $unix)[2] & oct 777), 660, 'another mode';
+    is run('curl', '-s', '--unix-socket', $unix, 'http://a/shop'), 'shop', '... of the same socket';
+    is apply(), 'nothing differs', 'then nothing differs';
+    site($main, $other);
+    is apply(), "http://127.0.0.1:$port{other}: changed; http://127.0.0.1:$port{secure}: removed; unix:$unix: removed",
+        'a file is compared with that of the upgrade';
+    is page('other'), 'shop', 'clear text';
+    return;
+};
+
 subtest 'certificates stay with their addresses' => sub {
     my %secure  = map { $_->[0] => listener("https://127.0.0.1:$port{$_->[0]}", qq{ssl-cert = "$_->[1]"}) }
         ['secure', $pem[0]], ['second', $pem[1]], ['third', $pem[2]];
