@@ -156,8 +156,8 @@ fn a_file_that_is_shorter_than_promised_never_looks_whole() {
     }
 }
 
-#[test]
-fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
+/// Returns a file of 100,000 bytes, its server, a client that has read the first 50,000 bytes of the response, and these.
+fn half_sent() -> (Rc<File>, Server, oribi_io::Client, Vec<u8>) {
     let shared = Rc::new(file(&pattern(100_000)));
     let mut server = Server::standard({
         let shared = shared.clone();
@@ -170,6 +170,12 @@ fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
     client.set_window(50_000);
     let first = server.exchange(&client, GET);
     assert_eq!(first.len(), 50_000);
+    (shared, server, client, first)
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
+    let (shared, mut server, client, first) = half_sent();
     shared.set_len(60_000).expect("it is ours");
     let rest = read_slowly(&mut server, &client, usize::MAX);
     assert!(read_one(&[first, rest].concat(), false).is_none());
@@ -178,18 +184,7 @@ fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
 
 #[test]
 fn a_file_that_grows_while_it_is_sent_is_sent_as_far_as_announced() {
-    let shared = Rc::new(file(&pattern(100_000)));
-    let mut server = Server::standard({
-        let shared = shared.clone();
-        move |_, reply| {
-            let file = shared.try_clone().expect("a descriptor");
-            reply.send_file(ok(), file, 0, 100_000).expect("the client is there");
-        }
-    });
-    let client = server.connect();
-    client.set_window(50_000);
-    let first = server.exchange(&client, GET);
-    assert_eq!(first.len(), 50_000);
+    let (shared, mut server, client, first) = half_sent();
     shared.set_len(150_000).expect("it is ours");
     client.send(GET);
     let rest = read_slowly(&mut server, &client, usize::MAX);
