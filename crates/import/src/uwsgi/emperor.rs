@@ -60,13 +60,10 @@ impl Emperor {
 
     /// Writes the apps of all vassals whose files are known, and notes which files have to be read.
     pub fn finish(self, draft: &mut Draft) {
-        let given = self.before.iter().chain(&self.behind);
         if self.sources.is_empty() {
-            given.for_each(|given| draft.lost(&given.key(), "it has no effect without emperor"));
-            let on_demand = self.extension.iter().chain(&self.directory);
-            return on_demand.for_each(|(_, key)| draft.lost(key, "it has no effect without emperor"));
+            return self.unused("it has no effect without emperor", draft);
         }
-        for given in given {
+        for given in self.before.iter().chain(&self.behind) {
             if let Given::File(path, _) = given {
                 draft.wanted.push(path.clone());
             }
@@ -103,6 +100,16 @@ impl Emperor {
                 draft.same(key, text);
             }
         }
+        if seen.is_empty() {
+            self.unused("no vassal is read here, so that none has it", draft);
+        }
+    }
+
+    /// Notes the options for vassals where there are none.
+    fn unused(&self, reason: &str, draft: &mut Draft) {
+        let given = self.before.iter().chain(&self.behind).map(Given::key);
+        let on_demand = self.extension.iter().chain(&self.directory).map(|(_, key)| key.clone());
+        given.chain(on_demand).for_each(|key| draft.lost(&key, reason));
     }
 
     fn vassal(&self, file: &Found, directory: Option<&str>, all: &[Found], draft: &mut Draft) {
@@ -306,4 +313,18 @@ fn set(setting: &Setting, named: &dyn Fn(&Key) -> Key, apps: &mut [App], draft: 
     }
     let text = format!("{} = {}: one server has one for all apps, in [server]", setting.name, setting.value.plain());
     draft.lost(&key, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command;
+    use crate::draft::Draft;
+
+    #[test]
+    fn options_for_vassals_that_are_not_read_are_noted() {
+        let mut draft = Draft::default();
+        let words = ["--emperor", "/etc/vassals", "--vassal-set", "harakiri=30"].map(str::to_owned);
+        command(&words, &[], None, &mut draft).expect("it can be read");
+        assert!(draft.notes.iter().any(|note| note.key == "vassal-set"), "{:?}", draft.notes);
+    }
 }

@@ -6,6 +6,7 @@ mod lost;
 mod options;
 mod routes;
 mod syntax;
+mod tls;
 
 use crate::conditions::Match;
 use crate::draft::{Action, App, Draft, Route};
@@ -267,8 +268,15 @@ impl Serving<'_> {
     }
 
     fn listen(&mut self, value: &str, scheme: &str, key: &Key) {
-        let parsed = crate::address::of_server(value.split(',').next().unwrap_or_default());
-        let address = match parsed {
+        let (address, behind) = value.split_once(',').unwrap_or((value, ""));
+        if !behind.is_empty() {
+            let text = format!(
+                "requests are not passed on to {behind} here: [app.NAME] with proxy = \"http://HOST:PORT\" does so, if that \
+                 server speaks HTTP"
+            );
+            self.draft.lost(key, text);
+        }
+        let address = match crate::address::of_server(address) {
             Ok(address) => address.text,
             Err(reason) => return self.draft.lost(key, reason),
         };
@@ -279,24 +287,6 @@ impl Serving<'_> {
             _ => address,
         };
         self.draft.listen(text, key);
-    }
-
-    /// `ADDRESS,CERTIFICATE,KEY[,CIPHERS[,CA]]`.
-    fn https(&mut self, value: &str, key: &Key) {
-        let mut parts = value.split(',').map(str::trim);
-        let address = parts.next().unwrap_or_default();
-        match crate::address::of_server(address) {
-            Ok(address) => {
-                let listen = self.draft.listen(address.text, key);
-                for (option, value) in ["ssl-cert", "ssl-key", "ssl-ciphers", "ssl-ca"].into_iter().zip(parts) {
-                    let general = option == "ssl-ciphers" && value.starts_with("HIGH");
-                    if !value.is_empty() && !general {
-                        listen.options.set(option, value, key);
-                    }
-                }
-            }
-            Err(reason) => self.draft.lost(key, reason),
-        }
     }
 
     fn set(&mut self, name: &str, value: &str) {
