@@ -1,7 +1,7 @@
 //! Makes a draft a file that the reader of `oribi.toml` accepts: each element with a mistake is left out, with a note.
 
 use crate::conditions::Match;
-use crate::draft::{Action, Draft, Route};
+use crate::draft::{Action, Draft, Route, Settings};
 use crate::note::Key;
 use crate::write::{Element, add_notes, write};
 use oribi_config_file::{Findings, Severity, parse};
@@ -87,7 +87,11 @@ fn order(element: Element) -> (usize, usize, usize) {
 fn remove(draft: &mut Draft, element: Element, reason: String) {
     let key = match element {
         Element::Server(index) => draft.server.list.remove(index).key,
-        Element::Listen(index) => draft.listens.remove(index).key,
+        Element::Listen(index) => {
+            let listen = draft.listens.remove(index);
+            with_it(draft, &listen.options, "address");
+            listen.key
+        }
         Element::ListenOption(index, option) => draft.listens[index].options.list.remove(option).key,
         Element::AppOption(index, option) => draft.apps[index].options.list.remove(option).key,
         Element::AppEnvironment(index) => {
@@ -96,6 +100,7 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
         }
         Element::App(index) => {
             let app = draft.apps.remove(index);
+            with_it(draft, &app.options, "app");
             for route in &mut draft.routes {
                 match &mut route.action {
                     // Other routes would answer these requests.
@@ -133,6 +138,13 @@ fn remove(draft: &mut Draft, element: Element, reason: String) {
         }
     };
     draft.lost(&key, reason);
+}
+
+/// Notes the options of a thing that is left out.
+fn with_it(draft: &mut Draft, options: &Settings, of: &str) {
+    for setting in &options.list {
+        draft.lost(&setting.key, format!("{} is left out with its {of}", setting.name));
+    }
 }
 
 /// Removes the fallbacks to an app.
@@ -223,5 +235,15 @@ mod tests {
         let left: Vec<_> = draft.routes.iter().map(|route| (&route.conditions, &route.action)).collect();
         assert_eq!(left, [(&Match::default(), &Action::status(404))], "{text}");
         assert!(text.contains("its requests GO TO OTHER ROUTES") && !text.contains(CLOSED), "{text}");
+    }
+
+    #[test]
+    fn the_options_of_an_app_that_is_left_out_are_noted() {
+        // A placeholder that has no value.
+        let mut app = App { name: "a".to_owned(), key: Key::new("rack"), ..App::default() };
+        app.options.set("workers", "4", &Key::at(3, "processes"));
+        let (text, draft) = settle(Draft { apps: vec![app], ..Draft::default() });
+        assert!(draft.apps.is_empty(), "{text}");
+        assert!(text.contains("# - line 3: processes: workers is left out with its app\n"), "{text}");
     }
 }
