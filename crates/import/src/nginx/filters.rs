@@ -5,6 +5,7 @@ use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::filters::{Auth, Changes, Compress, Filters};
 use crate::note::Key;
+use oribi_filter::MediaRange;
 
 /// Fields that the proxy of Oribi writes or passes on itself.
 const OWN: &[&str] = &[
@@ -259,8 +260,10 @@ impl Nginx<'_> {
             let Some(directive) = directive.filter(|directive| directive.word(0) == "on") else { continue };
             on.get_or_insert(directive);
             compress.codings.push((*coding).to_owned());
-            for word in types.iter().flat_map(|types| &types.words) {
-                if !compress.types.contains(word) {
+            for (types, word) in types.iter().flat_map(|types| types.words.iter().map(move |word| (types, word))) {
+                if word != "*" && MediaRange::parse(word).is_err() {
+                    self.draft.lost(&key(types), format!("left out: {word} is no media type without parameters"));
+                } else if !compress.types.contains(word) {
                     compress.types.push(word.clone());
                 }
             }
@@ -336,6 +339,17 @@ fn seconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_no_media_type_leaves_the_others() {
+        let mut draft = crate::draft::Draft::default();
+        let text = "server { gzip on; gzip_types text/css text/a/b application/json; root /a; }";
+        super::super::read("nginx.conf", text, &mut draft).expect("it can be read");
+        let compress = draft.routes[0].filters.compress.as_ref().expect("responses are compressed");
+        assert_eq!(compress.types, ["text/html", "text/css", "application/json"]);
+        let noted = draft.notes.iter().any(|note| note.key == "gzip_types" && note.text.contains("text/a/b"));
+        assert!(noted, "{:?}", draft.notes);
+    }
 
     #[test]
     fn times_have_units() {
