@@ -11,7 +11,9 @@ mod guards;
 mod indexes;
 mod letters;
 mod limits;
+mod listens;
 mod location;
+mod logs;
 mod nesting;
 mod passenger;
 mod passing;
@@ -25,6 +27,7 @@ use crate::draft::Draft;
 use crate::note::Key;
 use crate::unreadable::Unreadable;
 use context::Context;
+use listens::Ports;
 use server::Server;
 use std::collections::BTreeSet;
 use syntax::Directive;
@@ -42,6 +45,7 @@ struct Nginx<'d> {
     /// Whether a note says that errors have fields, too.
     told_of_errors: bool,
     told_of_passwords: bool,
+    ports: Ports,
     /// The `default_type` of each route with files.
     types_of_files: Vec<Option<Directive>>,
     /// The directory of the file, in which nginx looks for others; `None` if it is not known.
@@ -66,13 +70,14 @@ pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unre
         used: BTreeSet::new(),
         told_of_errors: false,
         told_of_passwords: false,
+        ports: Ports::of(&directives),
         types_of_files: Vec::new(),
         directory: directory(name, text),
         draft,
     };
     let mut servers = Vec::new();
     nginx.level(&directives, &mut servers, true);
-    nginx.servers(&servers);
+    nginx.servers(servers);
     nginx.unused_filters(&directives);
     nginx.unused_of_passenger(&directives);
     nginx.type_of_files();

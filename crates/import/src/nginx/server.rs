@@ -1,11 +1,12 @@
 //! `server`: addresses, names, and the routes of all servers in the order in which nginx chooses.
 
 use super::context::{Context, pages, questions};
+use super::listens::{Address, is_without_listen};
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::address::destination;
 use crate::conditions::Match;
-use crate::draft::{Route, Value};
+use crate::draft::{Action, Route, Value};
 use crate::note::Key;
 
 /// A server.
@@ -15,14 +16,6 @@ pub(super) struct Server {
     addresses: Vec<Address>,
     routes: Vec<Route>,
     key: Key,
-}
-
-/// An address of a server.
-struct Address {
-    text: String,
-    encrypted: bool,
-    /// Whether the server takes the requests for all other hosts there.
-    default: bool,
 }
 
 /// Addresses with the same servers.
@@ -84,10 +77,11 @@ impl Nginx<'_> {
                 server.addresses.push(Address { encrypted: address.encrypted || all, ..address });
             }
         }
-        if server.addresses.is_empty() {
+        if is_without_listen(directive) {
             server.addresses.push(Address { text: ":80".to_owned(), encrypted: false, default: false });
             self.draft.listen(":80", &key(directive));
         }
+        self.families(directive);
         let encrypted = server.addresses.iter().any(|address| address.encrypted);
         for inside in directive.inside() {
             let key = key(inside);
@@ -120,43 +114,6 @@ impl Nginx<'_> {
         server
     }
 
-    /// Reads `listen`.
-    fn listen(&mut self, directive: &Directive) -> Option<Address> {
-        let key = key(directive);
-        let word = directive.word(0);
-        let text = word.strip_suffix(":").unwrap_or(word);
-        let port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let whole = if port || text.starts_with("unix:") || text.contains("]:") || text.contains(':') && !text.ends_with(']') {
-            text.to_owned()
-        } else {
-            format!("{text}:80")
-        };
-        let address = match crate::address::of_server(&whole) {
-            Ok(address) => address.text,
-            Err(reason) => {
-                self.draft.lost(&key, reason);
-                return None;
-            }
-        };
-        let (mut encrypted, mut default) = (false, false);
-        self.draft.listen(address.clone(), &key);
-        for word in directive.words.iter().skip(1) {
-            match word.as_str() {
-                "ssl" => encrypted = true,
-                "default_server" | "default" => default = true,
-                "http2" | "deferred" | "bind" => {}
-                "proxy_protocol" => self.draft.listen(address.clone(), &key).options.set("proxy-protocol", "on", &key),
-                "reuseport" => self.draft.server.set("reuse-port", true, &key),
-                word => match word.split_once('=') {
-                    Some(("backlog", number)) => self.draft.server.set("backlog", number, &key),
-                    Some(("ipv6only" | "so_keepalive" | "rcvbuf" | "sndbuf" | "fastopen", _)) => {}
-                    _ => self.draft.lost(&key, format!("{word} has no counterpart")),
-                },
-            }
-        }
-        Some(Address { text: address, encrypted, default })
-    }
-
     fn names(&mut self, directive: &Directive, server: &mut Server) {
         for name in &directive.words {
             let name = name.to_ascii_lowercase();
@@ -173,7 +130,16 @@ impl Nginx<'_> {
     }
 
     /// Writes the routes of all servers.
-    pub(super) fn servers(&mut self, servers: &[Server]) {
+    pub(super) fn servers(&mut self, servers: Vec<Server>) {
+        let (servers, nowhere): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| !server.addresses.is_empty());
+        for server in &nowhere {
+            self.draft.lost(&server.key, "left out: it has no address here");
+        }
+        if let ([], [server, ..]) = (servers.as_slice(), nowhere.as_slice()) {
+            // Without a route, the one app would get all requests.
+            self.draft.route(Match::default(), Action::status(404), &server.key);
+        }
+        let servers = servers.as_slice();
         let groups = groups(servers);
         let of = |server: &Server| -> Vec<usize> {
             let place = servers.iter().position(|other| std::ptr::eq(other, server));

@@ -1,5 +1,6 @@
 //! Directives that are options of the whole server, or have no counterpart.
 
+use super::logs;
 use super::syntax::Directive;
 use crate::draft::Draft;
 use crate::note::Key;
@@ -39,7 +40,6 @@ const TABLE: &[(&[&str], To)] = &[
     (&["client_header_timeout"], Server("header-timeout")),
     (&["client_body_timeout"], Server("body-timeout")),
     (&["send_timeout"], Server("write-timeout")),
-    (&["keepalive_timeout"], Server("keepalive-timeout")),
     (&["keepalive_requests"], Server("max-keepalive-requests")),
     (&["lingering_timeout", "lingering_time"], Server("linger-timeout")),
     (&["client_body_temp_path"], Server("temporary-directory")),
@@ -344,10 +344,16 @@ pub(super) fn read(directive: &Directive, key: &Key, draft: &mut Draft) {
         }
         "worker_processes" => draft.server.set("edges", word, key),
         "client_max_body_size" => draft.server.set("max-body-size", if word == "0" { "off" } else { word }, key),
+        "keepalive_timeout" => {
+            draft.server.set("keepalive-timeout", word, key);
+            if directive.words.len() > 1 {
+                draft.lost(key, format!("no field Keep-Alive tells clients of the time {}", directive.word(1)));
+            }
+        }
         "http2" => draft.server.set("http2", word, key),
         "large_client_header_buffers" => draft.server.set("max-header-size", directive.word(1), key),
-        "error_log" => error_log(directive, key, draft),
-        "access_log" => access_log(directive, key, draft),
+        "error_log" => logs::errors(directive, key, draft),
+        "access_log" => logs::requests(directive, key, draft),
         "log_format" => draft.lost(key, "access-log-format: common, combined, json, or a pattern as in Apache's LogFormat"),
         "real_ip_header" => match word.to_ascii_lowercase().as_str() {
             "proxy_protocol" => draft.server.set("proxy-protocol", "on", key),
@@ -393,34 +399,5 @@ pub(super) fn read(directive: &Directive, key: &Key, draft: &mut Draft) {
             Some((_, Lost(reason))) => draft.lost(key, *reason),
             None => draft.lost(key, "no counterpart, or not known"),
         },
-    }
-}
-
-fn error_log(directive: &Directive, key: &Key, draft: &mut Draft) {
-    match directive.word(0) {
-        "stderr" | "/dev/stderr" | "/dev/stdout" => draft.server.set("error-log", "-", key),
-        path if path.starts_with("syslog:") => draft.server.set("error-log", "syslog:", key),
-        path => draft.server.set("error-log", path, key),
-    }
-    let level = match directive.word(1) {
-        "" | "error" => return,
-        "debug" => "debug",
-        "info" | "notice" => "info",
-        "warn" => "warn",
-        _ => "error",
-    };
-    draft.server.set("log-level", level, key);
-}
-
-fn access_log(directive: &Directive, key: &Key, draft: &mut Draft) {
-    match directive.word(0) {
-        "off" => return draft.same(key, "without access-log no requests are logged; one that is set holds for all of them"),
-        "/dev/stdout" | "/dev/stderr" => draft.server.set("access-log", "-", key),
-        path if path.starts_with("syslog:") => draft.server.set("access-log", "syslog:", key),
-        path => draft.server.set("access-log", path, key),
-    }
-    match directive.word(1) {
-        "" | "combined" => {}
-        _ => draft.lost(key, "access-log-format is combined, unless you set it"),
     }
 }
