@@ -157,7 +157,17 @@ impl Unit<'_> {
             node.get("share").map_or(Vec::new(), |share| share.values().iter().filter_map(Node::text).collect());
         let shares: Vec<String> = shares.iter().map(|share| share.replace("${uri}", "$uri")).collect();
         let shares: Vec<&str> = shares.iter().map(String::as_str).collect();
-        for name in ["chroot", "follow_symlinks", "traverse_mounts"] {
+        if let Some(node) = node.get("traverse_mounts") {
+            let key = key.inside("traverse_mounts");
+            if node.boolean() == Some(true) {
+                self.draft.same(&key, "mounts below the directory are followed");
+            } else {
+                node.skip();
+                let text = "files of mounts below the directory ARE SENT: Oribi follows mounts, so share another directory";
+                self.draft.lost(&key, text);
+            }
+        }
+        for name in ["chroot", "follow_symlinks"] {
             if let Some(node) = node.get(name) {
                 node.skip();
                 self.draft.lost(&key.inside(name), "Oribi follows no link out of the directory: see docs/static.md");
@@ -285,6 +295,8 @@ fn shared(shares: &[&str]) -> Result<(String, Vec<String>), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draft::Draft;
+    use crate::note::Kind;
 
     #[test]
     fn shares_are_below_one_directory() {
@@ -301,5 +313,18 @@ mod tests {
         }
         assert!(shared(&["/a$uri", "/b$uri"]).is_err());
         assert!(shared(&["/srv/$host$uri"]).is_err());
+    }
+
+    #[test]
+    fn mounts_that_are_followed_are_noted() {
+        for (traverse, kind) in [(true, Kind::Same), (false, Kind::Lost)] {
+            let text = format!(
+                r#"{{"listeners": {{"127.0.0.1:80": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "/a$uri", "traverse_mounts": {traverse}}}}}]}}"#
+            );
+            let mut draft = Draft::default();
+            super::super::read(&serde_json::from_str(&text).expect("JSON"), &mut draft);
+            let noted = draft.notes.iter().find(|note| note.key.ends_with("traverse_mounts")).expect("a note");
+            assert!(noted.kind == kind && noted.text.contains("mounts"), "{noted:?}");
+        }
     }
 }

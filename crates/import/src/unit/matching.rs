@@ -32,9 +32,14 @@ pub(super) fn read(node: &Node, key: &Key, draft: &mut Draft) -> Conditions {
             "scheme" => simple(value, |patterns| Match { scheme: patterns, ..Match::default() }, str::to_ascii_lowercase),
             "source" => source(value, draft.server.has("trusted-proxies")),
             "destination" => destination(value),
-            "headers" => named(value, |field| Match { field, ..Match::default() }, str::to_owned, super::patterns::of_field),
+            "headers" => {
+                let make = |field| Match { field, ..Match::default() };
+                named(value, make, str::to_owned, str::to_owned, super::patterns::of_field)
+            }
             "arguments" => {
-                named(value, |query| Match { query, ..Match::default() }, pattern_decoded, super::patterns::of_value)
+                let make = |query| Match { query, ..Match::default() };
+                let pattern = |text: &str| pattern_decoded(&spaced(text));
+                named(value, make, |name| decoded(&spaced(name)), pattern, super::patterns::of_value)
             }
             "cookies" => cookies(value),
             _ => None,
@@ -175,6 +180,11 @@ fn destination(node: &Node) -> Option<Vec<Match>> {
     Some(is_met.then(|| Match { destination: list, ..Match::default() }).into_iter().collect())
 }
 
+/// A text with spaces in the form that a query has of them.
+fn spaced(text: &str) -> String {
+    text.replace('+', " ")
+}
+
 /// A pattern with its escapes decoded. A star that was escaped is no wildcard, and only the first `!` is a sign.
 fn pattern_decoded(text: &str) -> String {
     let (sign, rest) = text.strip_prefix('!').map_or(("", text), |rest| ("!", rest));
@@ -183,10 +193,12 @@ fn pattern_decoded(text: &str) -> String {
     format!("{sign}{literal}{rest}")
 }
 
-/// Patterns by names: an object, or an array of objects, one of which must fit.
+/// Patterns by names: an object, or an array of objects, one of which must fit. `name_of` reads a name, and `change` a
+/// pattern.
 fn named(
     node: &Node,
     make: impl Fn(Named) -> Match,
+    name_of: impl Fn(&str) -> String,
     change: impl Fn(&str) -> String + Copy,
     written: impl Fn(Vec<String>) -> Vec<String>,
 ) -> Option<Vec<Match>> {
@@ -201,7 +213,7 @@ fn named(
         }
         let entries = object.entries().iter();
         let named: Option<Named> =
-            entries.map(|(name, value)| Some((change(name), written(patterns(value, change)?)))).collect();
+            entries.map(|(name, value)| Some((name_of(name), written(patterns(value, change)?)))).collect();
         alternatives.push(make(named?));
     }
     (!alternatives.is_empty()).then_some(alternatives)
@@ -209,7 +221,8 @@ fn named(
 
 /// Cookies as expressions about the field.
 fn cookies(node: &Node) -> Option<Vec<Match>> {
-    let found = named(node, |field| Match { field, ..Match::default() }, str::to_owned, |patterns| patterns)?;
+    let make = |field| Match { field, ..Match::default() };
+    let found = named(node, make, str::to_owned, str::to_owned, |patterns| patterns)?;
     found
         .into_iter()
         .map(|one| {
@@ -279,6 +292,25 @@ mod tests {
             ("[]", Some("")),
         ] {
             assert_eq!(read(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_decoded_as_a_form_is() {
+        let read = |text: &str| {
+            let node: Node = serde_json::from_str(text).expect("JSON");
+            let found = read(&node, &Key::new("match"), &mut Draft::default());
+            let mut all = found.alternatives.into_iter().flat_map(|found| found.query);
+            all.next().map(|(name, patterns)| format!("{name}: {}", patterns.join(", ")))
+        };
+        for (text, expected) in [
+            (r#"{"arguments": {"b": "1+2"}}"#, "b: 1 2"),
+            (r#"{"arguments": {"b+c": "!1%2B2"}}"#, "b c: *, !1+2"),
+            (r#"{"arguments": {"a%2A": "1%2a"}}"#, r"a*: ~^1\*$"),
+            (r#"{"arguments": {"%21x": "%21x*"}}"#, "!x: ~^!x.*$"),
+            (r#"{"arguments": {"%7Ex": "~a+b"}}"#, "~x: ~a+b"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(expected), "{text}");
         }
     }
 }

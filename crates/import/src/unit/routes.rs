@@ -63,7 +63,11 @@ impl Unit<'_> {
                 })
                 .collect()
         });
-        let urls: Vec<String> = servers.iter().map(|address| format!("http://{address}")).collect();
+        let url = |address: &&str| match address.strip_prefix("unix:") {
+            Some(path) => format!("http+unix:{path}"),
+            None => format!("http://{address}"),
+        };
+        let urls: Vec<String> = servers.iter().map(url).collect();
         if weighted {
             self.draft.lost(key, "upstreams have no weight: the one with the fewest open exchanges is next");
         }
@@ -171,4 +175,17 @@ impl Unit<'_> {
 fn refusal(action: &Node) -> Option<u16> {
     let status = action.get("return").and_then(Node::number).and_then(|status| u16::try_from(status).ok());
     status.filter(|status| (400..500).contains(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::draft::Draft;
+
+    #[test]
+    fn an_upstream_may_be_a_socket() {
+        let text = r#"{"listeners": {"127.0.0.1:80": {"pass": "upstreams/a"}}, "upstreams": {"a": {"servers": {"unix:/x": {}, "127.0.0.1:81": {}}}}}"#;
+        let mut draft = Draft::default();
+        super::super::read(&serde_json::from_str(text).expect("JSON"), &mut draft);
+        assert_eq!(draft.apps[0].proxy, ["http+unix:/x", "http://127.0.0.1:81"], "{:?}", draft.notes);
+    }
 }

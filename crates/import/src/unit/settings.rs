@@ -42,9 +42,14 @@ pub(super) fn read(settings: &Node, draft: &mut Draft) {
     match http.get("discard_unsafe_fields").and_then(Node::boolean) {
         Some(false) => {
             draft.server.set("underscore-headers", true, &inside);
-            draft.lost(&inside, "underscore-headers passes on fields with underscores, but none with other odd characters");
+            let text = "underscore-headers passes on fields with underscores; apps get those with other odd characters, such as \
+                 !Name, in any case";
+            draft.lost(&inside, text);
         }
-        Some(true) => draft.same(&inside, "the default of Oribi"),
+        Some(true) => {
+            let text = "Oribi drops fields with underscores; apps get those with other odd characters, such as !Name";
+            draft.lost(&inside, text);
+        }
         None => {}
     }
     let inside = key.inside("server_version");
@@ -127,5 +132,20 @@ pub(super) fn access_log(log: &Node, draft: &mut Draft) {
             draft.server.set("access-log-format", "json", &inside);
             draft.lost(&inside, "access-log-format = \"json\" has keys of its own");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::note::Kind;
+
+    #[test]
+    fn fields_that_are_not_discarded_are_noted() {
+        let settings = serde_json::from_str(r#"{"http": {"discard_unsafe_fields": true}}"#).expect("JSON");
+        let mut draft = Draft::default();
+        read(&settings, &mut draft);
+        let kinds: Vec<_> = draft.notes.iter().map(|note| note.kind).collect();
+        assert_eq!(kinds, [Kind::Lost], "{:?}", draft.notes);
     }
 }
