@@ -7,6 +7,16 @@ require "etc"
 
 # The object that the file is run in: each word that Ruby does not have itself is a call to remember.
 class Recorder
+  # Constants that files of Puma name.
+  # rubocop:disable Naming/ConstantName -- Puma's names
+  DefaultRackup = "config.ru"
+  DefaultTCPHost = "0.0.0.0"
+  DefaultTCPPort = 9292
+  DefaultWorkerCheckInterval = 5
+  DefaultWorkerTimeout = 60
+  DefaultWorkerShutdownTimeout = 30
+  # rubocop:enable Naming/ConstantName
+
   attr_reader :calls
 
   def initialize(path)
