@@ -34,6 +34,12 @@ typedef struct {
 static VALUE input_class;
 static VALUE empty;
 
+/* The number of open files, and the one at which unreachable ones are collected. The weights alone do not bound it: in a large heap,
+ * files stay open until the sweep that goes on beside the requests reaches them. */
+static size_t open_files;
+#define LEAST_COLLECTION 256
+static size_t next_collection = LEAST_COLLECTION;
+
 static void input_mark(void *pointer) {
     rb_gc_mark(((Input *)pointer)->string);
 }
@@ -49,6 +55,7 @@ static void close_file(Input *input) {
         return;
     close(input->file);
     input->file = -1;
+    open_files--;
     rb_gc_adjust_memory_usage(-weight(input));
 }
 
@@ -75,6 +82,12 @@ static VALUE make(Input **input) {
     return self;
 }
 
+/* Collects unreachable files. If most of them are in use, the next collection is due at twice as many. */
+static void collect_files(void) {
+    rb_gc_start();
+    next_collection = 2 * open_files > LEAST_COLLECTION ? 2 * open_files : LEAST_COLLECTION;
+}
+
 VALUE input_new(const oribi_content *content) {
     Input *input;
     VALUE self = make(&input);
@@ -86,6 +99,8 @@ VALUE input_new(const oribi_content *content) {
         if (input->file < 0)
             rb_sys_fail("the content of the request cannot be opened");
         rb_gc_adjust_memory_usage(weight(input));
+        if (++open_files >= next_collection)
+            collect_files();
     }
     return self;
 }
