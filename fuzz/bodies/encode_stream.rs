@@ -1,7 +1,7 @@
 //! Properties of all streams of encoders.
 
 use crate::decoder::Decoder;
-use oribi_encode::{Coding, Encoder};
+use oribi_encode::{Coding, Encoder, levels};
 
 /// Runs encoders, and decodes their output. `data` consists of orders: a byte, whose lower two bits say how the order is read,
 /// and whose other bits are a number. 0: writes so many of the following bytes; 1: writes the last 4 KiB so many times; 2:
@@ -43,7 +43,7 @@ pub fn check(mut data: &[u8]) -> usize {
                     ended += 1;
                 }
                 let next = Coding::ALL[number / 2 % 3];
-                let level = next.levels().start() + (number / 6) as u8;
+                let level = levels(next).start() + (number / 6) as u8;
                 // Streams that follow one another in the same encoder are those of the same coding.
                 if next == coding {
                     encoder.reset();

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p oribi-encode --example encode_cost [MILLISECONDS]`: the time for each figure, 200 by default.
 
-use oribi_encode::{Coding, Encoder};
+use oribi_encode::{Coding, Encoder, levels};
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn main() {
     }
     println!("{:>9}", "KiB");
     for coding in Coding::ALL {
-        for level in coding.levels() {
+        for level in levels(coding) {
             print!("{:<8}", format!("{} {level}", coding.name()));
             let mut encoder = Encoder::new(coding, level);
             for (_, content) in &samples {

@@ -5,7 +5,7 @@ mod gzip;
 mod recycling;
 mod zstandard;
 
-use crate::Coding;
+use crate::{Coding, levels};
 use std::fmt;
 
 /// An encoder of content. It takes the content in pieces and appends its output to a buffer of the caller. It can be used for
@@ -77,10 +77,10 @@ enum Step {
 }
 
 impl Encoder {
-    /// An encoder of this coding. A level outside of [`Coding::levels`] counts as the nearest one in it.
+    /// An encoder of this coding. A level outside of [`levels()`] counts as the nearest one in it.
     #[must_use]
     pub fn new(coding: Coding, level: u8) -> Self {
-        let level = level.clamp(*coding.levels().start(), *coding.levels().end());
+        let level = level.clamp(*levels(coding).start(), *levels(coding).end());
         let machine = match coding {
             Coding::Gzip => Ok(Machine::Gzip(gzip::Gzip::new(level))),
             Coding::Brotli => Ok(Machine::Brotli(brotli::Brotli::new(level))),

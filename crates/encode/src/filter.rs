@@ -1,9 +1,9 @@
 //! Decides which responses are compressed.
 
-use crate::list::{members, trim};
 use crate::tag::is_made;
 use crate::{Choice, Coding, DEFAULT_TYPES, MediaRange, negotiate};
 use oribi_message::FieldPair;
+use oribi_message::list::{members, trim};
 
 /// The settings of a [`Filter`].
 #[derive(Clone, Debug, PartialEq, Eq)]

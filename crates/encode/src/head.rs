@@ -1,8 +1,8 @@
 //! Makes the fields of an encoded response.
 
 use crate::Outcome;
-use crate::list::{members, trim};
 use crate::tag::weaken;
+use oribi_message::list::{members, trim};
 use oribi_message::{FieldMemory, FieldPair, ResponseHead};
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //! encoded response. Nothing here does I/O, and nothing knows a protocol.
 //!
 //! ```
-//! use oribi_encode::{Encoder, Filter, HeadWriter, Outcome};
+//! use oribi_encode::{Encoder, Filter, HeadWriter, Outcome, default_level};
 //! use oribi_message::ResponseHead;
 //! use std::iter;
 //!
@@ -14,7 +14,7 @@
 //! let Outcome::Encode(coding) = outcome else { panic!("{outcome:?}") };
 //! heads.write(outcome, head, |head| assert!(head.fields.contains(&(b"Content-Encoding", b"br"))));
 //!
-//! let (mut encoder, mut output) = (Encoder::new(coding, coding.default_level()), Vec::new());
+//! let (mut encoder, mut output) = (Encoder::new(coding, default_level(coding)), Vec::new());
 //! encoder.write(&[b'x'; 4096], &mut output)?;
 //! encoder.finish(&mut output)?;
 //! assert!(output.len() < 100);
@@ -33,19 +33,19 @@
 //! updates the response that it has stored only if the tags fit (RFC 9111, section 4.3.4).
 #![forbid(unsafe_code)]
 
-mod coding;
 mod encoder;
 mod filter;
 mod head;
-mod list;
+mod levels;
 mod media_range;
 mod negotiate;
 mod tag;
 
-pub use coding::Coding;
 pub use encoder::{EncodeError, Encoder};
 pub use filter::{Filter, Outcome, RequestFacts, Settings};
 pub use head::HeadWriter;
+pub use levels::{default_level, levels};
 pub use media_range::{DEFAULT_TYPES, InvalidMediaRange, MediaRange};
 pub use negotiate::{Choice, negotiate};
+pub use oribi_message::Coding;
 pub use tag::restore_tags;

@@ -1,8 +1,7 @@
 //! Chooses the coding of a response from Accept-Encoding (RFC 9110, section 12.5.3).
 
 use crate::Coding;
-use crate::list::{members, trim};
-use oribi_message::weight;
+use oribi_message::AcceptedCodings;
 
 /// The coding in which a response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,54 +13,23 @@ pub enum Choice {
 }
 
 /// Chooses the coding with the highest weight among the `offered` ones, of which the first wins among equals. The values are
-/// those of all lines of Accept-Encoding, in their order. Members that are invalid, or unknown, count for nothing; of two
-/// members with the same name, the last one counts.
+/// those of all lines of Accept-Encoding, in their order.
 ///
 /// The choice is [`Choice::Identity`] without a value, because clients that send none mostly cannot decode anything; if
 /// `identity` has a higher weight than every offered coding; and if the client accepts no offered coding, even if it does not
 /// accept `identity` either: section 12.5.3 advises to send it then. This function allocates nothing.
 #[must_use]
 pub fn negotiate<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, offered: &[Coding]) -> Choice {
-    let accepted = Accepted::read(accept_encoding);
+    let accepted = AcceptedCodings::read(accept_encoding);
     let mut best = (Choice::Identity, 0);
     for coding in offered {
-        let weight = accepted.coded[*coding as usize].or(accepted.any).unwrap_or(0);
+        let weight = accepted.weight(*coding);
         if weight > best.1 {
             best = (Choice::Coded(*coding), weight);
         }
     }
     // `*` also stands for `identity`, but a client that sends `*` alone wants any coding; an equal weight decides for it.
     if accepted.identity.unwrap_or(0) > best.1 { Choice::Identity } else { best.0 }
-}
-
-/// The weights of the accepted codings, in thousandths.
-#[derive(Default)]
-struct Accepted {
-    coded: [Option<u16>; Coding::ALL.len()],
-    identity: Option<u16>,
-    any: Option<u16>,
-}
-
-impl Accepted {
-    fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut accepted = Self::default();
-        for member in values.flat_map(members) {
-            let mut parts = member.split(|byte| *byte == b';').map(trim);
-            let name = parts.next().unwrap_or_default();
-            let (Some(weight), None) = (parts.next().map_or(Some(1000), weight), parts.next()) else { continue };
-            let entry = if name == b"*" {
-                &mut accepted.any
-            } else if name.eq_ignore_ascii_case(b"identity") {
-                &mut accepted.identity
-            } else if let Some(coding) = Coding::named(name) {
-                &mut accepted.coded[coding as usize]
-            } else {
-                continue;
-            };
-            *entry = Some(weight);
-        }
-        accepted
-    }
 }
 
 #[cfg(test)]

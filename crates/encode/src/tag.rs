@@ -1,6 +1,6 @@
 //! Entity tags of encoded responses.
 
-use crate::list::trim;
+use oribi_message::list::trim;
 
 /// The start and the end of a tag that this crate has made weak.
 const START: &[u8] = b"W/\"";

@@ -3,7 +3,7 @@
 mod numbers;
 
 use numbers::Numbers;
-use oribi_encode::{Coding, Encoder, Filter, HeadWriter, Outcome, Settings};
+use oribi_encode::{Coding, Encoder, Filter, HeadWriter, Outcome, Settings, levels};
 use oribi_message::ResponseHead;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -55,7 +55,7 @@ fn curl_decodes_what_it_accepts() {
         }
         codings.push(coding);
         let filter = Filter::new(Settings { codings: vec![coding], ..Settings::default() });
-        for level in coding.levels() {
+        for level in levels(coding) {
             let mut curl = Command::new("curl");
             curl.args(["--silent", "--show-error", "--compressed", "--noproxy", "*", "--max-time", "60", &address]);
             let output = std::thread::scope(|scope| {

@@ -4,7 +4,7 @@
 mod numbers;
 
 use numbers::Numbers;
-use oribi_encode::{Coding, Encoder, Filter, HeadWriter, Outcome};
+use oribi_encode::{Coding, Encoder, Filter, HeadWriter, Outcome, default_level, levels};
 use oribi_message::{FieldPair, ResponseHead};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -53,8 +53,8 @@ fn the_memory_of_an_encoder_is_bounded_and_used_again() {
     let content = Numbers(1).content(1 << 20);
     let mut output = Vec::with_capacity(2 << 20);
     for coding in [Coding::Gzip, Coding::Brotli] {
-        for level in coding.levels() {
-            let most = match (coding, level <= coding.default_level()) {
+        for level in levels(coding) {
+            let most = match (coding, level <= default_level(coding)) {
                 (Coding::Gzip, _) => 380 * 1024,
                 (_, true) => 3 << 20,
                 (_, false) => 9 << 19,

@@ -5,12 +5,12 @@ mod numbers;
 
 use decoder::Decoder;
 use numbers::Numbers;
-use oribi_encode::{Coding, Encoder};
+use oribi_encode::{Coding, Encoder, default_level, levels};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 fn all_levels() -> impl Iterator<Item = (Coding, u8)> {
-    Coding::ALL.into_iter().flat_map(|coding| coding.levels().map(move |level| (coding, level)))
+    Coding::ALL.into_iter().flat_map(|coding| levels(coding).map(move |level| (coding, level)))
 }
 
 /// Decodes a whole stream.
@@ -39,7 +39,7 @@ fn content_of_any_length_at_any_level_is_decoded_again() {
 fn a_split_at_any_byte_changes_no_content() {
     let content = Numbers(2).content(300);
     for coding in Coding::ALL {
-        let mut encoder = Encoder::new(coding, coding.default_level());
+        let mut encoder = Encoder::new(coding, default_level(coding));
         for split in 0..=content.len() {
             let mut output = Vec::new();
             let (first, second) = content.split_at(split);
@@ -86,7 +86,7 @@ fn any_pieces_with_any_flushes_are_decoded_again() {
     let mut numbers = Numbers(4);
     for round in 0..200 {
         let coding = Coding::ALL[numbers.below(3)];
-        let levels = coding.levels();
+        let levels = levels(coding);
         let level = levels.clone().nth(numbers.below(levels.count())).expect("a level");
         let mut encoder = Encoder::new(coding, level);
         // The first streams are abandoned.
@@ -114,7 +114,7 @@ fn any_pieces_with_any_flushes_are_decoded_again() {
 #[test]
 fn a_stream_that_has_ended_takes_nothing_more_until_it_is_reset() {
     for coding in Coding::ALL {
-        let (mut encoder, mut output) = (Encoder::new(coding, coding.default_level()), Vec::new());
+        let (mut encoder, mut output) = (Encoder::new(coding, default_level(coding)), Vec::new());
         encoder.finish(&mut output).expect("it is open");
         let end = output.len();
         let name = coding.name();
@@ -164,8 +164,8 @@ fn a_level_outside_counts_as_the_nearest_one() {
         output
     };
     for coding in Coding::ALL {
-        assert!(encode(coding, 0) == encode(coding, *coding.levels().start()), "{coding:?}");
-        assert!(encode(coding, 255) == encode(coding, *coding.levels().end()), "{coding:?}");
+        assert!(encode(coding, 0) == encode(coding, *levels(coding).start()), "{coding:?}");
+        assert!(encode(coding, 255) == encode(coding, *levels(coding).end()), "{coding:?}");
     }
 }
 

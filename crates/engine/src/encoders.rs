@@ -1,7 +1,7 @@
 //! Encoders of content. An edge has a limited number of them, because each has up to some MiB of memory.
 
 use super::body::Body;
-use oribi_encode::{Coding, EncodeError, Encoder};
+use oribi_encode::{Coding, EncodeError, Encoder, default_level};
 use oribi_host::Piece;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -52,7 +52,7 @@ impl Encoders {
     /// Returns an encoder for a whole response.
     fn take(&mut self, coding: Coding) -> Encoder {
         let kept = self.spare.iter().position(|encoder| encoder.coding() == coding);
-        kept.map_or_else(|| Encoder::new(coding, coding.default_level()), |kept| self.spare.swap_remove(kept))
+        kept.map_or_else(|| Encoder::new(coding, default_level(coding)), |kept| self.spare.swap_remove(kept))
     }
 
     /// Keeps an encoder for the next response.

@@ -13,6 +13,7 @@ use oribi_filter::FieldChanges;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_io::Encryption;
 use oribi_listen::Listener;
+use oribi_message::list::members;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Span, TargetForm};
 use std::io;
 use std::net::IpAddr;
@@ -286,10 +287,9 @@ impl Exchange {
             }
             stays
         });
-        let is_appended = |option: &[u8]| changes.appended().any(|(name, _)| option.trim_ascii().eq_ignore_ascii_case(name));
+        let is_appended = |option: &[u8]| changes.appended().any(|(name, _)| option.eq_ignore_ascii_case(name));
         let names_appended = |field: &FieldLayout| {
-            let options = field.value.of(bytes).split(|byte| *byte == b',');
-            field.known == Some(KnownField::Connection) && options.into_iter().any(is_appended)
+            field.known == Some(KnownField::Connection) && members(field.value.of(bytes)).any(is_appended)
         };
         // A client must not make a proxy drop a field that this server sets.
         if layout.fields.iter().any(names_appended) {

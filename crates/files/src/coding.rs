@@ -1,48 +1,19 @@
 //! Chooses the coding of a file that a client gets (RFC 9110, section 12.5.3).
 
-use crate::list::{elements, trim};
 use crate::selection::Selection;
 use oribi_message::KnownField::AcceptEncoding;
-use oribi_message::weight;
+use oribi_message::{AcceptedCodings, Coding};
 
-/// A content coding of stored files; the first one mostly makes the smallest files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// Brotli (RFC 7932).
-    Brotli,
-    /// Zstandard (RFC 8878).
-    Zstandard,
-    /// Gzip (RFC 1952).
-    Gzip,
-}
+/// The codings of stored files, the one first that mostly makes the smallest: a client that likes several equally gets that one.
+pub const STORED_CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
-impl Coding {
-    /// All codings; a client that likes several equally gets the first of these.
-    pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
-
-    /// The name as in Content-Encoding.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Brotli => "br",
-            Self::Zstandard => "zstd",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// The suffix of the name of a file that is stored in this coding.
-    #[must_use]
-    pub const fn ending(self) -> &'static str {
-        match self {
-            Self::Brotli => ".br",
-            Self::Zstandard => ".zst",
-            Self::Gzip => ".gz",
-        }
-    }
-
-    fn is(self, name: &[u8]) -> bool {
-        // A recipient takes x-gzip for gzip (section 8.4.1.3).
-        name.eq_ignore_ascii_case(self.name().as_bytes()) || (self == Self::Gzip && name.eq_ignore_ascii_case(b"x-gzip"))
+/// The suffix of the name of a file that is stored in this coding.
+#[must_use]
+pub const fn suffix(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Brotli => ".br",
+        Coding::Zstd => ".zst",
+        Coding::Gzip => ".gz",
     }
 }
 
@@ -64,10 +35,10 @@ pub fn choose(selection: &Selection<'_>, is_there: impl Fn(Coding) -> bool) -> C
         // The RFC allows any coding here; but such clients are mostly too simple to decode any.
         return Choice::Identity;
     }
-    let accepted = Accepted::read(selection.lines(AcceptEncoding));
+    let accepted = AcceptedCodings::read(selection.lines(AcceptEncoding));
     let mut best = (Choice::None, 0);
-    for (index, coding) in Coding::ALL.into_iter().enumerate() {
-        let weight = accepted.coded[index].or(accepted.any).unwrap_or(0);
+    for coding in STORED_CODINGS {
+        let weight = accepted.weight(coding);
         if weight > best.1 && is_there(coding) {
             best = (Choice::Coded(coding), weight);
         }
@@ -82,42 +53,11 @@ pub fn choose(selection: &Selection<'_>, is_there: impl Fn(Coding) -> bool) -> C
     if identity > best.1 { Choice::Identity } else { best.0 }
 }
 
-/// The accepted codings with their weights, in thousandths.
-#[derive(Default)]
-struct Accepted {
-    coded: [Option<u16>; Coding::ALL.len()],
-    identity: Option<u16>,
-    any: Option<u16>,
-}
-
-impl Accepted {
-    fn read<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut accepted = Self::default();
-        for element in lines.flat_map(elements) {
-            let mut parts = element.split(|byte| *byte == b';').map(trim);
-            let name = parts.next().unwrap_or_default();
-            // An element whose weight is invalid is ignored.
-            let Some(weight) = parts.next().map_or(Some(1000), weight) else { continue };
-            let place = if name == b"*" {
-                &mut accepted.any
-            } else if name.eq_ignore_ascii_case(b"identity") {
-                &mut accepted.identity
-            } else if let Some(index) = Coding::ALL.iter().position(|coding| coding.is(name)) {
-                &mut accepted.coded[index]
-            } else {
-                continue;
-            };
-            *place = Some(weight);
-        }
-        accepted
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use Choice::{Coded, Identity, None as Nothing};
-    use Coding::{Brotli, Gzip, Zstandard};
+    use Coding::{Brotli, Gzip, Zstd};
 
     fn chosen(values: &[&str], there: &[Coding]) -> Choice {
         let selection = Selection::of(values.iter().map(|value| (AcceptEncoding, value.as_bytes())));
@@ -128,7 +68,7 @@ mod tests {
     fn the_best_that_is_accepted() {
         for (value, expected) in [
             ("gzip, deflate, br, zstd", Coded(Brotli)),
-            ("gzip, deflate, zstd", Coded(Zstandard)),
+            ("gzip, deflate, zstd", Coded(Zstd)),
             ("gzip", Coded(Gzip)),
             ("X-GZIP", Coded(Gzip)),
             ("gzip;q=1.0, br;q=0.9", Coded(Gzip)),
@@ -141,8 +81,8 @@ mod tests {
             ("deflate", Identity),
             ("", Identity),
             ("*", Coded(Brotli)),
-            ("*;q=0.1, br;q=0", Coded(Zstandard)),
-            ("br;q=0, *", Coded(Zstandard)),
+            ("*;q=0.1, br;q=0", Coded(Zstd)),
+            ("br;q=0, *", Coded(Zstd)),
             ("compress, gzip;q=2", Identity),
             ("gzip;q=1.001", Identity),
             ("gzip;level=9", Identity),

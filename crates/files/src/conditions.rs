@@ -1,10 +1,10 @@
 //! Preconditions, in their order of precedence (RFC 9110, section 13.2.2).
 
 use crate::date;
-use crate::list::trim;
 use crate::ranges::{self, ByteRange, Wanted};
 use crate::selection::Selection;
 use oribi_message::KnownField::{self, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, Range};
+use oribi_message::list::trim;
 
 /// The validators of a representation: they distinguish its current state from all others.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,6 @@ pub mod coding;
 pub mod conditions;
 mod date;
 mod host;
-mod list;
 mod listing;
 pub mod media_type;
 mod mounts;

@@ -3,6 +3,7 @@
 use crate::root::{NotFound, Root};
 use crate::{date, pages, target};
 use oribi_host::Request;
+use oribi_message::list::{members, trim};
 use oribi_message::{KnownField, weight};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use std::fmt::Write as _;
@@ -50,9 +51,9 @@ impl Form {
 
 /// The greatest weight that Accept gives a media type by its own name; 0 without one.
 fn weight_of<'a>(lines: impl Iterator<Item = &'a [u8]>, media_type: &[u8]) -> u16 {
-    let elements = lines.flat_map(crate::list::elements);
+    let elements = lines.flat_map(members);
     let weight_of = |element: &[u8]| {
-        let mut parameters = element.split(|byte| *byte == b';').map(crate::list::trim);
+        let mut parameters = element.split(|byte| *byte == b';').map(trim);
         let is_named = parameters.next().is_some_and(|name| name.eq_ignore_ascii_case(media_type));
         is_named.then(|| {
             let mut weights = parameters.filter(|parameter| parameter.starts_with(b"q=") || parameter.starts_with(b"Q="));

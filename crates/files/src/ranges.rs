@@ -1,7 +1,7 @@
 //! The Range field (RFC 9110, section 14.2), with limits that make it harmless: the response is never more than the whole
 //! representation and a line for each part.
 
-use crate::list::elements;
+use oribi_message::list::members;
 
 /// The most ranges of one request; a client that asks for more gets the whole file. Players and document viewers ask for a few
 /// at a time.
@@ -44,7 +44,7 @@ pub fn read(value: &[u8], size: u64) -> Wanted {
     let Some(set) = strip_unit(value) else { return Wanted::Whole };
     let mut ranges: Vec<ByteRange> = Vec::new();
     let mut count = 0;
-    for element in elements(set) {
+    for element in members(set) {
         count += 1;
         if count > MOST_RANGES {
             return Wanted::Whole;

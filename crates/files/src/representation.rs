@@ -1,11 +1,10 @@
 //! A file as a representation: its fields in a response, and its bytes.
 
-use crate::coding::Coding;
 use crate::conditions::Validators;
 use crate::date;
 use crate::media_type::MediaTypes;
 use oribi_host::Piece;
-use oribi_message::PreparedFields;
+use oribi_message::{Coding, PreparedFields};
 use rustix::fs::{Stat, fstat};
 use std::borrow::Cow;
 use std::fs::File;
@@ -220,7 +219,7 @@ mod tests {
             assert_ne!(tag(content, TIME), tag(content, TIME + 1));
         }
         assert_ne!(tag(b"a", TIME), tag(b"ab", TIME));
-        let codings = [None, Coding::ALL.first().copied(), Coding::ALL.last().copied()];
+        let codings = [None, Some(Coding::Brotli), Some(Coding::Gzip)];
         let tags = codings.map(|coding| file(b"a", TIME, coding).validators().etag.to_vec());
         assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2]);
     }

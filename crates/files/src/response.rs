@@ -1,12 +1,13 @@
 //! Responses: a representation or the requested part of it, with its fields.
 
 use crate::conditions::{Outcome, Validators, decide};
+use crate::date;
 use crate::multipart::{Multipart, content_range, piece};
 use crate::pages;
 use crate::representation::Representation;
 use crate::selection::Selection;
-use crate::{date, list};
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
+use oribi_message::list::trim;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
 /// The number of fields that a representation has itself.
@@ -89,7 +90,7 @@ impl<'a> Response<'a> {
 
     /// The value of the first given field (not the representation's) with this name.
     fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
-        self.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| list::trim(value))
+        self.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| trim(value))
     }
 
     /// Calls `act` with the fields of the response: `first`, then the given fields, then those of the representation.

@@ -1,6 +1,6 @@
 //! A directory of files, as one lane serves it.
 
-use crate::coding::{Choice, Coding, choose};
+use crate::coding::{Choice, STORED_CODINGS, choose, suffix};
 use crate::listing::{self, Form};
 use crate::representation::{FileState, Representation};
 use crate::response::{Response, respond};
@@ -8,7 +8,7 @@ use crate::root::{Found, NotFound, Root};
 use crate::selection::Selection;
 use crate::{Options, cache::Cache, media_type, pages, target};
 use oribi_host::{Reply, Request};
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{Coding, FieldPair, ResponseHead};
 use rustix::time::{ClockId, clock_gettime};
 use std::borrow::Cow;
 use std::io;
@@ -249,8 +249,8 @@ impl Site {
         }
         let mut variants = Vec::new();
         if self.options.precompressed && media_type::compresses(&media_type) {
-            for coding in Coding::ALL {
-                match self.root.find(&[path, coding.ending().as_bytes()].concat()) {
+            for coding in STORED_CODINGS {
+                match self.root.find(&[path, suffix(coding).as_bytes()].concat()) {
                     Ok(Found::File(file, status)) => {
                         let state = FileState::of(&status);
                         // An older variant was made from an earlier version of the file. Whole seconds are compared, because

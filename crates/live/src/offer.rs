@@ -2,6 +2,7 @@
 //! before it lets the connection stay: by the same rule, so that no app is offered what the edge then refuses.
 
 use oribi_host::Request;
+use oribi_message::list::members;
 use oribi_message::{KnownField, RequestHead, Version};
 use oribi_websocket::accept_key;
 
@@ -49,9 +50,7 @@ pub enum Refusal {
 /// See [`Refusal`].
 pub fn handshake(head: &RequestHead<'_>) -> Result<[u8; 28], Refusal> {
     let all = |wanted| head.fields().filter(move |(known, ..)| *known == Some(wanted)).map(|(.., value)| value);
-    let has = |wanted, word: &[u8]| {
-        all(wanted).any(|list| list.split(|byte| *byte == b',').any(|name| name.trim_ascii().eq_ignore_ascii_case(word)))
-    };
+    let has = |wanted, word: &[u8]| all(wanted).flat_map(members).any(|name| name.eq_ignore_ascii_case(word));
     let only = |wanted| {
         let mut values = all(wanted);
         values.next().filter(|_| values.next().is_none())

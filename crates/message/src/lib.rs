@@ -8,9 +8,11 @@
 
 extern crate alloc;
 
+mod coding;
 mod equal;
 mod field;
 mod gateway;
+pub mod list;
 mod plain;
 mod prepared;
 mod request;
@@ -20,6 +22,7 @@ mod status;
 mod trailers;
 mod weight;
 
+pub use coding::{AcceptedCodings, Coding};
 pub use equal::equal_names;
 pub use field::KnownField;
 pub use gateway::{KnownVariable, Role, Variable};

@@ -1,11 +1,7 @@
 //! Fields that belong to a connection and not to a message (RFC 9110, section 7.6.1).
 
+use oribi_message::list::members;
 use oribi_message::{FieldPair, KnownField};
-
-/// The members of a comma-separated list.
-pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
-}
 
 /// Whether a name begins with this prefix, in any case.
 pub(crate) fn starts_with(name: &[u8], prefix: &[u8]) -> bool {

@@ -1,8 +1,9 @@
 //! Step 1, write down: the request for the upstream, from that of the client.
 
-use crate::fields::{connection_options, is_named, is_of_connection, members, starts_with};
+use crate::fields::{connection_options, is_named, is_of_connection, starts_with};
 use crate::forwarded::{self, Described};
 use oribi_host::{Content, Request};
+use oribi_message::list::members;
 use oribi_message::{FieldPair, KnownField, TargetForm, Trailers, Version};
 use oribi_proto::h1::Framing;
 use oribi_proto::h1::client::{InvalidRequest, Machine, RequestLine};

@@ -6,6 +6,7 @@
 use crate::exchange::Exchange;
 use crate::fields::of_response;
 use oribi_host::{Outlet, ReplyError};
+use oribi_message::list::members;
 use oribi_message::{FieldPair, HeadLayout, KnownField, ResponseHead};
 use oribi_proto::h1::client::{Event, Fault, Machine};
 use oribi_proto::h1::{Limits, trailers_of};
@@ -207,6 +208,6 @@ impl Reader {
 
 /// The `timeout` of Keep-Alive.
 fn kept_for(value: &[u8]) -> Option<Duration> {
-    let parameter = crate::fields::members(value).find_map(|part| part.strip_prefix(b"timeout="))?;
+    let parameter = members(value).find_map(|part| part.strip_prefix(b"timeout="))?;
     std::str::from_utf8(parameter).ok()?.parse().ok().map(Duration::from_secs)
 }

@@ -2,6 +2,7 @@
 
 use super::search;
 use oribi_message::Span;
+pub(crate) use oribi_message::list::trim;
 
 /// Allowed in a token (RFC 9110, section 5.6.2).
 pub(crate) const TOKEN: u8 = 1;
@@ -117,18 +118,6 @@ pub(crate) fn trimmed(bytes: &[u8], mut start: usize, mut end: usize) -> Span {
         end -= 1;
     }
     Span::new(start, end)
-}
-
-/// `bytes` without spaces and tabs around it.
-#[inline]
-pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = bytes {
-        bytes = rest;
-    }
-    while let [rest @ .., b' ' | b'\t'] = bytes {
-        bytes = rest;
-    }
-    bytes
 }
 
 /// The elements of a comma-separated list, trimmed, including empty ones.
