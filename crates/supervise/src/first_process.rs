@@ -21,14 +21,14 @@ use oribi_listen::Listener;
 use rustix::process::Signal;
 use std::time::Instant;
 
-pub(super) struct FirstProcess<'a, W> {
+pub(super) struct FirstProcess<'a> {
     server: Server<'a>,
-    workforce: W,
+    workforce: Box<dyn Workforce + 'a>,
     stop_requests: StopRequests,
 }
 
-impl<'a, W: Workforce> FirstProcess<'a, W> {
-    pub(super) fn new(server: Server<'a>, workforce: W) -> Self {
+impl<'a> FirstProcess<'a> {
+    pub(super) fn new(server: Server<'a>, workforce: Box<dyn Workforce + 'a>) -> Self {
         Self { server, workforce, stop_requests: StopRequests::default() }
     }
 

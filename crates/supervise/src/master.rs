@@ -43,7 +43,7 @@ pub fn run_apps<'a>(
     run_with(start(settings, apps, routes, Some((plans, plan))))
 }
 
-fn run_with(started: Result<FirstProcess<'_, Apps<'_>>, String>) -> i32 {
+fn run_with(started: Result<FirstProcess<'_>, String>) -> i32 {
     match started {
         Ok(master) => master.serve(),
         Err(message) => {
@@ -58,7 +58,7 @@ fn start<'a>(
     mut apps: Vec<App<'a>>,
     routes: Option<Routes>,
     file: Option<(&'a dyn Plans, ServerPlan)>,
-) -> Result<FirstProcess<'a, Apps<'a>>, String> {
+) -> Result<FirstProcess<'a>, String> {
     // Workers whose mold has died become children of this process, so that it can wait for them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| failed_to("become the parent of orphans", &error.into()))?;
@@ -75,5 +75,5 @@ fn start<'a>(
     server.set_title("loading");
     let mut apps = Apps::new(apps, file);
     apps.note_availability(&server);
-    Ok(FirstProcess::new(server, apps))
+    Ok(FirstProcess::new(server, Box::new(apps)))
 }

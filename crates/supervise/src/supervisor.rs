@@ -54,7 +54,7 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
         let server = Server::open(settings, Some(runtime), Role::Supervisor, is_program, &[(None, settings, lanes)])?;
         start_log.describe(&server.listeners);
         server.set_title("starting");
-        return Ok(FirstProcess::new(server, workers).serve());
+        return Ok(FirstProcess::new(server, Box::new(workers)).serve());
     };
     let Inheritance { master, mut listeners, pools, board, vault, proof, generation } = inherited;
     oribi_listen::secure(&mut listeners, vault)?;

@@ -3,11 +3,10 @@
 use super::super::drain_period::{DrainPeriod, StopAction};
 use super::super::edges::Edges;
 use super::super::server::Phase;
-use super::super::workforce::Workforce;
 use super::FirstProcess;
 use std::time::Instant;
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     /// Handles the signals that stop the server.
     pub(super) fn handle_stop_signals(&mut self) {
         let (stops, now) = (self.server.is_stopping(), Instant::now());

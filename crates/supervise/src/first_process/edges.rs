@@ -3,11 +3,11 @@
 use super::super::edges::{Drained, Edges, ForkedEdge};
 use super::super::server::fork_from;
 use super::super::title::Title;
-use super::super::workforce::{Finish, Workforce};
+use super::super::workforce::Finish;
 use super::FirstProcess;
 use oribi_edge::parent_link::WorkerRequest;
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     /// Starts the edges that are missing.
     pub(super) fn keep_edges(&mut self) {
         let server = &mut self.server;

@@ -4,11 +4,10 @@ use super::super::certifier::Certifier;
 use super::super::edges::{EdgeEnd, Edges};
 use super::super::exporter::Exporter;
 use super::super::relay::Relay;
-use super::super::workforce::Workforce;
 use super::FirstProcess;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     /// Collects and records the ends of children.
     pub(super) fn reap(&mut self) {
         // Process 1 inherits all orphans of the system. A first process that can be upgraded inherits the orphans of this

@@ -5,11 +5,10 @@ use super::super::exporter::Exporter;
 use super::super::relay::Relay;
 use super::super::server::{Phase, fork_from};
 use super::super::title::Title;
-use super::super::workforce::Workforce;
 use super::FirstProcess;
 use std::time::{Duration, Instant};
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     /// While serving: starts the certifier, if certificates are ordered and it is missing. Not before the app serves: until
     /// then there may be no process to answer an authority's challenge.
     pub(super) fn keep_certifier(&mut self) {

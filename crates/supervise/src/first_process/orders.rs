@@ -2,7 +2,7 @@
 
 use super::super::edges::Edges;
 use super::super::server::Phase;
-use super::super::workforce::{Apply, Workforce};
+use super::super::workforce::Apply;
 use super::super::{memory_use, requests};
 use super::FirstProcess;
 use oribi_admin::control::{Control, ProcessReport, Progress, ReadinessProgress, Report, Steered};
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// The answer to orders that arrive too late.
 const STOPPING: &str = "the server is stopping";
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     fn state(&self) -> &'static str {
         match self.server.phase {
             Phase::Serving if self.server.drain_period.is_some() => "draining",
@@ -46,7 +46,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
     }
 }
 
-impl<W: Workforce> Steered for FirstProcess<'_, W> {
+impl Steered for FirstProcess<'_> {
     fn control(&mut self) -> Option<&mut Control> {
         self.server.control.as_mut()
     }
@@ -180,7 +180,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
     }
 }
 
-impl<W: Workforce> Measured for FirstProcess<'_, W> {
+impl Measured for FirstProcess<'_> {
     fn metrics(&mut self) -> Option<&mut Metrics> {
         self.server.metrics.as_mut()
     }

@@ -2,12 +2,12 @@
 
 use super::super::edges::Edges;
 use super::super::server::Phase;
-use super::super::workforce::{Finish, Workforce};
+use super::super::workforce::Finish;
 use super::FirstProcess;
 use oribi_stats::scoreboard::DrainState;
 use std::time::Instant;
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     /// Begins to stop: the edges first, if there are any. If the workforce would not answer the waiting requests of the edges,
     /// it stops at the same time.
     pub(super) fn stop(&mut self) {

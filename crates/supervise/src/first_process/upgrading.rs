@@ -10,7 +10,7 @@ use super::super::signals;
 use super::super::title::Title;
 use super::super::upgrade::{EndedProcess, Estate, Succession, SuccessorProgress, exit_status};
 use super::super::watched_files::WatchedFiles;
-use super::super::workforce::{Finish, Workforce};
+use super::super::workforce::Finish;
 use super::super::{announce, describe_end};
 use super::FirstProcess;
 use oribi_admin::control::{self, Control, Steered};
@@ -36,7 +36,7 @@ enum Condition {
     Ends,
 }
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     fn condition(&self) -> Condition {
         if !self.server.stays() {
             Condition::Ends

@@ -6,7 +6,6 @@ use super::super::exporter::Exporter;
 use super::super::relay::Relay;
 use super::super::server::Phase;
 use super::super::wait::{until, wake_by};
-use super::super::workforce::Workforce;
 use super::FirstProcess;
 use oribi_admin::control::Control;
 use oribi_admin::metrics::Metrics;
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The interval at which process 1 collects the orphans that it inherits. Nothing depends on a shorter interval.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
-impl<W: Workforce> FirstProcess<'_, W> {
+impl FirstProcess<'_> {
     /// Sleeps until an event or the next deadline.
     pub(super) fn sleep(&self) {
         let mut polled = Vec::new();
