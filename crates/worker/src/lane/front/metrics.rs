@@ -63,6 +63,7 @@ impl Metrics {
 }
 
 impl<S: Source> Handler<S> for Metrics {
+    #[inline(never)]
     fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         if !self.is_for(&exchange.request(listeners)) {
             return Some(exchange);
