@@ -10,7 +10,7 @@ use rustls::pki_types::pem::Error as PemError;
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The certificates of a listener, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
-    all: Vec<Certificate>,
+    all: Vec<Arc<Certificate>>,
     /// The indices in `all` for each name, in lower case; `*.example.org` for a wildcard.
     by_name: BTreeMap<String, Vec<usize>>,
     /// The authorities for certificates of clients.
@@ -49,7 +49,26 @@ impl Certificates {
     /// # Errors
     /// Says which file is faulty, and why.
     pub(crate) fn of(material: &Material) -> Result<Self, String> {
-        let all: Vec<_> = material.identities.iter().map(Certificate::of).collect::<Result<_, _>>()?;
+        Self::default().renewed(&Material::default(), material)
+    }
+
+    /// Parses and checks files that were read again, except those whose content is the same in `known`, from which `self` was
+    /// made: an edge does this between two requests, and often only one of many certificates has changed, or none.
+    ///
+    /// # Errors
+    /// Says which file is faulty, and why.
+    pub(crate) fn renewed(&self, known: &Material, material: &Material) -> Result<Self, String> {
+        let places: HashMap<&str, usize> =
+            known.identities.iter().enumerate().map(|(place, pair)| (&*pair.certificate, place)).collect();
+        let parsed = |pair: &Pair| {
+            let place = *places.get(&*pair.certificate)?;
+            if known.identities[place] == *pair { self.all.get(place).cloned() } else { None }
+        };
+        let one = |pair: &Pair| match parsed(pair) {
+            Some(certificate) => Ok(certificate),
+            None => Certificate::of(pair).map(Arc::new),
+        };
+        let all: Vec<_> = material.identities.iter().map(one).collect::<Result<_, _>>()?;
         if all.is_empty() {
             return Err("there is no certificate".to_owned());
         }
@@ -59,7 +78,11 @@ impl Certificates {
                 by_name.entry(name.clone()).or_default().push(place);
             }
         }
-        let authorities = material.authorities.as_ref().map(|(file, bytes)| authorities(file, bytes)).transpose()?;
+        let authorities = if material.authorities == known.authorities {
+            self.authorities.clone()
+        } else {
+            material.authorities.as_ref().map(|(file, bytes)| authorities(file, bytes)).transpose()?
+        };
         Ok(Self { all, by_name, authorities })
     }
 
@@ -188,7 +211,7 @@ impl Certificates {
             let file = || Path::new(&certificate.file).file_name().map(|name| name.to_string_lossy().into_owned());
             certificate.names.first().cloned().or_else(file).unwrap_or_default()
         };
-        let one = |certificate: &Certificate| Some((name(certificate), certificate.validity?.end));
+        let one = |certificate: &Arc<Certificate>| Some((name(certificate), certificate.validity?.end));
         self.all.iter().filter_map(one).collect()
     }
 }

@@ -64,7 +64,7 @@ impl Server {
     /// # Errors
     /// Says which file is faulty, and why.
     pub fn new(material: Material, options: Options, secret: Secret) -> Result<Self, String> {
-        let Checked(certificates, material) = check(material, &options)?;
+        let Checked(certificates, material) = check(Certificates::of(&material)?, material, &options)?;
         let present = Mutex::new((certificates, material));
         Ok(Self { present, edition: AtomicU32::new(0), options, secret, challenges: OnceLock::new() })
     }
@@ -82,13 +82,18 @@ impl Server {
     /// # Errors
     /// Says which file is faulty, and why.
     pub fn check(&self, material: Material) -> Result<Checked, String> {
-        check(material, &self.options)
+        let (certificates, known) = self.present.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        check(certificates.renewed(&known, &material)?, material, &self.options)
     }
 
     /// Offers these certificates to new connections. Existing connections keep theirs.
     pub fn exchange(&self, Checked(certificates, material): Checked) {
-        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = (certificates, material);
-        self.edition.fetch_add(1, Release);
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        // Lanes would make their rules again for nothing.
+        if present.1 != material {
+            *present = (certificates, material);
+            self.edition.fetch_add(1, Release);
+        }
     }
 
     /// The contents of the files of the current certificates, with the keys.
@@ -131,8 +136,7 @@ impl Server {
     }
 }
 
-fn check(material: Material, options: &Options) -> Result<Checked, String> {
-    let certificates = Certificates::of(&material)?;
+fn check(certificates: Certificates, material: Material, options: &Options) -> Result<Checked, String> {
     if options.clients != Verify::None && certificates.authorities.is_none() {
         return Err("clients are asked for certificates, but no CA for them is given".to_owned());
     }

@@ -1,7 +1,13 @@
 //! Messages about certificates that cannot be used.
 
 use super::Certificates;
-use crate::material::{Material, Pair};
+use crate::material::{CertificateFiles, Material, Pair};
+use crate::pem_text::Pem;
+use crate::server::{Options, Server, Speaker};
+use crate::tickets::Secret;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg\n-----END PRIVATE KEY-----\n";
@@ -51,4 +57,51 @@ fn what_was_read_can_be_passed_on() {
         assert!(part.is_none_or(|part| part.identities.len() < 2), "{less}");
     }
     assert!(!format!("{material:?}").contains("aaaa"), "contents are not shown");
+}
+
+/// Makes a certificate in files of these names.
+fn make(folder: &Path, name: &str) -> CertificateFiles {
+    let [certificate, key] = ["crt", "key"].map(|end| folder.join(format!("{name}.{end}")));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-nodes", "-days", "30", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+    openssl.arg("-subj").arg(format!("/CN={name}")).arg("-keyout").arg(&key).arg("-out").arg(&certificate);
+    let output = openssl.output().expect("openssl is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    CertificateFiles { certificate: Pem::File(certificate), key: Pem::File(key), status: None }
+}
+
+#[test]
+fn files_with_the_same_content_are_not_parsed_again() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let [one, two, three] = ["one", "two", "three"].map(|name| make(folder.path(), name));
+    let read = |files: &[&CertificateFiles]| {
+        Material::read(&files.iter().copied().cloned().collect::<Vec<_>>()).expect("they are there")
+    };
+    let known = read(&[&one, &two]);
+    let before = Certificates::of(&known).expect("they are good");
+    let is_same = |after: &Certificates, place: usize, of: usize| Arc::ptr_eq(&after.all[place], &before.all[of]);
+    let again = before.renewed(&known, &read(&[&one, &two])).expect("they are good");
+    assert!(is_same(&again, 0, 0) && is_same(&again, 1, 1));
+    make(folder.path(), "one");
+    let later = before.renewed(&known, &read(&[&two, &three, &one])).expect("they are good");
+    assert!(is_same(&later, 0, 1), "its place does not matter");
+    assert!(!is_same(&later, 2, 0), "this one was renewed");
+    assert_eq!(later.all.len(), 3);
+}
+
+#[test]
+fn lanes_keep_their_rules_until_a_file_has_other_content() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let files = make(folder.path(), "one");
+    let read = || Material::read(std::slice::from_ref(&files)).expect("they are there");
+    let secret = Secret::new().expect("random numbers");
+    let server = Arc::new(Server::new(read(), Options::default(), secret).expect("it is good"));
+    let mut lane = Speaker::new(Arc::clone(&server), true).expect("the rules agree");
+    let before = lane.present().0;
+    let renew = || server.exchange(server.check(read()).expect("they are good"));
+    renew();
+    assert!(Arc::ptr_eq(&lane.present().0, &before));
+    make(folder.path(), "one");
+    renew();
+    assert!(!Arc::ptr_eq(&lane.present().0, &before));
 }
