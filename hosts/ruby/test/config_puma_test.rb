@@ -121,15 +121,48 @@ class ConfigPumaTest < Minitest::Test
     assert_equal [500, {}, [:oops]], configuration[:error_handler].call(:oops, {}, 500)
   end
 
+  def test_hooks_with_the_same_key_share_a_hash
+    $oribi_test = []
+    configuration, notes = read_puma(<<~RUBY)
+      before_worker_boot(:jobs) { |index, data| data[:started] = index }
+      on_worker_boot("jobs") { |index, data| $oribi_test << [index, data] }
+      on_worker_boot(:other) { |*arguments| $oribi_test << arguments }
+      before_worker_shutdown(:jobs) { |_, data| $oribi_test << data[:started] }
+      on_worker_shutdown(:jobs) { $oribi_test << :down }
+    RUBY
+    assert_empty notes
+    configuration.hooks.values_at(:after_fork, :worker_stopping).flatten.each { |hook| hook.call(3) }
+    assert_equal [[2, { started: 2 }], [2, {}], 2, :down], $oribi_test
+  end
+
+  def test_blocks_for_servers_with_workers_are_run_after_the_file
+    $oribi_test = []
+    configuration, notes = read_puma(<<~RUBY)
+      cluster do
+        before_worker_boot { $oribi_test << :boot }
+        threads 2, get(:workers)
+        fork_worker
+      end
+      single { $oribi_test << :single }
+      workers 7
+    RUBY
+    assert_equal %w[workers=7 threads=2:7], told(configuration)
+    configuration.hooks[:after_fork].each { |hook| hook.call(1) }
+    assert_equal [:boot], $oribi_test
+    assert_equal(["puma.rb:6: `single`", "puma.rb:4: `fork_worker`"], notes.map { |note| note[/\A.*?`.*?`/] })
+    error = assert_raises(Oribi::Error) { read_puma("cluster do\n  fail 'oops'\nend") }
+    assert_equal "puma.rb:2: oops (RuntimeError)", error.message
+  end
+
   def test_what_is_not_honoured_is_named_with_its_place
     words = %w[
       activate_control_app after_refork after_stopped after_worker_fork app before_refork before_restart before_thread_exit
-      before_thread_start bind_to_activated_sockets custom_logger drain_on_shutdown extra_runtime_dependencies fork_worker
-      import_from_control_server io_selector_backend log_formatter mutate_stdout_and_stderr_to_sync_on_write
-      nakayoshi_fork on_refork on_restart on_stopped on_thread_exit on_thread_start plugin prune_bundler queue_requests rackup
-      raise_exception_on_sigterm restart_command set_remote_address shutdown_debug silence_fork_callback_warning
-      silence_single_worker_warning state_path state_permission supported_http_methods tag wait_for_less_busy_worker
-      worker_check_interval worker_culling_strategy worker_directory
+      before_thread_start bind_to_activated_sockets custom_logger drain_on_shutdown extra_runtime_dependencies fiber_per_request
+      fork_worker import_from_control_server io_selector_backend log_formatter mutate_stdout_and_stderr_to_sync_on_write
+      nakayoshi_fork on_refork on_restart on_stopped on_thread_exit on_thread_start plugin prune_bundler queue_requests
+      rack_url_scheme rackup raise_exception_on_sigterm restart_command set_remote_address shutdown_debug
+      silence_fork_callback_warning silence_single_worker_warning state_path state_permission supported_http_methods tag
+      wait_for_less_busy_worker worker_check_interval worker_culling_strategy worker_directory
     ]
     calls = words.map.with_index { |word, index| ["#{word} 1", "#{word} 1, b: 2", "#{word}(1) { |*| 3 }"][index % 3] }
     configuration, notes = read_puma(calls.join("\n"))

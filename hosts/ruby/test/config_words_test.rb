@@ -11,8 +11,10 @@ class ConfigWordsTest < Minitest::Test
   # The spelling of each word of Puma.
   PUMA = {
     taken: [
-      "after_booted { 1 }", "before_fork { 1 }", "before_worker_boot { 1 }", "before_worker_shutdown { 1 }",
-      "bind 'tcp://127.0.0.1:1'", "bind 'ssl://0.0.0.0:1?cert=c&key=k&low_latency=true'", "clear_binds!", "debug",
+      "after_booted { 1 }", "allow_underscore_headers false", "before_fork { 1 }",
+      "before_worker_boot { 1 }", "before_worker_shutdown { 1 }",
+      "bind 'tcp://127.0.0.1:1'", "bind 'ssl://0.0.0.0:1?cert=c&key=k&low_latency=true'", "clear_binds!",
+      "cluster { 1 }", "debug",
       "directory '/'",
       "early_hints", "enable_keep_alives false", "environment 'test'", "first_data_timeout 1", "force_shutdown_after 1",
       "get :port", "http_content_length_limit 1", "log_requests", "lowlevel_error_handler { 1 }", "max_fast_inline 1",
@@ -32,14 +34,17 @@ class ConfigWordsTest < Minitest::Test
       "before_restart { 1 }", "before_thread_exit { 1 }", "before_thread_start { 1 }", "before_worker_fork { 1 }",
       "bind 'abns://x'", "bind_to_activated_sockets", "clean_thread_locals", "custom_logger 1", "default_host '::'",
       "drain_on_shutdown",
-      "extra_runtime_dependencies ['x']", "fork_worker", "fork_worker 5", "idle_timeout 1", "import_from_control_server",
+      "extra_runtime_dependencies ['x']", "fiber_per_request", "fork_worker", "fork_worker 5",
+      "idle_timeout 1", "import_from_control_server",
       "inject { 1 }", "io_selector_backend :auto", "log_formatter { 1 }",
       "mutate_stdout_and_stderr_to_sync_on_write false", "nakayoshi_fork", "on_refork { 1 }", "on_restart { 1 }",
       "on_stopped { 1 }",
       "on_thread_exit { 1 }", "on_thread_start { 1 }", "on_worker_fork { 1 }", "plugin :solid_queue", "preload_app! false",
-      "process_hook 1", "prune_bundler", "queue_requests false", "rackup 'other.ru'", "raise_exception_on_sigterm false",
+      "process_hook 1", "prune_bundler", "queue_requests false", "rack_url_scheme 'https'", "rackup 'other.ru'",
+      "raise_exception_on_sigterm false",
       "restart_command 'x'", "set_default_host '::'", "set_remote_address header: 'x-real-ip'", "set_remote_address :localhost",
-      "set_remote_address '127.0.0.1'", "shutdown_debug", "silence_fork_callback_warning", "silence_single_worker_warning",
+      "set_remote_address '127.0.0.1'", "shutdown_debug", "single { 1 }",
+      "silence_fork_callback_warning", "silence_single_worker_warning",
       "state_path 's'", "state_permission 0600", "supported_http_methods :any", "tag 't'", "wait_for_less_busy_worker 0.005",
       "worker_check_interval 1", "worker_culling_strategy :oldest", "worker_directory '/'",
       "worker_timeout DefaultWorkerTimeout", "a_word_of_tomorrow", "another_word 1, b: 2"

@@ -3,11 +3,12 @@
 module Oribi
   # Adapts the callables of programs to those that the server calls with a worker's number.
   module Hook
-    # Makes a callable that calls `callable` with a worker's index, from 0 as in other servers, if `callable` takes an argument.
-    def self.with_index(callable)
-      takes_none = count(callable).zero?
+    # Makes a callable that calls `callable` with a worker's index, from 0 as in other servers, and with `others`, or with as
+    # many of these as `callable` takes.
+    def self.with_index(callable, *others)
+      wanted = count(callable)
       lambda do |number = nil|
-        takes_none ? callable.call : callable.call(number && (number - 1))
+        callable.call(*[number && (number - 1), *others].first(wanted))
       end
     end
 

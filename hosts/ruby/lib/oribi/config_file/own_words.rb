@@ -109,13 +109,13 @@ module Oribi
       end
 
       # Puma's name for after_fork.
-      def before_worker_boot(callable = nil, &block)
-        indexed_hook(:before_worker_boot, :after_fork, callable, block)
+      def before_worker_boot(given = nil, &block)
+        indexed_hook(:before_worker_boot, :after_fork, given, block)
       end
 
       # Called in a worker that has been ordered to end.
-      def before_worker_shutdown(callable = nil, &block)
-        indexed_hook(:before_worker_shutdown, :worker_stopping, callable, block)
+      def before_worker_shutdown(given = nil, &block)
+        indexed_hook(:before_worker_shutdown, :worker_stopping, given, block)
       end
 
       # Called in the process that loaded the app, when connections are accepted.
@@ -130,8 +130,10 @@ module Oribi
 
       private
 
-      def indexed_hook(word, moment, callable, block)
-        sheet.hook(moment, Hook.with_index(sheet.callable(word, callable, block)))
+      # In place of a callable there may be a key, as in files of Puma: hooks with the same key share a Hash in each worker.
+      def indexed_hook(word, moment, given, block)
+        shared = given.is_a?(Symbol) || given.is_a?(String) ? [sheet.data[given.to_sym]] : []
+        sheet.hook(moment, Hook.with_index(sheet.callable(word, given, block), *shared))
       end
 
       # Unicorn's fork hooks get a server and a worker. A hook with two parameters gets both of them. A hook with one parameter

@@ -9,12 +9,12 @@ module Oribi
         preload_app(answer)
       end
 
-      def on_worker_boot(callable = nil, &block)
-        indexed_hook(:on_worker_boot, :after_fork, callable, block)
+      def on_worker_boot(given = nil, &block)
+        indexed_hook(:on_worker_boot, :after_fork, given, block)
       end
 
-      def on_worker_shutdown(callable = nil, &block)
-        indexed_hook(:on_worker_shutdown, :worker_stopping, callable, block)
+      def on_worker_shutdown(given = nil, &block)
+        indexed_hook(:on_worker_shutdown, :worker_stopping, given, block)
       end
 
       def after_booted(callable = nil, &block)
@@ -105,6 +105,15 @@ module Oribi
       end
 
       def clear_binds!; end
+
+      # In Puma a block for servers with workers; here all are. It is run after all else in the file.
+      def cluster(&block)
+        sheet.later(sheet.callable(:cluster, nil, block))
+      end
+
+      def allow_underscore_headers(answer = true)
+        sheet.set("underscore_headers", answer)
+      end
     end
   end
 end

@@ -15,28 +15,31 @@ module Oribi
 
       attr_reader :configuration
 
+      # The Hashes that hooks share, by their keys. Each worker has its own, by its fork.
+      attr_reader :data
+
       def initialize(file, configuration)
         @file = file
         @configuration = configuration
         @listens = false
         @record = {}
+        @data = Hash.new { |all, key| all[key] = {} }
+        @later = []
       end
 
       # Evaluates a file in an object that has the words.
       def evaluate(words, path)
-        outer = @path
-        @path = path
-        words.instance_eval(read(path), path, 1)
-      rescue Error
-        raise
-      rescue StandardError, ScriptError => e
-        raise Error, failure(e)
-      ensure
-        @path = outer
+        within(path) { words.instance_eval(read(path), path, 1) }
+      end
+
+      # Adds a block of the current file that is to be run after the whole file.
+      def later(block)
+        @later << [@path, block]
       end
 
       # Does the work that needs the whole file.
       def settle
+        @later.each { |path, block| within(path, &block) }
         settle_port if @port
         settle_paths if @configuration.directory
       end
@@ -104,6 +107,19 @@ module Oribi
       end
 
       private
+
+      # Runs a part of a file, and reports its exceptions with their positions in the file.
+      def within(path)
+        outer = @path
+        @path = path
+        yield
+      rescue Error
+        raise
+      rescue StandardError, ScriptError => e
+        raise Error, failure(e)
+      ensure
+        @path = outer
+      end
 
       # If there are other addresses, a port is a further one.
       def settle_port
