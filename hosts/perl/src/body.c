@@ -220,12 +220,16 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     return result == ORIBI_OK ? finish_lines(aTHX_ target, body) : response_failure(aTHX_ result);
 }
 
+/* Whether an object has a method, or answers it by AUTOLOAD, as those of Plack::Util::inline_object do, with which middleware
+ * replaces bodies. */
+static bool answers(pTHX_ SV *object, const char *method) {
+    return gv_fetchmethod_autoload(SvSTASH(SvRV(object)), method, TRUE) != NULL;
+}
+
 /* Calls the method `close` of the body, which may free resources now. */
 static void close_body(pTHX_ const Target *target, SV *body) {
-    if (sv_isobject(body)) {
-        if (!gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "close", FALSE))
-            return;
-    }
+    if (sv_isobject(body) && !answers(aTHX_ body, "close"))
+        return;
     if (!protected_call_method(aTHX_ body, "close"))
         app_log_error(aTHX_ target->environment, "close of the body died");
 }
@@ -242,7 +246,7 @@ void body_drop(pTHX_ const Target *target, SV *body) {
 const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
     const char *wrong = NULL;
     bool is_object = sv_isobject(body);
-    if (is_object && !is_handle(body) && !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "getline", FALSE)) {
+    if (is_object && !is_handle(body) && !answers(aTHX_ body, "getline")) {
         if (!send_path(aTHX_ target, head, body, &wrong))
             wrong = error_text(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
     } else if (is_of_mojolicious(aTHX_ body) && (wrong = complaint_of(aTHX_ body, FALSE)) != NULL) {

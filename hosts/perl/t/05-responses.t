@@ -35,6 +35,19 @@ package BodyWithPath {
     sub path { return $_[0]{path} }
 }
 
+# Plack::Util::inline_object makes bodies of this kind.
+package ByAutoload {
+    our $AUTOLOAD;
+    sub DESTROY { }
+
+    sub AUTOLOAD {    ## no critic (ProhibitAutoloading) -- its case is tested
+        my ($self, @arguments) = @_;
+        my $method = $AUTOLOAD =~ s/.*:://r;
+        die qq{Can't locate object method "$method"\n} if !$self->{$method};
+        return $self->{$method}->(@arguments);
+    }
+}
+
 package Exiting {
     sub getline { exit 3 }
     sub close { return }
@@ -117,6 +130,10 @@ my %return = (
     getline_wide_length => sub { [ 200, [ 'Content-Length' => 3 ], Body->new(note => $note, lines => ["\x{263a}"]) ] },
     decoding_handle     => sub { [ 200, [], open_file('<:encoding(UTF-16)', \"\xfe\xff\x26\x3a") ] },
     decoding_length     => sub { [ 200, [ 'Content-Length' => 4 ], open_file('<:encoding(UTF-16)', \"\xfe\xff\x26\x3a") ] },
+    by_autoload         => sub {
+        my $body = Body->new(note => $note, lines => [ 'a', 'b' ]);
+        return [ 200, [], bless { map { my $method = $_; $method => sub { $body->$method } } qw(getline close) }, 'ByAutoload' ];
+    },
     getline_exits       => sub { [ 200, [], bless {}, 'Exiting' ] },
     never_more    => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', (q{}) x 200, 'b' ]) ] },
     head_object   => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', 'b' ]) ] },
@@ -268,6 +285,8 @@ subtest 'objects' => sub {
     is field($response, 'Transfer-Encoding'), undef, 'needs no chunks';
     is get('with_path')->{body},     $whole,         'a file by its path';
     is noted('with_path'), "closed\n", 'is closed too';
+    is get('by_autoload')->{body}, 'ab', 'an object that answers getline by AUTOLOAD';
+    like noted('by_autoload'), qr/closed/, 'and close';
     is get('with_bad_path')->{body}, 'from getline', 'a path that leads nowhere is not used';
     is get('close_dies')->{body},    'a',            'close that dies spoils nothing';
     like $server->log_like(qr/close broke/), qr{GET /close_dies: close of the body died: close broke}, 'but is logged';
