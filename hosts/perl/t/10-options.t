@@ -52,8 +52,9 @@ subtest 'known by the names of other servers' => sub {
 
 subtest 'what plackup passes for itself' => sub {
     is_deeply options_with(
-        env => 'production', app => 'x.psgi', loader => 'Delayed', reload => 1, preload_app => 1, version => 1, host => undef,
-        port => 5000, socket => undef, listen => [':5000'], server_ready => sub { }, default_middleware => 0, path => '/'
+        env => 'production', app => 'x.psgi', loader => 'Delayed', reload => 1, preload_app => 1, version => 1,
+        psgi_app_builder => sub { }, host => undef, port => 5000, socket => undef, listen => [':5000'],
+        server_ready => sub { }, default_middleware => 0, path => '/'
         ),
         { warnings => [], error => undef };
 };

@@ -11,7 +11,7 @@ my %HOOK = map { $_ => 1 } qw(before_fork after_fork child_exit server_ready);
 # Options that plackup and other launchers pass on for their own use or for other servers, and options that always hold here.
 my %IGNORED = map { $_ => 1 } qw(
     env app eval loader reload includes modules default_middleware path argv help version server
-    preload_app
+    preload_app psgi_app_builder
 );
 
 # Options are a hash, but listeners must keep the order of the command line, and a shorthand precedes the options that it sets.
