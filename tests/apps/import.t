@@ -40,6 +40,7 @@ write_file("$folder/bad.json", "{\n  \"listeners\": }\n");
 write_file("$folder/what.txt", "hello\n");
 write_file("$folder/puma.rb",  "workers 3\nfrobnicate 1\n");
 write_file("$folder/named.rb", "rackup DefaultRackup\nport DefaultTCPPort\n");
+write_file("$folder/block.rb", "cluster { threads 2, 5 }\nworkers 2\n");
 write_file("$folder/bad.rb",   "workers 3\nraise 'no'\n");
 
 statuses('a file',          0, 'IMPORT Procfile',                           qr/^workers = 3$/m, $all);
@@ -51,6 +52,7 @@ statuses('an unknown flag', 0, q{IMPORT -- starman --zork 1},               qr/^
     qr/\Acommand line: --zork: .*\noribi: 1 thing was not carried over, or only in part\n\z/);
 statuses('a program in Ruby', 0, 'IMPORT puma.rb', qr/^workers = 3$/m, qr/^puma[.]rb:2: frobnicate: /m);
 statuses('constants of Puma', 0, 'IMPORT --from puma named.rb', qr/^address = ":9292"\n.*^file = "config[.]ru"$/ms, $all);
+statuses('a block of Puma', 0, 'IMPORT --from puma block.rb', qr/^threads = "2:5"$/m, $all);
 
 # Each vassal of an emperor of uWSGI has its socket, in one server.
 mkdir "$folder/vassals" or die "mkdir: $!";

@@ -25,6 +25,7 @@ const BACKGROUND: &str = "a configuration file does not send the server to the b
      with oribi -c oribi.toml -D";
 const PUMA_FILE: &str = "config/puma.rb: Oribi reads it beside the app, too; an option that neither sets has the default of \
      Oribi: workers one for each CPU (Puma: 1), threads 1 (Puma: 5)";
+const EARLY_HINTS: &str = "early_hints true in config/puma.rb or config/oribi.rb beside the app: it is off by default";
 const ALWAYS_LOADED: &str = "the app is always loaded before the workers are forked";
 const RELOAD: To = To::Watch;
 
@@ -164,7 +165,7 @@ const PUMA: &[Flag] = &[
     one(&["--control-token"], To::Lost("the permissions of the control socket protect it; there is no token")),
     bare(&["--prune-bundler"], To::Lost("start the server with the gems of the app: bundle exec oribi")),
     one(&["--extra-runtime-dependencies"], To::Lost("start the server with the gems of the app: bundle exec oribi")),
-    bare(&["--early-hints"], To::Same("apps can send early hints (rack.early_hints)")),
+    bare(&["--early-hints"], To::Lost(EARLY_HINTS)),
     bare(&["--log-requests"], To::ServerIs("access-log", "-")),
     one(&["--restart-cmd"], To::Lost("oribi ctl reload, or oribi ctl upgrade, keeps the addresses open")),
     one(&["--plugin"], To::Lost("no plugins: restart-file = \"tmp/restart.txt\" of the app is the plugin tmp_restart")),
@@ -224,7 +225,7 @@ const RAILS: &[Flag] = &[
     one(&["-c", "--config"], To::File),
     one(&["-P", "--pid"], To::Server("pid-file")),
     bare(&["-C", "--dev-caching", "--no-dev-caching"], To::Lost("bin/rails dev:cache switches it")),
-    maybe(&["--early-hints"], To::Same("apps can send early hints (rack.early_hints)")),
+    maybe(&["--early-hints"], To::Lost(EARLY_HINTS)),
     maybe(&["--log-to-stdout"], To::Lost("RAILS_LOG_TO_STDOUT in environment")),
 ];
 

@@ -22,9 +22,16 @@ class Recorder
   def initialize(path)
     @path = path
     @calls = []
+    @later = []
   end
 
-  def run = instance_eval(File.read(@path), @path, 1)
+  def run
+    instance_eval(File.read(@path), @path, 1)
+    @later.each(&:call)
+  end
+
+  # In Puma a block for servers with workers, which is run after the whole file.
+  def cluster(&block) = @later << block
 
   # A library that is not here is no reason to stop.
   def require(name)

@@ -33,6 +33,8 @@ use To::{
 const STATUS: &str = "oribi ctl and oribi top reach the server by its control socket: option control in [server]";
 const LOADED: &str = "the app is always loaded before the workers are forked";
 const NO_HOOK: &str = "there is no such hook: before_fork, after_fork, before_worker_shutdown and on_booted are called";
+const EARLY_HINTS: &str =
+    "early_hints true in config/puma.rb, config/unicorn.rb or config/oribi.rb beside the app: it is off by default";
 const THREADS: &str = "threads live as long as their worker: after_fork is called once in each worker";
 
 const BOTH: &[(&[&str], To)] = &[
@@ -55,6 +57,7 @@ const BOTH: &[(&[&str], To)] = &[
         ],
         Hook,
     ),
+    (&["early_hints"], Lost(EARLY_HINTS)),
     (&["user"], User),
     (
         &["load", "require", "instance_eval", "eval"],
@@ -93,7 +96,6 @@ const PUMA: &[(&[&str], To)] = &[
     (&["preload_app!", "preload_app", "fork_worker", "prune_bundler", "nakayoshi_fork"], Same(LOADED)),
     (
         &[
-            "early_hints",
             "queue_requests",
             "drain_on_shutdown",
             "silence_single_worker_warning",
@@ -119,7 +121,6 @@ const PUMA: &[(&[&str], To)] = &[
             "custom_logger",
             "log_formatter",
             "set_remote_address",
-            "rack_url_scheme",
             "set_default_host",
             "default_host",
             "extra_runtime_dependencies",
@@ -135,6 +136,7 @@ const PUMA: &[(&[&str], To)] = &[
         ],
         Lost("no counterpart: see docs/options.md"),
     ),
+    (&["rack_url_scheme"], Lost("trusted-proxies in [server] names the proxies in front, which report the scheme")),
     (&["set_remote_address_from_header"], Lost("trusted-proxies in [server] names the proxies in front")),
     (
         &[
@@ -167,7 +169,8 @@ const PUMA: &[(&[&str], To)] = &[
     (&["on_thread_start", "before_thread_start", "on_thread_exit", "before_thread_exit"], Lost(THREADS)),
     (&["allow_underscore_headers"], App("underscore-headers")),
     (&["clear_binds!"], Lost("the addresses above it stay: remove them")),
-    (&["single", "cluster", "get"], Lost("a word about the file itself: write the values that you need")),
+    (&["single"], Lost("workers are always processes of their own: write the values that you need")),
+    (&["get"], Lost("a word about the file itself: write the values that you need")),
 ];
 
 const UNICORN: &[(&[&str], To)] = &[
@@ -180,14 +183,7 @@ const UNICORN: &[(&[&str], To)] = &[
     (&["preload_app"], Same(LOADED)),
     (&["client_body_buffer_size"], Server("body-buffer-size")),
     (
-        &[
-            "rewindable_input",
-            "check_client_connection",
-            "copy_stream",
-            "early_hints",
-            "default_middleware",
-            "trust_x_forwarded",
-        ],
+        &["rewindable_input", "check_client_connection", "copy_stream", "default_middleware", "trust_x_forwarded"],
         Same("Oribi does it, or has no need of it"),
     ),
     (&["logger"], Lost("error-log and log-level in [server]")),
