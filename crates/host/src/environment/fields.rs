@@ -111,8 +111,10 @@ impl Environment {
     #[inline(never)]
     fn render_host(&mut self, host: &[u8], request: &Request<'_>) -> Text {
         let start = self.rendered.len();
-        self.rendered.extend_from_slice(host);
-        if let Some(port) = request.missing_port() {
+        let port = request.missing_port();
+        // A port may be empty (RFC 3986, section 3.2.3).
+        self.rendered.extend_from_slice(if port.is_some() { host.strip_suffix(b":").unwrap_or(host) } else { host });
+        if let Some(port) = port {
             self.rendered.push(b':');
             self.rendered.extend_from_slice(port);
         }

@@ -139,3 +139,17 @@ fn underscores_pass_for_no_other_field() {
         assert_eq!(all.len(), FIXED.len() + 3 + others);
     }
 }
+
+#[test]
+fn a_forwarded_port_follows_one_colon() {
+    for (host, forwarded, expected) in [
+        ("a.example", true, "a.example:5000"),
+        ("a.example:", true, "a.example:5000"),
+        ("[2001:db8::1]:", true, "[2001:db8::1]:5000"),
+        ("a.example:", false, "a.example:"),
+    ] {
+        let asked = Asked::with([("host", host)]);
+        let request = Request { forwarded_port: forwarded, ..asked.request() };
+        assert_eq!(variables(&mut Environment::new(), &request)["HTTP_HOST"], expected, "{host}");
+    }
+}
