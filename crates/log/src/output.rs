@@ -7,7 +7,7 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
 use rustix::net::SendFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -36,12 +36,40 @@ impl Kind {
     }
 }
 
+/// The names of this process's standard output and standard error as files.
+const OUTPUTS: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+const ERRORS: [&str; 3] = ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"];
+/// The most symbolic links that are followed.
+const LINKS: usize = 8;
+
+/// Standard output or standard error, if `path`, or the file to which it is a symbolic link, is a name of it.
+fn standard(path: &Path) -> Option<BorrowedFd<'static>> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if OUTPUTS.iter().any(|name| path == Path::new(name)) {
+            return Some(rustix::stdio::stdout());
+        }
+        if ERRORS.iter().any(|name| path == Path::new(name)) {
+            return Some(rustix::stdio::stderr());
+        }
+        let next = std::fs::read_link(&path).ok()?;
+        path = path.parent()?.join(next);
+    }
+    None
+}
+
 /// Opens a log to append to it. A missing file is created.
+///
+/// Standard output and standard error are not opened by their names, but duplicated: a socket, such as that of the journal,
+/// cannot be opened, and a pipe only by the user who made it.
 ///
 /// A named pipe is opened for reading as well, which the kernel permits at any time (fifo(7)). So this call neither waits for a
 /// reader nor fails without one, for example while the log collector restarts. Lines that are written meanwhile wait in the
 /// pipe.
 pub(super) fn open(path: &Path) -> io::Result<File> {
+    if let Some(output) = standard(path) {
+        return output.try_clone_to_owned().map(File::from);
+    }
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
     if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
@@ -93,6 +121,7 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, Mode, mknodat};
     use std::io::Read;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_named_pipe_without_a_reader_is_opened_and_keeps_what_it_can() {
@@ -108,6 +137,29 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("UTF-8");
         assert_eq!(text, "first\n");
+    }
+
+    #[test]
+    fn standard_outputs_are_known_by_their_names_and_links() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (link, other) = (folder.path().join("link"), folder.path().join("other"));
+        std::os::unix::fs::symlink("/dev/stderr", &link).expect("it is writable");
+        std::os::unix::fs::symlink("link", &other).expect("it is writable");
+        let number = |path: &Path| standard(path).map(|output| output.as_raw_fd());
+        for (path, expected) in [
+            (Path::new("/dev/stdout"), Some(1)),
+            (Path::new("/proc/self/fd/1"), Some(1)),
+            (Path::new("/dev/fd/2"), Some(2)),
+            (&other, Some(2)),
+            (folder.path(), None),
+            (Path::new("/dev/null"), None),
+            (Path::new("/dev/fd/10"), None),
+        ] {
+            assert_eq!(number(path), expected, "{}", path.display());
+        }
+        std::fs::remove_file(&link).expect("it is there");
+        std::os::unix::fs::symlink("other", &link).expect("it is writable");
+        assert_eq!(number(&other), None, "links without end");
     }
 
     #[test]

@@ -168,6 +168,18 @@ class MoldTest < Minitest::Test
     end
   end
 
+  # Under a service manager it is a socket, which cannot be opened.
+  def test_standard_output_by_its_name
+    ours, theirs = UNIXSocket.pair
+    file = "stdout_path '/dev/stdout'\nafter_fork { |*| puts 'hello' }"
+    oribi("-C", "unicorn.rb", files: { "unicorn.rb" => file }, keep: { out: theirs }) do |server|
+      server.get("/")
+      assert_includes ours.each_line, "hello\n"
+    end
+  ensure
+    [ours, theirs].each(&:close)
+  end
+
   def test_an_error_handler
     app = "run lambda { |env| raise ArgumentError, 'oops' }"
     file = "lowlevel_error_handler { |error, env, status| [status, {}, [\"\#{error.class} \#{env['PATH_INFO']}\"]] }"

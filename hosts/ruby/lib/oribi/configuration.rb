@@ -211,9 +211,12 @@ module Oribi
       Rack.release.split(".").first(2).map(&:to_i)
     end
 
+    # The names of standard outputs are no files to open: a socket, such as that of the journal, cannot be opened.
     def redirect_standard_output
-      path = self[:standard_output] or return
-      $stdout.reopen(path.to_s, "a")
+      path = self[:standard_output].to_s
+      return if ["", "/dev/stdout"].include?(path)
+
+      path == "/dev/stderr" ? $stdout.reopen($stderr) : $stdout.reopen(path, "a")
     rescue SystemCallError => e
       raise Error, "cannot write standard output to #{path}: #{e.message}"
     end
