@@ -4,9 +4,10 @@ use crate::client::{Target, get_from};
 use crate::native;
 use crate::server::{Folder, Server, send, wait_for, wait_until};
 use rustix::process::Signal;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::os::unix::net::UnixDatagram;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -322,4 +323,35 @@ fn a_server_starts_without_its_daemon_and_says_so_on_standard_error() {
     let daemon = Receiver::local(&folder.file("log"));
     server.signal(Signal::HUP);
     daemon.wait_for("replacing the workers");
+}
+
+/// Under a service manager standard output is a socket, which cannot be opened by its name.
+#[test]
+fn the_access_log_goes_to_standard_output_by_its_name_also_if_that_is_a_socket() {
+    for shape in SHAPES {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        ours.set_read_timeout(Some(Duration::from_secs(60))).expect("it is ours");
+        let mut lines = BufReader::new(ours).lines();
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "exec \"$@\" 1>&0",
+            "sh",
+            env!("CARGO_BIN_EXE_oribi"),
+            "--native",
+            "hello",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
+        command.args(["--access-log", "/dev/stdout"]).args(shape).args(crate::wire::options());
+        let mut server = Server::run_with_input(&mut command, Stdio::from(OwnedFd::from(theirs)));
+        let target = Target::Tcp(server.address());
+        for path in ["/first", "/second"] {
+            get_from(&target, path).expect("it serves");
+            let line = lines.next().expect("a line").expect("a line");
+            assert!(line.contains(&format!("\"GET {path} ")), "{line}");
+            server.signal(Signal::USR1);
+            server.wait_for_log("the log files are opened again");
+        }
+    }
 }
