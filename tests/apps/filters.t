@@ -65,7 +65,7 @@ write_file("$folder/oribi.toml", <<~"TOML");
 
     [defaults]
     compress = true
-    response-fields = { set = { X-Frame-Options = "DENY" }, remove = "X-Powered-By" }
+    response-fields = { set = { X-Frame-Options = "DENY" }, remove = "X-Powered-By", unless-error = { add = { X-Fine = "1" } } }
     error-pages = { 404 = "404.html", 503 = "503.html" }
 
     [[route]]
@@ -141,12 +141,14 @@ for ([ $http, '--http1.1' ], [ "https://127.0.0.1:$encrypted", '--http2', '--cac
         is $fields->{body}, 'shop,-,x/y', 'the app sees the changed request';
         is header_of($fields, 'X-Powered-By'),    undef,  'a field is removed';
         is header_of($fields, 'X-Frame-Options'), 'DENY', 'and one replaced';
+        is header_of($fields, 'X-Fine'),          '1',    'and one added, unless it is an error';
         is header_of(curl(@how, "$url/plain/fields"), 'X-Powered-By'), 'Perl', 'not where the route has none of these';
         my $closed = curl(@how, "$url/closed");
         is $closed->{status}, 503,                  'an app that cannot be loaded';
         is $closed->{body},   "<p>back soon</p>\n", 'has a page';
         is header_of($closed, 'Content-Type'),    'text/html; charset=utf-8', 'with its type';
         is header_of($closed, 'X-Frame-Options'), 'DENY',                     'and the fields of all';
+        is header_of($closed, 'X-Fine'),          undef,                      'but not those that errors lack';
         is body_of(@how, "$url/missing"), "of the app\n", 'the pages of an app are its own';
         my $file = curl(@how, "$url/docs/none");
         is $file->{status}, 404,                      'a file that is missing';

@@ -3,7 +3,7 @@
 use crate::place::Place;
 use oribi_cache::Rules;
 use oribi_config::{Scope, TypePatterns, setting_of};
-use oribi_filter::{Compression, Cors, FieldChanges};
+use oribi_filter::{Compression, Cors, FieldChanges, ResponseFields};
 use oribi_limit::{LimitBy, LimitOf};
 use std::fmt;
 use std::path::PathBuf;
@@ -150,7 +150,7 @@ pub struct Filters {
     /// The changes of request fields, for apps.
     pub request_fields: Option<FieldChanges>,
     /// The changes of response fields.
-    pub response_fields: Option<FieldChanges>,
+    pub response_fields: Option<ResponseFields>,
     /// The rule for requests of other origins; `Some(None)`: switched off.
     pub cors: Option<Option<Cors>>,
     /// The rule for compression; `Some(None)`: switched off.

@@ -20,8 +20,8 @@ impl Filters {
     /// Reads a filter. Returns `None` if its key is that of none; otherwise whether it has no mistake.
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<bool> {
         let read = match entry.key {
-            "request-fields" => changes::changes(reader, entry).map(|changes| self.request_fields = Some(changes)),
-            "response-fields" => changes::changes(reader, entry).map(|changes| self.response_fields = Some(changes)),
+            "request-fields" => changes::of_requests(reader, entry).map(|changes| self.request_fields = Some(changes)),
+            "response-fields" => changes::of_responses(reader, entry).map(|changes| self.response_fields = Some(changes)),
             "cors" if is_off(entry) => {
                 self.cors = Some(None);
                 Some(())

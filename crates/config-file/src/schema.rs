@@ -160,7 +160,9 @@ fn filters() -> Value {
     let text = || json!({ "type": "string" });
     let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text() }] });
     let fields = || json!({ "type": "object", "additionalProperties": text() });
-    let changes = || closed(&json!({ "set": fields(), "add": fields(), "remove": texts() }), &[]);
+    let changes = || json!({ "set": fields(), "add": fields(), "remove": texts() });
+    let mut of_responses = changes();
+    of_responses["unless-error"] = closed(&changes(), &[]);
     let cors = json!({
         "origins": texts(),
         "methods": texts(),
@@ -211,8 +213,8 @@ fn filters() -> Value {
             "description": "Stores responses of apps that allow it, and answers further requests with them",
             "anyOf": [{ "type": "boolean" }, closed(&cache, &[])],
         },
-        "request-fields": changes(),
-        "response-fields": changes(),
+        "request-fields": closed(&changes(), &[]),
+        "response-fields": closed(&of_responses, &[]),
         "limit": {
             "description": "Limits the rate or the number of requests; one over the limit gets a 429, or a 503 with queue",
             "anyOf": [{ "const": false }, limit, { "type": "array", "items": limit, "maxItems": 8 }],

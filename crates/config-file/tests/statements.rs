@@ -552,7 +552,7 @@ fn a_route_has_the_filters_of_defaults_unless_it_has_its_own() {
     let [first, second] = &merged.routes[..] else { panic!("two routes") };
     assert!(first.filters == merged.defaults && matches!(first.filters.cors, Some(Some(_))));
     assert_eq!(second.filters.cors, Some(None));
-    assert!(second.filters.response_fields.as_ref().is_some_and(oribi_filter::FieldChanges::is_empty));
+    assert!(second.filters.response_fields.as_ref().is_some_and(oribi_filter::ResponseFields::is_empty));
     let secret = format!("{text}[[route]]\napp = 'a'\nrequest-fields = {{ set = {{ X = '${{SECRET}}' }} }}\n");
     assert!(!format!("{:?}", config(&secret)).contains("swordfish"), "no value of the environment");
 }

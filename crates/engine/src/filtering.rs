@@ -236,7 +236,7 @@ impl<B: Backend> Engine<'_, B> {
         fields.extend(prepared.into_iter().flat_map(PreparedFields::pairs));
         let mut outcome = Outcome::Skip;
         if let Some(plan) = filter.plans.get(filter.plan) {
-            plan.change(&filter.facts, &mut fields);
+            plan.change(&filter.facts, head.status, &mut fields);
             // Content of another size than announced must be cut off, and the encoded content would not show it.
             let is_wrong = size.is_some_and(|size| length(&fields).is_some_and(|length| length != size));
             if !is_wrong || filter.facts.is_head() {

@@ -87,6 +87,35 @@ impl FieldChanges {
     }
 }
 
+/// Changes of the fields of a response. The default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ResponseFields {
+    /// The changes of every response.
+    pub always: FieldChanges,
+    /// Further changes of a response whose status is below 400.
+    pub unless_error: FieldChanges,
+}
+
+impl ResponseFields {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.always.is_empty() && self.unless_error.is_empty()
+    }
+
+    /// The changes of a response with this status, in their order.
+    pub fn of(&self, status: u16) -> impl Iterator<Item = &FieldChanges> {
+        let more = (status < 400).then_some(&self.unless_error);
+        std::iter::once(&self.always).chain(more)
+    }
+}
+
+impl From<FieldChanges> for ResponseFields {
+    fn from(always: FieldChanges) -> Self {
+        Self { always, ..Self::default() }
+    }
+}
+
 /// With values, so that changed ones are noticed.
 impl Hash for FieldChanges {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -5,7 +5,7 @@ mod changes;
 mod cors;
 mod plan;
 
-pub use changes::FieldChanges;
+pub use changes::{FieldChanges, ResponseFields};
 pub use cors::{Cors, CorsOptions, Preflight};
 pub use plan::{ErrorPage, RequestFacts, ResponsePlan};
 

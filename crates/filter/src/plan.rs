@@ -1,6 +1,6 @@
 //! The changes that a route makes to its responses.
 
-use crate::{Cors, FieldChanges};
+use crate::{Cors, FieldChanges, ResponseFields};
 use oribi_encode::{Filter as Compression, Outcome, RequestFacts as Accepted, restore_tags};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponsePlan {
     /// The changes of fields.
-    pub fields: FieldChanges,
+    pub fields: ResponseFields,
     /// The rule for requests of other origins.
     pub cors: Option<Cors>,
     /// The rule for compression.
@@ -99,11 +99,15 @@ impl ResponsePlan {
         self.error_pages.iter().find(|page| page.status == status && !facts.own_content)
     }
 
-    /// Changes the fields of a response, which are in `fields`.
-    pub fn change<'a>(&'a self, facts: &'a RequestFacts, fields: &mut Vec<FieldPair<'a>>) {
-        let drops = |name: &[u8]| self.fields.drops(name) || self.cors.as_ref().is_some_and(|cors| cors.drops(name));
-        fields.retain(|(name, _)| !drops(name));
-        fields.extend(self.fields.appended());
+    /// Changes the fields of a response with this status, which are in `fields`.
+    pub fn change<'a>(&'a self, facts: &'a RequestFacts, status: u16, fields: &mut Vec<FieldPair<'a>>) {
+        if let Some(cors) = &self.cors {
+            fields.retain(|(name, _)| !cors.drops(name));
+        }
+        for changes in self.fields.of(status) {
+            fields.retain(|(name, _)| !changes.drops(name));
+            fields.extend(changes.appended());
+        }
         if let Some(cors) = &self.cors {
             cors.respond(facts.origin.as_deref(), fields);
         }
@@ -115,5 +119,29 @@ impl ResponsePlan {
         let size = size.filter(|_| !facts.is_head);
         let rule = self.compression.as_ref().zip(facts.accepted);
         rule.map_or(Outcome::Skip, |(compression, accepted)| compression.decide(accepted, status, fields, size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_get_the_fields_of_all_responses_only() {
+        let mut fields = ResponseFields::default();
+        fields.always.set("X-Always", "1").expect("valid");
+        fields.unless_error.set("X-Well", "2").expect("valid");
+        fields.unless_error.remove("X-App").expect("valid");
+        let plan = ResponsePlan { fields, ..ResponsePlan::default() };
+        assert!(!plan.is_empty());
+        for (status, expected) in
+            [(200, "X-Always X-Well"), (304, "X-Always X-Well"), (400, "X-App X-Always"), (503, "X-App X-Always")]
+        {
+            let facts = RequestFacts::default();
+            let mut fields: Vec<FieldPair<'_>> = vec![(b"X-App", b"0")];
+            plan.change(&facts, status, &mut fields);
+            let names: Vec<_> = fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
+            assert_eq!(names.join(" "), expected, "{status}");
+        }
     }
 }

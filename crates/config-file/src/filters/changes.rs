@@ -3,34 +3,68 @@
 use super::texts;
 use crate::table::{Entry, Reader};
 use oribi_config::quoted;
-use oribi_filter::FieldChanges;
+use oribi_filter::{FieldChanges, ResponseFields};
 
 /// The keys of changes of fields.
 const CHANGES: &[&str] = &["set", "add", "remove"];
 
-/// Reads changes of fields.
-pub(super) fn changes(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<FieldChanges> {
+/// The key of changes that errors do not have.
+const UNLESS_ERROR: &str = "unless-error";
+
+/// Reads changes of the fields of requests.
+pub(super) fn of_requests(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<FieldChanges> {
     let mut changes = FieldChanges::default();
-    let of_request = entry.key == "request-fields";
     let mut complete = true;
     for inside in reader.table(entry)? {
-        complete &= match inside.key {
-            "set" => fields(reader, inside, |name, value| one_name(of_request, name).and_then(|()| changes.set(name, value))),
-            "add" => fields(reader, inside, |name, value| one_name(of_request, name).and_then(|()| changes.add(name, value))),
-            "remove" => texts(reader, inside).is_some_and(|names| {
-                let mut all = true;
-                for (value, name) in names {
-                    all &= accepted(reader, value.at, &name.value, changes.remove(&name.value));
-                }
-                all
-            }),
-            _ => {
-                reader.unknown(inside, entry.key, CHANGES.iter().copied());
-                false
-            }
-        };
+        complete &= change(reader, inside, true, &mut changes).unwrap_or_else(|| {
+            reader.unknown(inside, entry.key, CHANGES.iter().copied());
+            false
+        });
     }
     complete.then_some(changes)
+}
+
+/// Reads changes of the fields of responses.
+pub(super) fn of_responses(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<ResponseFields> {
+    let mut changes = ResponseFields::default();
+    let mut complete = true;
+    for inside in reader.table(entry)? {
+        if inside.key == UNLESS_ERROR {
+            let Some(entries) = reader.table(inside) else {
+                complete = false;
+                continue;
+            };
+            for within in entries {
+                complete &= change(reader, within, false, &mut changes.unless_error).unwrap_or_else(|| {
+                    reader.unknown(within, UNLESS_ERROR, CHANGES.iter().copied());
+                    false
+                });
+            }
+            continue;
+        }
+        complete &= change(reader, inside, false, &mut changes.always).unwrap_or_else(|| {
+            reader.unknown(inside, entry.key, CHANGES.iter().copied().chain([UNLESS_ERROR]));
+            false
+        });
+    }
+    complete.then_some(changes)
+}
+
+/// Reads changes of one kind. Returns whether they have no mistake; `None` if the key is that of none.
+fn change(reader: &mut Reader<'_>, inside: Entry<'_>, of_request: bool, changes: &mut FieldChanges) -> Option<bool> {
+    let complete = match inside.key {
+        "set" => fields(reader, inside, |name, value| one_name(of_request, name).and_then(|()| changes.set(name, value))),
+        "add" => fields(reader, inside, |name, value| one_name(of_request, name).and_then(|()| changes.add(name, value))),
+        "remove" => texts(reader, inside).is_some_and(|names| {
+            let mut all = true;
+            for (value, name) in names {
+                all &= accepted(reader, value.at, &name.value, changes.remove(&name.value));
+            }
+            all
+        }),
+        _ => return None,
+    };
+    Some(complete)
 }
 
 /// Refuses a name that apps cannot tell from another one.
@@ -65,4 +99,32 @@ fn accepted(reader: &mut Reader<'_>, at: usize, name: &str, changed: Result<(), 
         reader.mistake(at, format!("bad field `{}`: {why}", quoted(name)));
     }
     changed.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Findings, parse};
+
+    fn read(filters: &str) -> Result<(), Findings> {
+        let text = format!("[app.a]\nfile = 'a'\n[defaults]\n{filters}\n");
+        parse(&[("oribi.toml", text.as_bytes())], &|_| None).map(|_| ())
+    }
+
+    #[test]
+    fn responses_alone_have_fields_that_errors_lack() {
+        read("response-fields = { unless-error = { add = { A = 'b' } } }").expect("it has no mistake");
+        for (filters, expected) in [
+            ("request-fields = { unless-error = {} }", "unknown key `unless-error` in request-fields"),
+            ("response-fields = { unless-eror = {} }", "unknown key `unless-eror` in response-fields"),
+            ("response-fields = { unless-error = { unless-error = {} } }", "unknown key `unless-error` in unless-error"),
+            (
+                "response-fields = { unless-error = { set = { Host = 'a' } } }",
+                "bad field `Host`: only the server writes this field",
+            ),
+            ("response-fields = { unless-error = true }", "`unless-error` is a table, not a boolean"),
+        ] {
+            let findings = read(filters).expect_err(filters);
+            assert!(findings.to_string().contains(expected), "{filters}: {findings}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ impl PlanReader for Words {
 fn routes(name: &str, app: usize, is_limited: bool) -> Routes {
     let mut fields = FieldChanges::default();
     fields.set("X-Plan", name).expect("valid");
-    let filters = Filters { response: ResponsePlan { fields, ..ResponsePlan::default() }, ..Filters::default() };
+    let filters = Filters { response: ResponsePlan { fields: fields.into(), ..ResponsePlan::default() }, ..Filters::default() };
     let rule = Rule { path: vec!["/*".to_owned()], ..Rule::default() };
     let routes = Routes::compile(vec![Route { rule, action: Action::App { app, mount: String::new() }, filters }]);
     let of = LimitOf::Rate(Rate { requests: 1, per: Duration::from_secs(60), burst: 1 });

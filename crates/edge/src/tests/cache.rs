@@ -456,7 +456,7 @@ fn directives_of_requests_count_if_they_are_heeded() {
 fn filters_change_stored_responses_for_each_client() {
     let mut fields = FieldChanges::default();
     fields.set("X-Frame-Options", "DENY").expect("valid");
-    let mut site = site_by(Rules::default(), ResponsePlan { fields, ..ResponsePlan::default() });
+    let mut site = site_by(Rules::default(), ResponsePlan { fields: fields.into(), ..ResponsePlan::default() });
     let mut worker = site.worker();
     for _ in 0..2 {
         let client = site.asking(GET);

@@ -37,7 +37,7 @@ fn fields(received: &str) -> Vec<&str> {
 #[test]
 fn fields_of_responses_are_set_added_and_removed() {
     let mut site =
-        site(Filters { response: ResponsePlan { fields: changes(), ..ResponsePlan::default() }, ..Filters::default() });
+        site(Filters { response: ResponsePlan { fields: changes().into(), ..ResponsePlan::default() }, ..Filters::default() });
     let mut worker = site.worker();
     let client = site.asking(&get("/"));
     let taken = worker.take();
@@ -56,7 +56,7 @@ fn fields_of_responses_are_set_added_and_removed() {
 #[test]
 fn a_response_in_pieces_has_the_fields_too() {
     let mut site =
-        site(Filters { response: ResponsePlan { fields: changes(), ..ResponsePlan::default() }, ..Filters::default() });
+        site(Filters { response: ResponsePlan { fields: changes().into(), ..ResponsePlan::default() }, ..Filters::default() });
     let mut worker = site.worker();
     let client = site.asking(&get("/"));
     let mut taken = worker.take();
