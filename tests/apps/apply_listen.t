@@ -197,6 +197,32 @@ subtest 'clients that wait to be accepted are answered' => sub {
     return;
 };
 
+subtest 'an address is replaced by all interfaces, and by one of them again' => sub {
+    my %of = ('127.0.0.1' => $other, '0.0.0.0' => listener("0.0.0.0:$port{other}"));
+    site($main, $other);
+    apply();
+    for ([ '127.0.0.1', '0.0.0.0' ], [ '0.0.0.0', '127.0.0.1' ]) {
+        my ($old, $new) = @$_;
+        site($main, $of{$new}, app('broken'));
+        like apply(), qr/nothing has changed: broken:/, "$new is given up";
+        is page('other'), 'shop', "$old has its clients";
+        my $load = Test::Load->new(Address->new('other'), '/shop', CLIENTS);
+        $load->run(100);
+        site($main, $of{$new});
+        open my $applied, '-|', Test::Oribi::command(), 'ctl', 'apply', '--control', $control or die "ctl: $!\n";
+        $load->run_out;
+        is readline($applied), "http://$new:$port{other}: added; http://$old:$port{other}: removed\n", "$new for $old";
+        close $applied;
+        is_deeply [$load->lost], [], 'each request was answered';
+        is page('other'), 'shop', 'new clients are, too';
+        ok $server->wait_until(sub { $server->log_text =~ m{http://\Q$old\E:$port{other} is no address} }), "$old is closed";
+        is page('other'), 'shop', '... and they still are';
+    }
+    site($main);
+    apply();
+    return;
+};
+
 subtest 'a file that cannot be applied changes nothing' => sub {
     my $taken = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$port{secure}", Listen => 1, ReuseAddr => 1);
     ok $taken, 'another program listens';

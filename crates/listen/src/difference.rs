@@ -4,11 +4,12 @@
 //! options differ is a new one with copies of the descriptors of the sockets. So no connection in their queues is lost.
 
 use super::kept::Kept;
-use super::listener::{self, Listener, displays};
+use super::listener::{self, Listener, displays, queue_length, words};
 use super::parts::address_in;
 use super::secure::{Vault, secure};
 use super::socket_options::usual_mode;
 use oribi_config::{ListenAddress, Protocol, Settings, SocketAddress};
+use rustix::net::sockopt;
 use std::fs::{Permissions, set_permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -36,6 +37,12 @@ pub struct ListenChange {
     ended: Vec<u32>,
     /// The permission bits of socket files that stay.
     modes: Vec<(PathBuf, u32)>,
+    /// Present sockets that share their addresses with new ones since the change was opened.
+    shared: Vec<OwnedFd>,
+    /// The length of the queues of sockets that do not listen yet.
+    backlog: u32,
+    /// Whether programs may share the addresses of this server.
+    reuse_port: bool,
 }
 
 impl AddressPlan {
@@ -106,7 +113,8 @@ impl AddressPlan {
     /// An address cannot be opened, or a file is unusable; the message says which, and why. Then nothing is left of it.
     pub fn open(self, after: &Settings, present: &[Listener], next: u32) -> Result<ListenChange, String> {
         let Self { changed, kept, ended, .. } = self;
-        let mut change = ListenChange { ended, ..ListenChange::default() };
+        let (backlog, reuse_port) = (after.backlog, after.reuse_port);
+        let mut change = ListenChange { ended, backlog, reuse_port, ..ListenChange::default() };
         if changed.is_empty() {
             return Ok(change);
         }
@@ -123,7 +131,18 @@ impl AddressPlan {
             sockets.extend(copies(&listener.sockets[..1])?);
         }
         let settings = Settings { listen: changed, ..after.clone() };
-        let mut opened = listener::open_or_take(&settings, &mut Kept::in_use(sockets))?;
+        let ends = present.iter().filter(|known| change.ended.contains(&known.id));
+        let ending = ends.map(|known| copies(&known.sockets)).collect::<Result<Vec<_>, _>>()?;
+        let mut kept = Kept::in_use(sockets).with_ending(ending.into_iter().flatten().collect());
+        let opened = listener::open_or_take(&settings, &mut kept);
+        change.shared = kept.take_shared();
+        let mut opened = match opened {
+            Ok(opened) => opened,
+            Err(why) => {
+                change.abandon();
+                return Err(why);
+            }
+        };
         let done = secure(
             &mut opened,
             present
@@ -183,10 +202,29 @@ impl ListenChange {
         &self.opened
     }
 
+    /// Makes new listeners listen that share an address with a listener that ends. Until then its clients arrive at that one, so
+    /// that a change that is given up loses none.
+    ///
+    /// # Errors
+    /// The operating system refused it; the message says where.
+    pub fn listen(&self) -> Result<(), String> {
+        for listener in &self.opened {
+            let refused = |error| format!("cannot listen on {}: {}", listener.display, words(error));
+            let silent = |socket: &&OwnedFd| sockopt::socket_acceptconn(socket) == Ok(false);
+            for socket in listener.sockets.iter().filter(silent) {
+                rustix::net::listen(socket, queue_length(self.backlog)).map_err(refused)?;
+                if listener.sockets.len() == 1 && !self.reuse_port {
+                    sockopt::set_socket_reuseport(socket, false).map_err(refused)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the new listeners those of a server. Returns the listeners that end, whose sockets are open. Calls `forget` with the
     /// names of listeners that the service manager must not keep any longer.
     pub fn commit(self, listeners: &mut Vec<Listener>, forget: impl Fn(&str)) -> Vec<Listener> {
-        let Self { opened, replacing, ended, modes } = self;
+        let Self { opened, replacing, ended, modes, .. } = self;
         for (before, mut listener) in replacing {
             if let Some(index) = listeners.iter().position(|known| known.id == before) {
                 let mut known = listeners.remove(index);
@@ -220,6 +258,10 @@ impl ListenChange {
     pub fn abandon(self) {
         for mut listener in self.opened {
             listener.end();
+        }
+        for socket in self.shared {
+            // It fails only on a socket that does not exist any more.
+            let _ = sockopt::set_socket_reuseport(socket, false);
         }
     }
 }
@@ -308,6 +350,44 @@ mod tests {
         assert!(why.contains(&format!("cannot listen on {used}")), "{why}");
         assert!(!folder.path().join("new").exists());
         std::net::TcpStream::connect(&first).expect("the present listener is as it was");
+    }
+
+    /// The numbers of the listeners in whose queues a client waits.
+    fn waiting(listeners: &[Listener]) -> Vec<u32> {
+        let listens = |listener: &Listener| listener.sockets().all(|socket| sockopt::socket_acceptconn(socket) == Ok(true));
+        listeners.iter().filter(|listener| listens(listener) && listener.has_waiting()).map(|listener| listener.id).collect()
+    }
+
+    #[test]
+    fn clients_arrive_at_an_address_within_another_when_the_change_is_certain() {
+        // The kernel prefers the narrower address, which in the last case is the one that ends.
+        for (before, after, target, opened, arrive) in [
+            ("0.0.0.0:{}", "127.0.0.1:{}", "127.0.0.1:{}", 1, 1),
+            (":{}", "[::1]:{}", "[::1]:{}", 1, 1),
+            ("127.0.0.1:{}", ":{}", "127.0.0.1:{}", 2, 0),
+        ] {
+            let port = free_port().to_string();
+            let [before, after] = [before, after].map(|address| settings(&[address.replace("{}", &port)]));
+            let target = target.replace("{}", &port);
+            let mut listeners = present(&before);
+            let open = |listeners: &[Listener]| {
+                let plan = AddressPlan::compare(&before, &after, listeners).expect("they can change");
+                plan.open(&after, listeners, 10).expect("both can be open")
+            };
+            open(&listeners).abandon();
+            let shares = |listener: &Listener| listener.sockets().any(|socket| sockopt::socket_reuseport(socket) != Ok(false));
+            assert!(!listeners.iter().any(shares), "nobody else can take the port");
+            let change = open(&listeners);
+            let early = std::net::TcpStream::connect(&target).expect("it listens");
+            assert!(waiting(change.opened()).is_empty() && waiting(&listeners).len() == 1, "{target}");
+            change.listen().expect("both can listen");
+            let late = std::net::TcpStream::connect(&target).expect("it listens");
+            assert_eq!((waiting(change.opened()).len(), change.opened().len()), (arrive, opened), "{target}");
+            assert!(!change.opened().iter().any(shares), "{target}");
+            let ended = change.commit(&mut listeners, |_| {});
+            assert_eq!((waiting(&ended).len(), waiting(&listeners).len()), (1, arrive), "{target}");
+            drop((early, late));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Listening sockets that the service manager kept open while this server was restarted.
 
+use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, sockopt};
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -14,6 +15,10 @@ pub struct Kept {
     sockets: Vec<(String, OwnedFd)>,
     /// Whether this server, or the one before it, listens there now.
     in_use: bool,
+    /// Sockets at addresses that end when the new ones serve.
+    ending: Vec<OwnedFd>,
+    /// Those of them that got SO_REUSEPORT for the sake of a new one.
+    shared: Vec<OwnedFd>,
 }
 
 /// Returns the path to which a Unix socket is bound.
@@ -34,12 +39,40 @@ pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
 impl Kept {
     /// Keeps these sockets, each with the name of its address.
     pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
-        Self { sockets, in_use: false }
+        Self { sockets, ..Self::default() }
     }
 
     /// As [`Kept::new`], for sockets at which this server, or the one before it, listens now.
     pub(super) fn in_use(sockets: Vec<OwnedFd>) -> Self {
-        Self { sockets: sockets.into_iter().map(|socket| (String::new(), socket)).collect(), in_use: true }
+        let sockets = sockets.into_iter().map(|socket| (String::new(), socket)).collect();
+        Self { sockets, in_use: true, ..Self::default() }
+    }
+
+    /// Adds sockets at addresses that end when the new ones serve.
+    pub(super) fn with_ending(self, ending: Vec<OwnedFd>) -> Self {
+        Self { ending, ..self }
+    }
+
+    /// Whether `address` is all or one of the interfaces at which a socket that ends listens. Then both can be bound from now on,
+    /// and the new socket must not listen before the change is certain: it would take clients from the other.
+    pub(super) fn share(&mut self, address: SocketAddr) -> Result<bool, Errno> {
+        let mut found = false;
+        for socket in &self.ending {
+            if !getsockname(socket).and_then(SocketAddr::try_from).is_ok_and(|bound| is_within(bound, address)) {
+                continue;
+            }
+            found = true;
+            if !sockopt::socket_reuseport(socket)? {
+                sockopt::set_socket_reuseport(socket, true)?;
+                self.shared.push(rustix::io::fcntl_dupfd_cloexec(socket, 0)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes the sockets that share their addresses now, and did not before.
+    pub(super) fn take_shared(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.shared)
     }
 
     /// Whether this server, or the one before it, listens at the sockets now.
@@ -75,6 +108,12 @@ impl Kept {
             name
         })
     }
+}
+
+/// Whether one of two addresses is for all interfaces, and the other for one of these, at the same port.
+fn is_within(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_same = one.port() == other.port() && one.is_ipv4() == other.is_ipv4();
+    is_same && one.ip().is_unspecified() != other.ip().is_unspecified()
 }
 
 #[cfg(test)]

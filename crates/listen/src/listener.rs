@@ -289,7 +289,7 @@ fn open_tcp(
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
-        match open_together(settings, (protocol, offer), host, &addresses, listeners) {
+        match open_together(settings, (protocol, offer), host, &addresses, (listeners, kept)) {
             Ok(opened) => {
                 listeners.extend(opened);
                 return Ok(());
@@ -343,7 +343,7 @@ fn open_together(
     (protocol, offer): Speech<'_>,
     host: &str,
     addresses: &[SocketAddr],
-    before: &[Listener],
+    (before, kept): (&[Listener], &mut Kept),
 ) -> Result<Vec<Listener>, (SocketAddr, Errno)> {
     let mut opened: Vec<Listener> = Vec::new();
     let mut covered = false;
@@ -359,7 +359,8 @@ fn open_together(
             covered = true;
             continue;
         }
-        match bind_tcp(address, settings) {
+        let shared = kept.share(address).map_err(|error| (address, error))?;
+        match bind_tcp(address, settings, shared) {
             Ok((sockets, bound)) => {
                 chosen_port = Some(bound.port());
                 opened.push(Listener {
@@ -389,11 +390,12 @@ fn open_together(
     }
 }
 
-/// Opens the sockets of one address, and returns them with the address that they are bound to.
-fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(Vec<OwnedFd>, SocketAddr), Errno> {
+/// Opens the sockets of one address, and returns them with the address that they are bound to. They do not listen yet if the
+/// address is `shared` with a socket of this server ([`Kept::share`]).
+fn bind_tcp(address: SocketAddr, settings: &Settings, shared: bool) -> Result<(Vec<OwnedFd>, SocketAddr), Errno> {
     let count = settings.sockets_of_address();
     // SO_REUSEPORT is set only after the address belongs to this server, so that two servers cannot share it unnoticed.
-    let first = bind_one(address, settings.reuse_port)?;
+    let first = bind_one(address, settings.reuse_port || shared)?;
     let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
     if count > 1 {
         sockopt::set_socket_reuseport(&first, true)?;
@@ -401,7 +403,7 @@ fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(Vec<OwnedFd>, S
     let others = (1..count).map(|_| bind_one(bound, true));
     let sockets = std::iter::once(Ok(first)).chain(others).collect::<Result<Vec<_>, _>>()?;
     // The sockets start to listen in the order of their numbers, by which the kernel selects them.
-    for socket in &sockets {
+    for socket in sockets.iter().filter(|_| !shared) {
         rustix::net::listen(socket, queue_length(settings.backlog))?;
     }
     Ok((sockets, bound))

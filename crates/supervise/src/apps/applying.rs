@@ -428,8 +428,9 @@ impl<'a> Apps<'a> {
             ChangeProgress::Pending => Err("an edge does not react".to_owned()),
             ChangeProgress::Refused(why) => Err(why),
             ChangeProgress::Prepared | ChangeProgress::Swapped => {
-                edges.commit();
                 let Some(change) = self.file.as_mut().and_then(|file| file.change.as_mut()) else { return Ok(()) };
+                change.listeners.as_ref().map_or(Ok(()), ListenChange::listen)?;
+                edges.commit();
                 change.step = Step::Swap;
                 change.listeners.take().into_iter().for_each(|change| server.use_addresses(change));
                 let changing = std::mem::take(&mut change.changing);
