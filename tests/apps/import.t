@@ -51,8 +51,9 @@ statuses('words behind --', 0, q{IMPORT -- starman -l :80 app.psgi},        qr/^
 statuses('an unknown flag', 0, q{IMPORT -- starman --zork 1},               qr/^# - --zork: /m,
     qr/\Acommand line: --zork: .*\noribi: 1 thing was not carried over, or only in part\n\z/);
 statuses('a program in Ruby', 0, 'IMPORT puma.rb', qr/^workers = 3$/m, qr/^puma[.]rb:2: frobnicate: /m);
-statuses('constants of Puma', 0, 'IMPORT --from puma named.rb', qr/^address = ":9292"\n.*^file = "config[.]ru"$/ms, $all);
-statuses('a block of Puma', 0, 'IMPORT --from puma block.rb', qr/^threads = "2:5"$/m, $all);
+statuses('constants of Puma', 0, 'IMPORT --from puma named.rb', qr/^address = ":9292"\n.*^file = "config[.]ru"$/ms,
+    qr/port: Puma before version 8 has IPv4 alone/);
+statuses('a block of Puma', 0, 'IMPORT --from puma block.rb', qr/^threads = "2:5"$/m, qr/default of Puma: Puma before version 8 has IPv4 alone/);
 
 # Each vassal of an emperor of uWSGI has its socket, in one server.
 mkdir "$folder/vassals" or die "mkdir: $!";

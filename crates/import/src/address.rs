@@ -55,7 +55,7 @@ pub(crate) fn of_server(text: &str) -> Result<Address, String> {
     let of_tcp = |rest: &str| {
         let rest = rest.trim_end_matches('/');
         let (host, port) = rest.rsplit_once(':').unwrap_or(("", rest));
-        let host = if ["0.0.0.0", "*", "[::]", "::"].contains(&host) { "" } else { host };
+        let host = if ["*", "[::]", "::"].contains(&host) { "" } else { host };
         format!("{host}:{port}")
     };
     address.text = match scheme {
@@ -83,6 +83,26 @@ pub(crate) fn of_server(text: &str) -> Result<Address, String> {
     Ok(address)
 }
 
+/// As [`of_server`], for a server whose addresses without a host are those of IPv4 alone.
+///
+/// # Errors
+/// As [`of_server`].
+pub(crate) fn of_v4_server(text: &str) -> Result<Address, String> {
+    let mut address = of_server(text)?;
+    if address.text.starts_with(':') && !text.contains("::") {
+        address.text.insert_str(0, V4);
+    }
+    Ok(address)
+}
+
+/// The note about an address without a host in Puma.
+pub(crate) fn of_puma(port: &str) -> String {
+    format!("Puma before version 8 has IPv4 alone here, and :{port} has IPv6, too: 0.0.0.0:{port} has IPv4 alone")
+}
+
+/// The host for all interfaces of IPv4, and of no other family.
+pub(crate) const V4: &str = "0.0.0.0";
+
 /// The pattern of an address of `[[listen]]` for `destination`.
 pub(crate) fn destination(address: &str) -> String {
     let plain = address.split_once("://").map_or(address, |(_, rest)| rest);
@@ -94,7 +114,9 @@ pub(crate) fn destination(address: &str) -> String {
         return format!("unix:{plain}");
     }
     match plain.rsplit_once(':') {
-        Some((host, _)) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => plain.to_owned(),
+        Some((host, _)) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| !ip.is_unspecified()) => {
+            plain.to_owned()
+        }
         Some(("localhost", port)) => format!("127.0.0.1:{port}"),
         Some((_, port)) => format!("*:{port}"),
         None => plain.to_owned(),
@@ -109,6 +131,7 @@ mod tests {
     fn an_address_has_a_pattern() {
         for (address, expected) in [
             (":80", "*:80"),
+            ("0.0.0.0:80", "*:80"),
             ("fcgi://*:9000", "*:9000"),
             ("fcgi://127.0.0.1:9000", "127.0.0.1:9000"),
             ("localhost:80", "127.0.0.1:80"),
@@ -125,14 +148,15 @@ mod tests {
     #[test]
     fn addresses_are_those_of_oribi() {
         for (text, expected) in [
-            ("0.0.0.0:80", ":80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
             (":80", ":80"),
             ("80", ":80"),
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("[::]:80", ":80"),
             ("[::1]:80", "[::1]:80"),
             ("*:80", ":80"),
-            ("tcp://0.0.0.0:3000", ":3000"),
+            ("tcp://0.0.0.0:3000", "0.0.0.0:3000"),
+            ("tcp://[::]:3000", ":3000"),
             ("unix:///run/a.sock", "/run/a.sock"),
             ("unix:/run/a.sock", "/run/a.sock"),
             ("unix://tmp/a.sock", "./tmp/a.sock"),
@@ -150,5 +174,16 @@ mod tests {
         );
         assert_eq!(address.notes, ["the part x of the address has no counterpart"]);
         assert!(of_server("unix:@abstract").is_err());
+        for (text, expected) in [
+            (":80", "0.0.0.0:80"),
+            ("80", "0.0.0.0:80"),
+            ("*:80", "0.0.0.0:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("[::]:80", ":80"),
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("/run/a.sock", "/run/a.sock"),
+        ] {
+            assert_eq!(of_v4_server(text).map(|address| address.text).as_deref(), Ok(expected), "{text}");
+        }
     }
 }

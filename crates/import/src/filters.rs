@@ -48,7 +48,7 @@ impl Changes {
         Ok(())
     }
 
-    fn text(&self) -> Option<String> {
+    fn parts(&self) -> Vec<String> {
         let fields = |list: &[(String, String)]| {
             let fields = list.iter().map(|(name, value)| format!("{} = {}", key(name), string(value)));
             table(&fields.collect::<Vec<_>>())
@@ -62,7 +62,7 @@ impl Changes {
         if !self.remove.is_empty() {
             parts.push(format!("remove = {}", one_or_array(&self.remove)));
         }
-        (!parts.is_empty()).then(|| table(&parts))
+        parts
     }
 }
 
@@ -179,6 +179,8 @@ impl Auth {
 pub(crate) struct Filters {
     pub request_fields: Changes,
     pub response_fields: Changes,
+    /// Further changes of responses that are no errors.
+    pub unless_error: Changes,
     pub compress: Option<Compress>,
     /// Files with the content of errors, by status.
     pub error_pages: Vec<(u16, String)>,
@@ -192,9 +194,13 @@ pub(crate) const NAMES: &[&str] = &["request-fields", "response-fields", "compre
 impl Filters {
     /// The value of a filter in `oribi.toml`, if there is one.
     pub fn text(&self, name: &str) -> Option<String> {
+        let some = |parts: Vec<String>| (!parts.is_empty()).then(|| table(&parts));
         match name {
-            "request-fields" => self.request_fields.text(),
-            "response-fields" => self.response_fields.text(),
+            "request-fields" => some(self.request_fields.parts()),
+            "response-fields" => {
+                let further = some(self.unless_error.parts()).map(|text| format!("unless-error = {text}"));
+                some(self.response_fields.parts().into_iter().chain(further).collect())
+            }
             "compress" => self.compress.as_ref().map(Compress::text),
             "auth" => self.auth.as_ref().map(Auth::text),
             "error-pages" => {
@@ -217,7 +223,10 @@ impl Filters {
         let mut taken = Self::default();
         match name {
             "request-fields" => taken.request_fields = std::mem::take(&mut self.request_fields),
-            "response-fields" => taken.response_fields = std::mem::take(&mut self.response_fields),
+            "response-fields" => {
+                taken.response_fields = std::mem::take(&mut self.response_fields);
+                taken.unless_error = std::mem::take(&mut self.unless_error);
+            }
             "compress" => taken.compress = self.compress.take(),
             "auth" => taken.auth = self.auth.take(),
             "error-pages" => taken.error_pages = std::mem::take(&mut self.error_pages),
@@ -230,7 +239,10 @@ impl Filters {
     pub fn put(&mut self, name: &str, mut from: Self) {
         match name {
             "request-fields" => self.request_fields = std::mem::take(&mut from.request_fields),
-            "response-fields" => self.response_fields = std::mem::take(&mut from.response_fields),
+            "response-fields" => {
+                self.response_fields = std::mem::take(&mut from.response_fields);
+                self.unless_error = std::mem::take(&mut from.unless_error);
+            }
             "compress" => self.compress = from.compress.take(),
             "auth" => self.auth = from.auth.take(),
             "error-pages" => self.error_pages = std::mem::take(&mut from.error_pages),

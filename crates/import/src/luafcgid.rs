@@ -1,6 +1,7 @@
 //! The configuration of luafcgid: a Lua script whose globals are the settings. Only plain assignments are read; the script is
 //! not run.
 
+use crate::address::V4;
 use crate::draft::Draft;
 use crate::note::Key;
 use crate::unreadable::Unreadable;
@@ -40,7 +41,7 @@ pub(crate) fn read(text: &str, draft: &mut Draft) -> Result<(), Unreadable> {
         return Err(Unreadable::new("the file sets nothing that luafcgid knows"));
     }
     if draft.listens.is_empty() {
-        draft.listen("fcgi://*:9000", &Key::new("default of luafcgid"));
+        draft.listen(format!("fcgi://{V4}:9000"), &Key::new("default of luafcgid"));
     }
     let text = "luafcgid runs the script that the web server names, and an app here is one script: write [app.NAME] with \
          file = \"app.lua\", or use `oribi luafcgid FILE`";
@@ -87,7 +88,7 @@ fn setting(name: &str, value: &str, key: &Key, draft: &mut Draft) -> bool {
             let address = if literal.starts_with('/') {
                 format!("fcgi+unix:{literal}")
             } else if literal.starts_with(':') {
-                format!("fcgi://*{literal}")
+                format!("fcgi://{V4}{literal}")
             } else {
                 format!("fcgi://{literal}")
             };

@@ -3,7 +3,7 @@
 use super::flags::{Argument, Flag, To, read};
 use super::front::{Front, find};
 use super::servers::Server;
-use crate::address::{Address, of_server};
+use crate::address::{Address, V4, of_puma, of_server, of_v4_server};
 use crate::conditions::Match;
 use crate::draft::{Action, App, Draft, Settings};
 use crate::note::Key;
@@ -197,7 +197,8 @@ impl Serving<'_> {
     /// An address as Perl's and Ruby's servers write it.
     fn listen(&mut self, text: &str, key: &Key) {
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            match of_server(part) {
+            let address = if self.any_host().is_empty() { of_server(part) } else { of_v4_server(part) };
+            match address {
                 Ok(address) => {
                     for note in &address.notes {
                         self.draft.lost(key, note.as_str());
@@ -207,6 +208,11 @@ impl Serving<'_> {
                 Err(reason) => self.draft.lost(key, reason),
             }
         }
+    }
+
+    /// The host for all interfaces that an address without a host has: with both families of addresses, or with IPv4 alone.
+    fn any_host(&self) -> &'static str {
+        if self.server.host.is_empty() { "" } else { V4 }
     }
 
     fn threads(&mut self, text: &str, key: &Key) {
@@ -286,8 +292,16 @@ impl Serving<'_> {
                 let port = if self.server.port.is_empty() { "" } else { self.program.port };
                 (port.to_owned(), Key::new(format!("default of {}", self.program.title)))
             });
-            let host = self.host.as_ref().map_or(self.program.host, |(host, _)| host.as_str());
-            let host = if ["0.0.0.0", "*", "::", "[::]"].contains(&host) { "" } else { host };
+            let given = self.host.as_ref().map(|(host, _)| host.as_str());
+            let host = match given.unwrap_or(self.program.host) {
+                "" | "*" => self.any_host(),
+                V4 if given.is_none() => self.any_host(),
+                "::" | "[::]" => "",
+                host => host,
+            };
+            if self.server.names.contains(&"puma") && host.is_empty() && given.is_none() {
+                self.draft.lost(&key, of_puma(&port_text));
+            }
             let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
             match (port_text.parse::<u16>(), host.starts_with('/')) {
                 (_, true) => self.addresses.push((Address::plain(&host), key)),

@@ -1,6 +1,7 @@
 //! The servers whose command lines are known: their flags and their defaults.
 
 use super::flags::{Flag, To, bare, maybe, one};
+use crate::address::V4;
 
 /// A server.
 pub(super) struct Server {
@@ -10,7 +11,7 @@ pub(super) struct Server {
     pub tables: &'static [&'static [Flag]],
     /// The file of the app, if the command names none.
     pub file: &'static str,
-    /// The address without flags: host and port.
+    /// The address without flags: host and port. Without a host it has both families, as all others without one.
     pub host: &'static str,
     pub port: &'static str,
     /// Options of the app without flags.
@@ -360,7 +361,7 @@ const fn perl(
         language: PERL,
         tables,
         file: "app.psgi",
-        host: "",
+        host: V4,
         port: "5000",
         defaults: workers,
         environment: "deployment",
@@ -392,7 +393,7 @@ const fn ruby(
 
 /// The servers that plackup and rackup start, and those that are commands.
 pub(super) const SERVERS: &[Server] = &[
-    perl(&["starman"], "Starman", &[STARMAN, PLACK], &[("workers", "5"), ("max-requests", "1000")]),
+    Server { host: "", ..perl(&["starman"], "Starman", &[STARMAN, PLACK], &[("workers", "5"), ("max-requests", "1000")]) },
     Server {
         environment: "development",
         ..perl(&["plackup", "http::server::psgi", "standalone"], "plackup", &[PLACK, STARLET], &[("workers", "1")])
@@ -400,7 +401,7 @@ pub(super) const SERVERS: &[Server] = &[
     perl(&["starlet"], "Starlet", &[STARLET, PLACK], &[("workers", "10"), ("max-requests", "100")]),
     perl(&["gazelle"], "Gazelle", &[STARLET, PLACK], &[("workers", "10"), ("max-requests", "1000")]),
     perl(&["monoceros"], "Monoceros", &[STARLET, PLACK], &[("workers", "5"), ("max-requests", "1000")]),
-    perl(&["twiggy", "twiggy::prefork"], "Twiggy", &[STARLET, PLACK], &[("workers", "1")]),
+    Server { host: "", ..perl(&["twiggy", "twiggy::prefork"], "Twiggy", &[STARLET, PLACK], &[("workers", "1")]) },
     perl(&["feersum"], "Feersum", &[STARLET, PLACK], &[("workers", "1")]),
     Server {
         note: Some("an app that waits by Coro blocks a worker here: more workers, or threads"),
@@ -424,13 +425,13 @@ pub(super) const SERVERS: &[Server] = &[
         &["unicorn", "unicorn_rails", "rainbows"],
         "Unicorn",
         &[UNICORN, RACK],
-        "",
+        V4,
         "8080",
         &[("workers", "1"), ("request-timeout", "60")],
     ),
     ruby(&["rackup", "webrick"], "rackup", &[RACKUP, RACK], "127.0.0.1", "9292", &[("workers", "1")]),
-    ruby(&["rhebok"], "Rhebok", &[RACKUP, RACK], "", "9292", &[("workers", "5"), ("max-requests", "1000")]),
-    ruby(&["thin"], "Thin", &[THIN, RACK], "", "3000", &[("workers", "1")]),
+    ruby(&["rhebok"], "Rhebok", &[RACKUP, RACK], V4, "9292", &[("workers", "5"), ("max-requests", "1000")]),
+    ruby(&["thin"], "Thin", &[THIN, RACK], V4, "3000", &[("workers", "1")]),
     Server { note: Some(PUMA_FILE), ..ruby(&["rails"], "rails server", &[RAILS, RACK], "127.0.0.1", "3000", &[]) },
-    ruby(&["passenger"], "Passenger", &[PASSENGER, RACK], "", "3000", &[("workers", "6")]),
+    ruby(&["passenger"], "Passenger", &[PASSENGER, RACK], V4, "3000", &[("workers", "6")]),
 ];

@@ -4,7 +4,6 @@ use super::context::{CODINGS, Context, PASSED, RESPONSES, is_filter};
 use super::syntax::Directive;
 use super::{Nginx, key};
 use crate::filters::{Auth, Changes, Compress, Filters};
-use crate::note::Key;
 use oribi_filter::MediaRange;
 
 /// Fields that the proxy of Oribi writes or passes on itself.
@@ -33,8 +32,8 @@ impl Nginx<'_> {
         for directive in context.filters.iter().filter(|directive| RESPONSES.contains(&&*directive.name)) {
             self.used(directive);
             match directive.name.as_str() {
-                "add_header" => self.add_header(directive, &mut filters.response_fields),
-                "expires" => self.expires(directive, &mut filters.response_fields),
+                "add_header" => self.add_header(directive, &mut filters),
+                "expires" => self.expires(directive, &mut filters.unless_error),
                 "error_page" => self.error_page(directive, context, &mut filters),
                 name => self.headers(directive, name == "more_set_headers", &mut filters.response_fields),
             }
@@ -131,7 +130,7 @@ impl Nginx<'_> {
         }
     }
 
-    fn add_header(&mut self, directive: &Directive, changes: &mut Changes) {
+    fn add_header(&mut self, directive: &Directive, filters: &mut Filters) {
         let key = key(directive);
         let (name, value) = (directive.word(0), directive.word(1));
         if value.is_empty() {
@@ -143,18 +142,10 @@ impl Nginx<'_> {
         if value.contains('$') {
             return self.draft.lost(&key, format!("response-fields have no variables: the app sends {name}"));
         }
+        let always = directive.word(2) == "always";
+        let changes = if always { &mut filters.response_fields } else { &mut filters.unless_error };
         let added = changes.add(name, value);
         self.check(directive, name, added);
-        if directive.word(2) != "always" {
-            self.not_always(&key);
-        }
-    }
-
-    /// A field that nginx adds to responses without errors only.
-    fn not_always(&mut self, key: &Key) {
-        if !std::mem::replace(&mut self.told_of_errors, true) {
-            self.draft.lost(key, "errors get the fields of response-fields, too: these, and all others without always");
-        }
     }
 
     fn expires(&mut self, directive: &Directive, changes: &mut Changes) {
@@ -174,7 +165,6 @@ impl Nginx<'_> {
         let set = changes.set("Cache-Control", &value);
         self.check(directive, "Cache-Control", set);
         self.draft.same(&key, "Cache-Control says it; Expires is for HTTP/1.0");
-        self.not_always(&key);
     }
 
     fn error_page(&mut self, directive: &Directive, context: &Context, filters: &mut Filters) {

@@ -42,8 +42,6 @@ struct Nginx<'d> {
     places: Vec<indexes::Place>,
     /// The filters that a route has, or that a note is about: their lines, names and words.
     used: BTreeSet<(usize, String, Vec<String>)>,
-    /// Whether a note says that errors have fields, too.
-    told_of_errors: bool,
     told_of_passwords: bool,
     ports: Ports,
     /// The `default_type` of each route with files.
@@ -68,7 +66,6 @@ pub(crate) fn read(name: &str, text: &str, draft: &mut Draft) -> Result<(), Unre
         named: Vec::new(),
         places: Vec::new(),
         used: BTreeSet::new(),
-        told_of_errors: false,
         told_of_passwords: false,
         ports: Ports::of(&directives),
         types_of_files: Vec::new(),

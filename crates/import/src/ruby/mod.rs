@@ -2,7 +2,7 @@
 
 mod words;
 
-use crate::address::{Address, of_server};
+use crate::address::{Address, V4, of_puma, of_server, of_v4_server};
 use crate::draft::{App, Draft, Settings};
 use crate::note::Key;
 use crate::tree::Node;
@@ -84,6 +84,9 @@ impl Serving<'_> {
             To::Port => {
                 let host = arguments.get(1).and_then(Node::text).unwrap_or_default();
                 self.listen(&format!("{host}:{text}"), key);
+                if host.is_empty() {
+                    self.draft.lost(key, of_puma(&text));
+                }
             }
             To::UnicornListen => self.unicorn_listen(&text, arguments.get(1), key),
             To::SslBind => self.ssl_bind(&text, arguments, key),
@@ -144,7 +147,7 @@ impl Serving<'_> {
 
     /// `listen ADDRESS, backlog: 64, tcp_nopush: true`.
     fn unicorn_listen(&mut self, text: &str, options: Option<&Node>, key: &Key) {
-        let address = match of_server(text) {
+        let address = match of_v4_server(text) {
             Ok(address) => address,
             Err(reason) => return self.draft.lost(key, reason),
         };
@@ -205,8 +208,13 @@ impl Serving<'_> {
 
     fn finish(mut self, title: &str) {
         if self.draft.listens.is_empty() {
-            let address = if self.unicorn { ":8080" } else { ":9292" };
-            self.draft.listen(address, &Key::new(format!("default of {title}")));
+            let key = Key::new(format!("default of {title}"));
+            if self.unicorn {
+                self.draft.listen(format!("{V4}:8080"), &key);
+            } else {
+                self.draft.listen(":9292", &key);
+                self.draft.lost(&key, of_puma("9292"));
+            }
         }
         self.app.options.otherwise("workers", 1, title);
         if self.unicorn {

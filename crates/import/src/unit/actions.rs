@@ -1,6 +1,6 @@
 //! `action`: the answer of a step.
 
-use super::Unit;
+use super::{Unit, locations};
 use crate::conditions::Match;
 use crate::draft::Action;
 use crate::filters::{Changes, Filters};
@@ -28,9 +28,10 @@ impl Unit<'_> {
             self.draft.same(&key.inside("response_headers"), "Unit sends those of the last action only");
         } else if let Some(node) = node.get("response_headers") {
             let changes = self.response_headers(node, &key.inside("response_headers"));
+            // Unit changes no errors.
             let (free, taken): (Vec<_>, Vec<_>) =
-                self.draft.routes[first..].iter_mut().partition(|route| route.filters.response_fields == Changes::default());
-            free.into_iter().for_each(|route| route.filters.response_fields.clone_from(&changes));
+                self.draft.routes[first..].iter_mut().partition(|route| route.filters.unless_error == Changes::default());
+            free.into_iter().for_each(|route| route.filters.unless_error.clone_from(&changes));
             if !taken.is_empty() {
                 self.draft.lost(&key.inside("response_headers"), "routes that change fields of their own do not get these");
             }
@@ -46,6 +47,10 @@ impl Unit<'_> {
         };
         // Unit keeps the query of the request in any case, so its own target has the path only.
         let path = text.split('?').next().unwrap_or_default();
+        if path.is_empty() {
+            self.draft.lost(key, "a path is never empty");
+            return None;
+        }
         if path != text {
             self.draft.same(key, "Unit does not use the query of a rewrite, either: that of the request stays");
         }
@@ -124,31 +129,45 @@ impl Unit<'_> {
             return;
         };
         let status = u16::try_from(status).unwrap_or(0);
-        let location = node.get("location").and_then(Node::text);
         let mut fields = Changes::default();
-        let action = match location {
-            // A route has no relative target, but a field.
-            Some(location)
-                if REDIRECTS.contains(&status) && is_relative(location) && fields.set("Location", location).is_ok() =>
-            {
-                Action::status(status)
-            }
-            Some(location) if REDIRECTS.contains(&status) => match target(location, 0) {
-                Ok(to) => Action::Redirect { to, status },
-                Err(reason) => {
-                    self.draft.lost(&key.inside("location"), format!("{reason}: these requests get a 404"));
-                    Action::status(404)
-                }
-            },
-            Some(_) => {
-                self.draft.lost(&key.inside("location"), "only 301, 302, 303, 307 and 308 have a Location");
-                Action::status(status)
-            }
+        let action = match node.get("location").and_then(Node::text) {
+            Some(location) => self.located(location, status, &mut fields, &key.inside("location")),
             None => Action::status(status),
         };
         self.draft.route(conditions.clone(), action, key);
         if let Some(route) = self.draft.routes.last_mut() {
             route.filters.response_fields = fields;
+        }
+    }
+
+    /// The action for a status with a location, which may be one of `fields` instead.
+    fn located(&mut self, location: &str, status: u16, fields: &mut Changes, key: &Key) -> Action {
+        let redirects = REDIRECTS.contains(&status);
+        let target = target(location, 0);
+        let fixed = locations::fixed(location);
+        match (fixed, target) {
+            (Some(text), target) => {
+                let sent = locations::escaped(&text);
+                match target {
+                    Ok(to) if redirects && sent == text => return Action::Redirect { to, status },
+                    // A redirect has no relative target, but a field may have any.
+                    _ => {
+                        if let Err(reason) = fields.set("Location", &sent) {
+                            self.draft.lost(key, reason);
+                        }
+                    }
+                }
+                Action::status(status)
+            }
+            (None, Ok(to)) if redirects => Action::Redirect { to, status },
+            (None, Err(reason)) if redirects => {
+                self.draft.lost(key, format!("{reason}: these requests get a 404"));
+                Action::status(404)
+            }
+            (None, _) => {
+                self.draft.lost(key, "only 301, 302, 303, 307 and 308 have a Location with variables");
+                Action::status(status)
+            }
         }
     }
 
@@ -219,24 +238,24 @@ impl Unit<'_> {
         let mut routes = self.draft.routes.split_off(first);
         let route = routes.pop().filter(|_| routes.is_empty());
         match route {
-            Some(route) if route.action != Action::Again && route.conditions == *conditions && route.rewrite.is_none() => {
+            Some(route)
+                if route.action != Action::Again
+                    && route.conditions == *conditions
+                    && route.rewrite.is_none()
+                    && route.filters.response_fields == Changes::default() =>
+            {
                 if route.filters != Filters::default() {
                     self.draft.lost(&key.inside("response_headers"), "those of the route are sent with its fallback, too");
                 }
                 Some(route.action)
             }
             _ => {
-                self.draft.lost(key, "the fallback of files is one action without conditions: clients get a 404");
+                let text = "the fallback of files is one action, without conditions and a relative location: clients get a 404";
+                self.draft.lost(key, text);
                 None
             }
         }
     }
-}
-
-/// Whether a location is a relative path without variables and escapes.
-fn is_relative(location: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    !location.is_empty() && !location.starts_with('/') && location.bytes().all(plain)
 }
 
 /// The patterns for the media types of files.
@@ -313,6 +332,69 @@ mod tests {
         }
         assert!(shared(&["/a$uri", "/b$uri"]).is_err());
         assert!(shared(&["/srv/$host$uri"]).is_err());
+    }
+
+    /// The draft of a listener whose requests have this action, and the notes about it.
+    fn of_action(action: &str) -> (Draft, Vec<String>) {
+        let text = format!(
+            r#"{{"listeners": {{"127.0.0.1:80": {{"pass": "routes"}}}}, "routes": [{{"match": {{"uri": "/"}}, "action": {action}}}]}}"#
+        );
+        let mut draft = Draft::default();
+        super::super::read(&serde_json::from_str(&text).expect("JSON"), &mut draft);
+        let notes = draft.notes.iter().filter(|note| note.kind == Kind::Lost).map(|note| note.text.clone()).collect();
+        (draft, notes)
+    }
+
+    #[test]
+    fn a_location_is_a_redirect_or_a_field() {
+        let redirect = |to: &str| Action::Redirect { to: to.to_owned(), status: 301 };
+        for (action, expected, field, noted) in [
+            (r#"{"return": 301, "location": "/a?b#c"}"#, redirect("/a?b#c"), None, 0),
+            (r#"{"return": 301, "location": "/a/$dollar"}"#, redirect("/a/$dollar"), None, 0),
+            (r#"{"return": 301, "location": "https://${host}/a"}"#, redirect("https://$host/a"), None, 0),
+            (r#"{"return": 301, "location": "blah"}"#, Action::status(301), Some("blah"), 0),
+            (r#"{"return": 301, "location": ""}"#, Action::status(301), Some(""), 0),
+            (r#"{"return": 301, "location": "/a b"}"#, Action::status(301), Some("/a%20b"), 0),
+            (r#"{"return": 302, "location": "b$dollar"}"#, Action::status(302), Some("b$"), 0),
+            (r#"{"return": 201, "location": "/new"}"#, Action::status(201), Some("/new"), 0),
+            (r#"{"return": 201, "location": "/$uri"}"#, Action::status(201), None, 1),
+            (r#"{"return": 301, "location": "$host"}"#, Action::status(404), None, 1),
+        ] {
+            let (draft, notes) = of_action(action);
+            let mut fields = Changes::default();
+            field.into_iter().for_each(|value| fields.set("Location", value).expect("valid"));
+            let route = &draft.routes[0];
+            assert_eq!((&route.action, &route.filters.response_fields), (&expected, &fields), "{action}");
+            assert_eq!(notes.len(), noted, "{action}: {notes:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_becomes_empty_is_no_loop() {
+        for text in ["", "?a=b"] {
+            let (draft, notes) = of_action(&format!(r#"{{"rewrite": "{text}", "pass": "routes"}}"#));
+            assert_eq!(draft.routes[0].action, Action::status(404), "{text}");
+            assert!(notes.iter().any(|note| note.contains("never empty")), "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn errors_lack_the_headers_of_responses() {
+        let (draft, notes) = of_action(r#"{"return": 302, "location": "a", "response_headers": {"X-A": "b", "Server": null}}"#);
+        let (mut fields, mut further) = (Changes::default(), Changes::default());
+        fields.set("Location", "a").expect("valid");
+        further.set("X-A", "b").and(further.remove("Server")).expect("valid");
+        let filters = &draft.routes[0].filters;
+        assert_eq!((&filters.response_fields, &filters.unless_error), (&fields, &further), "{notes:?}");
+        let expected = r#"{ set = { Location = "a" }, unless-error = { set = { X-A = "b" }, remove = "Server" } }"#;
+        assert_eq!(filters.text("response-fields").as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_fallback_loses_no_location() {
+        let (draft, notes) = of_action(r#"{"share": "/a$uri", "fallback": {"return": 301, "location": "a"}}"#);
+        assert!(matches!(&draft.routes[0].action, Action::Files { fallback: None, .. }), "{:?}", draft.routes);
+        assert!(notes.iter().any(|note| note.contains("relative location")), "{notes:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod actions;
 mod apps;
 mod listeners;
+mod locations;
 mod log_format;
 mod matching;
 mod networks;

@@ -158,7 +158,7 @@ impl Emperor {
             socket = socket.or_else(|| Some((format!("{}/{stem}.socket", directory.trim_end_matches('/')), key)));
         }
         let Some((socket, key)) = socket else { return };
-        match crate::address::of_server(&socket) {
+        match crate::address::of_v4_server(&socket) {
             Ok(address) => {
                 let is_path = address.text.starts_with(['/', '.']);
                 let address = if is_path { format!("fcgi+unix:{}", address.text) } else { format!("fcgi://{}", address.text) };

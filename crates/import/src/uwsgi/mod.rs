@@ -276,14 +276,15 @@ impl Serving<'_> {
             );
             self.draft.lost(key, text);
         }
-        let address = match crate::address::of_server(address) {
+        let address = match crate::address::of_v4_server(address) {
             Ok(address) => address.text,
             Err(reason) => return self.draft.lost(key, reason),
         };
         let is_path = address.starts_with(['/', '.']);
         let text = match (scheme, is_path) {
             ("fcgi", true) => format!("fcgi+unix:{address}"),
-            ("fcgi", false) => format!("fcgi://{}", if address.starts_with(':') { format!("*{address}") } else { address }),
+            ("fcgi", false) if address.starts_with(':') => format!("fcgi://*{address}"),
+            ("fcgi", false) => format!("fcgi://{address}"),
             _ => address,
         };
         self.draft.listen(text, key);

@@ -23,7 +23,7 @@ impl Serving<'_> {
             }
         }
         let [address, certificate, private, ciphers, authority] = parts;
-        let address = match crate::address::of_server(address) {
+        let address = match crate::address::of_v4_server(address) {
             Ok(address) => address.text,
             Err(reason) => return self.draft.lost(key, reason),
         };
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn the_server_behind_an_address_is_noted() {
         let (text, notes) = read("--http", ":8080,127.0.0.1:9");
-        assert_eq!(text, ":8080");
+        assert_eq!(text, "0.0.0.0:8080");
         assert!(notes.len() == 1 && notes[0].contains("127.0.0.1:9"), "{notes:?}");
         assert_eq!(read("--http", ":8080").1, Vec::<String>::new());
     }
