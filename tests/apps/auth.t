@@ -18,11 +18,12 @@ use Test::Curl;
 use Test::More;
 use Test::Oribi;
 
-my $folder = File::Temp->newdir;
-my $users  = "$folder/users.htpasswd";
-my $log    = "$folder/access.log";
-my $salt   = 'abcdefghijklmnopqrstuu';
-my %hashes = (
+my $folder  = File::Temp->newdir;
+my $users   = "$folder/users.htpasswd";
+my $log     = "$folder/access.log";
+my $control = "$folder/control.sock";
+my $salt    = 'abcdefghijklmnopqrstuu';
+my %hashes  = (
     alice => crypt('secret', "\$2y\$06\$$salt"),
     bob   => crypt('builder', '$6$rounds=5000$saltsalt$'),
     map { ("user$_" => crypt("password$_", "\$2b\$06\$$salt")) } 1 .. 5,
@@ -77,6 +78,7 @@ write_file("$folder/oribi.toml", <<~"TOML");
     edges = 2
     edge-sandbox = "try"
     access-log = "$log"
+    control = "$control"
 
     [[listen]]
     address = "127.0.0.1:$port"
@@ -249,9 +251,20 @@ subtest 'a password that is changed while a file is applied stays changed' => su
     ok $server->wait_until(sub { curl('-u', 'alice:third', "$http/perl")->{status} == 401 }), 'the old password is forgotten';
     write_file("$folder/go", q());
     ok $server->wait_until(sub { $server->log_text =~ /the file is applied/ }), 'the file is applied';
-    # The edges get the users directly after the routes.
-    ok $server->wait_until(sub { curl('-u', 'alice:fourth', "$http/perl")->{status} == 200 }), 'and keeps the new password';
-    ok $server->wait_until(sub { curl('-u', 'alice:third', "$http/perl")->{status} == 401 }), '... but not the old one';
+    is curl('-u', 'alice:fourth', "$http/perl")->{status}, 200, 'and keeps the new password' for 1 .. 4;
+    is curl('-u', 'alice:third',  "$http/perl")->{status}, 401, '... but not the old one' for 1 .. 4;
+};
+
+subtest 'a changed file counts when the file of the server has been applied' => sub {
+    my $apply = sub { (Test::Oribi::ctl($control, 'apply'))[1] =~ s/\n\z//r };
+    is $apply->(), 'nothing differs', 'users have no order';
+    write_users(alice => crypt('fifth', "\$2y\$06\$$salt"));
+    is $apply->(), 'users: read again', 'all edges have them';
+    is curl('-u', 'alice:fourth', "$http/perl")->{status}, 401, 'the old password is forgotten' for 1 .. 4;
+    is curl('-u', 'alice:fifth',  "$http/perl")->{status}, 200, 'and the new one counts' for 1 .. 4;
+    write_users(alice => '$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0');
+    like $apply->(), qr/users[.]htpasswd:1: a hash by apr1/, 'a file that is unusable is refused';
+    is curl('-u', 'alice:fifth', "$http/perl")->{status}, 200, 'and changes nothing';
 };
 
 subtest 'mistakes are found before the start' => sub {

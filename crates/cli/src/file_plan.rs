@@ -233,9 +233,16 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_value_of_a_field_is_a_difference() {
+    fn a_changed_value_of_a_field_is_a_difference_and_users_are_none() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("oribi.toml");
+        let users = folder.path().join("users");
+        let user = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
+        let write_users = |count| {
+            let lines: String = (0..count).map(|number| format!("user{number}:{user}\n")).collect();
+            std::fs::write(&users, lines).expect("it is ours");
+        };
+        write_users(9);
         let mut config = Config::with(|_| None, 1);
         config.set("edge", "on", Origin::Default).expect("it is valid");
         let plans = FilePlans::new(&file, &config, &config.finish().expect("it is valid"));
@@ -248,5 +255,11 @@ mod tests {
             let [one, again, other] = ["1", "1", "2"].map(|value| routes_with(&filter.replace('V', value)));
             assert!(one == again && one != other, "{filter}");
         }
+        // They are watched, and are sent to edges with each plan.
+        let guarded = || routes_with("auth = { htpasswd = \"users\" }");
+        let of_nine = guarded();
+        assert!((0..5).all(|_| guarded() == of_nine), "the file is as it was");
+        write_users(8);
+        assert_eq!(guarded(), of_nine);
     }
 }

@@ -8,7 +8,7 @@
 use super::EdgeLoop;
 use crate::app::AppPool;
 use crate::parent_link::{POOL_WORDS, Reason};
-use crate::plan::{PlanFile, PlanReader};
+use crate::plan::{PlanFile, PlanReader, unpack};
 use crate::routes::router::Router;
 use crate::routes::{LimitMemory, Routes};
 use oribi_config::Settings;
@@ -124,7 +124,12 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
         let Applying { reader: Some(reader), edge, limits: Some(limits), .. } = &self.applying else {
             return Err("it has no file".to_owned());
         };
+        let parts = unpack(plan).unwrap_or_default();
+        let [plan, users] = parts[..] else { return Err("the plan from the master is not whole".to_owned()) };
         let read = reader.read(plan)?;
+        if read.routes.as_ref().is_some_and(|routes| !routes.take_users(users)) {
+            return Err("the users of the plan from the master cannot be understood".to_owned());
+        }
         if read.apps.len() > self.apps.len() {
             return Err(format!("the memory of {} apps is missing", read.apps.len() - self.apps.len()));
         }

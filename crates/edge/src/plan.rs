@@ -1,7 +1,8 @@
 //! A plan: the routes of a server and the settings of its apps, in a form that the first process sends to running edges.
 //!
 //! Compiled routes cannot be sent to another process. So the first process sends the text from which it has compiled them itself,
-//! with all files that belong to it, and each edge compiles them once more by the same code ([`PlanReader`]).
+//! with all files that belong to it, and each edge compiles them once more by the same code ([`PlanReader`]). Files of users
+//! are read once more when the plan is sent, because apps may have loaded for long since the text was read.
 
 use crate::routes::Routes;
 use oribi_config::Settings;

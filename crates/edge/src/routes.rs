@@ -283,9 +283,22 @@ impl Routes {
         if self.users.is_empty() { Ok(None) } else { users::read_again(&self.users).map(Some) }
     }
 
-    /// Takes the users from a file in memory of [`Routes::read_users_again`]. Returns whether it was valid.
-    fn take_users(&self, memory: OwnedFd) -> bool {
-        users::take(&self.users, memory).is_some()
+    /// Reads the files of users for a plan that edges prepare. Returns the content, for `take_users`.
+    ///
+    /// # Errors
+    /// A file cannot be used; the message says why.
+    pub fn read_users(&self) -> Result<Vec<u8>, String> {
+        users::read(&self.users)
+    }
+
+    /// Takes the users from the content of [`Self::read_users`]. Returns whether it was valid.
+    pub(super) fn take_users(&self, content: &[u8]) -> bool {
+        users::take(&self.users, content).is_some()
+    }
+
+    /// Takes the users from a file in memory of [`Self::read_users_again`]. Returns whether it was valid.
+    fn take_users_from(&self, memory: OwnedFd) -> bool {
+        users::take_from(&self.users, memory).is_some()
     }
 
     /// Whether a route may lead to an app.

@@ -67,7 +67,7 @@ fn start<'a>(
     if let Some(edges) = &mut server.edges {
         let reader = file.as_ref().map(|(plans, _)| *plans as &'a dyn PlanReader);
         edges.use_routes(routes, reader).map_err(|error| failed_to("make memory for the limits of routes", &error))?;
-        server.users = edges.watched_users(Instant::now());
+        server.users = edges.watch_users(Instant::now());
     }
     for App { settings, mold, .. } in &mut apps {
         prepare_mold(settings, mold)?;

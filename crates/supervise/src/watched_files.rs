@@ -52,6 +52,11 @@ impl WatchedFiles {
         self.last_checked.clone_from(&self.last_read);
     }
 
+    /// Whether no file differs from what was last read.
+    pub(super) fn are_as_read(&self) -> bool {
+        self.identities() == self.last_read
+    }
+
     /// Whether a file differs from what was last read, and all files are unchanged since the check before. The second condition
     /// waits until a renewal program has replaced both a key and its certificate. Returns `false` until the interval has
     /// passed, and `true` only once for each change.
@@ -103,8 +108,9 @@ mod tests {
         let mut files = WatchedFiles { paths: vec![certificate.clone(), key.clone()], ..WatchedFiles::default() };
         files.next_check = Some(later(1));
         files.were_read();
-        assert!(!files.have_changed(later(1)), "they are as they were");
+        assert!(!files.have_changed(later(1)) && files.are_as_read(), "they are as they were");
         fs::write(&certificate, "second").expect("it is ours");
+        assert!(!files.are_as_read());
         assert!(!files.have_changed(later(1)), "they were just looked at");
         assert!(!files.have_changed(later(2)), "the other one may follow");
         fs::write(&key, "second").expect("it is ours");

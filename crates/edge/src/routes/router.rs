@@ -217,7 +217,7 @@ impl Router {
 impl Router {
     /// Takes users from the parent process, which has read their files again.
     pub(crate) fn take_users(&mut self, memory: OwnedFd) {
-        if !self.routes.take_users(memory) {
+        if !self.routes.take_users_from(memory) {
             log::error!("no users arrived from the master; keeping the current ones");
         }
         self.passwords.iter_mut().for_each(Passwords::forget);

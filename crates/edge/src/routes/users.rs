@@ -5,6 +5,7 @@
 
 use oribi_auth::Users;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -19,12 +20,19 @@ const MOST_BYTES: u64 = 8 << 20;
 const MOST_MISTAKES: usize = 5;
 
 /// A file of users.
-#[derive(Debug)]
 pub struct UserFile {
     path: PathBuf,
     /// Whether hashes that can be guessed quickly are accepted.
     weak: bool,
     users: RwLock<Arc<Users>>,
+}
+
+impl fmt::Debug for UserFile {
+    /// Without the users: routes are compared by this text, and the users of a map have no order.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, weak, users: _ } = self;
+        formatter.debug_struct("UserFile").field("path", path).field("weak", weak).finish_non_exhaustive()
+    }
 }
 
 impl UserFile {
@@ -62,6 +70,16 @@ impl UserFile {
         Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Reads the file, and replaces the users. Returns its content.
+    fn read(&self) -> Result<Vec<u8>, String> {
+        let content = content(&self.path)?;
+        self.replace(&content)?;
+        if self.users().is_empty() {
+            log::warn!("{}: there is no user, so all requests get a 401", self.path.display());
+        }
+        Ok(content)
+    }
+
     fn replace(&self, content: &[u8]) -> Result<(), String> {
         let users = parse(&self.path, content, self.weak)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
@@ -92,41 +110,55 @@ fn parse(path: &Path, content: &[u8], weak: bool) -> Result<Users, String> {
     })
 }
 
+/// Reads all files. Returns the content of all, for [`take`].
+///
+/// # Errors
+/// A file cannot be used; the message says why.
+pub(super) fn read(files: &[Arc<UserFile>]) -> Result<Vec<u8>, String> {
+    let mut all = Vec::new();
+    for file in files {
+        append(&mut all, Some(&file.read()?));
+    }
+    Ok(all)
+}
+
 /// Reads all files again. A file that cannot be used keeps the users it had, and the log says why. Returns a file in memory
-/// with the content of all files, for [`take`].
+/// with the content of all files, for [`take_from`].
 ///
 /// # Errors
 /// The system has no memory.
 pub(super) fn read_again(files: &[Arc<UserFile>]) -> io::Result<OwnedFd> {
-    let mut memory = File::from(memfd_create("oribi-users", MemfdFlags::CLOEXEC)?);
+    let mut all = Vec::new();
     for file in files {
-        // `u64::MAX` stands for a file that stays as it was.
-        let read = content(&file.path).and_then(|content| file.replace(&content).map(|()| content));
-        match read {
-            Ok(content) => {
-                if file.users().is_empty() {
-                    log::warn!("{}: there is no user, so all requests get a 401", file.path.display());
-                } else {
-                    log::info!("the users of {} were read again", file.path.display());
-                }
-                memory.write_all(&(content.len() as u64).to_ne_bytes())?;
-                memory.write_all(&content)?;
-            }
-            Err(why) => {
-                log::error!("{why}; keeping the current users");
-                memory.write_all(&u64::MAX.to_ne_bytes())?;
-            }
+        let read = file.read();
+        match &read {
+            Ok(_) if file.users().is_empty() => {}
+            Ok(_) => log::info!("the users of {} were read again", file.path.display()),
+            Err(why) => log::error!("{why}; keeping the current users"),
         }
+        append(&mut all, read.ok().as_deref());
     }
+    let mut memory = File::from(memfd_create("oribi-users", MemfdFlags::CLOEXEC)?);
+    memory.write_all(&all)?;
     Ok(memory.into())
 }
 
+/// Appends the content of a file; `None`: it stays as it was, for which `u64::MAX` stands.
+fn append(all: &mut Vec<u8>, content: Option<&[u8]>) {
+    all.extend(content.map_or(u64::MAX, |content| content.len() as u64).to_ne_bytes());
+    all.extend_from_slice(content.unwrap_or_default());
+}
+
 /// Takes the users of all files from a file in memory. Returns `None` if its content is invalid.
-pub(super) fn take(files: &[Arc<UserFile>], memory: OwnedFd) -> Option<()> {
+pub(super) fn take_from(files: &[Arc<UserFile>], memory: OwnedFd) -> Option<()> {
     let memory = File::from(memory);
     let mut bytes = vec![0; usize::try_from(memory.metadata().ok()?.len()).ok()?];
     memory.read_exact_at(&mut bytes, 0).ok()?;
-    let mut rest = &bytes[..];
+    take(files, &bytes)
+}
+
+/// Takes the users of all files from their content. Returns `None` if it is invalid.
+pub(super) fn take(files: &[Arc<UserFile>], mut rest: &[u8]) -> Option<()> {
     for file in files {
         let (size, behind) = rest.split_first_chunk::<8>()?;
         rest = behind;
@@ -137,7 +169,7 @@ pub(super) fn take(files: &[Arc<UserFile>], memory: OwnedFd) -> Option<()> {
             file.replace(content).ok()?;
         }
     }
-    Some(())
+    rest.is_empty().then_some(())
 }
 
 #[cfg(test)]
@@ -158,14 +190,34 @@ mod tests {
         fs::write(&paths[0], "bob:nothing known\n").expect("it is ours");
         fs::write(&paths[1], ALICE.replace("alice", "bob")).expect("it is ours");
         let memory = read_again(&parent).expect("memory");
-        take(&edge, memory).expect("valid");
+        take_from(&edge, memory).expect("valid");
         for files in [&parent, &edge] {
             let can = |file: usize, user: &str| files[file].users().check(user.as_bytes(), b"secret");
             assert!(can(0, "alice") && !can(0, "bob") && can(1, "bob") && !can(1, "alice"));
         }
         let invalid = File::from(memfd_create("test", MemfdFlags::CLOEXEC).expect("memory"));
         invalid.write_all_at(&9u64.to_ne_bytes(), 0).expect("it has room");
-        assert!(take(&edge, invalid.into()).is_none());
+        assert!(take_from(&edge, invalid.into()).is_none());
+    }
+
+    #[test]
+    fn a_plan_has_usable_files_only() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("users");
+        fs::write(&path, ALICE).expect("it is ours");
+        let [parent, edge] =
+            [(); 2].map(|()| [Arc::new(UserFile::new(&path, b"bob:$1$abc$iCQ2D3nhptRYi27fDYv2s1\n", true).expect("valid"))]);
+        let content = read(&parent).expect("the file is valid");
+        assert!(take(&edge, &content[..content.len() - 1]).is_none() && take(&edge, &[&content[..], b"a"].concat()).is_none());
+        take(&edge, &content).expect("valid");
+        for files in [&parent, &edge] {
+            assert!(files[0].users().check(b"alice", b"secret") && !files[0].users().check(b"bob", b"secret"));
+        }
+        fs::write(&path, "bob:nothing known\n").expect("it is ours");
+        let why = read(&parent).expect_err("the hash is unknown");
+        assert!(why.contains("users:1: "), "{why}");
+        assert!(take(&edge, &[]).is_none());
+        assert!(take(&[], &[]).is_some(), "there may be no file");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::super::applying::Applying;
 use super::super::parent_link::Reason;
-use super::super::plan::{EdgePlan, PlanFile, PlanReader};
-use super::super::routes::{Action, Filters, Limit, LimitMemory, Route, Routes};
+use super::super::plan::{EdgePlan, PlanFile, PlanReader, pack};
+use super::super::routes::{Action, Filters, Limit, LimitMemory, PasswordRule, Route, Routes, UserFile};
 use super::*;
 use oribi_filter::{FieldChanges, ResponsePlan};
 use oribi_limit::{LimitBy, LimitOf, Rule as Rate};
@@ -22,6 +22,7 @@ impl PlanReader for Words {
             b"one" => routes("one", 0, false),
             b"two" => routes("two", 1, false),
             b"few" => routes("few", 0, true),
+            b"guarded" => return Ok(EdgePlan { routes: Some(guarded().0), apps: vec![Settings::default()] }),
             _ => return Err("unknown word".to_owned()),
         };
         let apps = if plan == b"two" { 2 } else { 1 };
@@ -41,6 +42,22 @@ fn routes(name: &str, app: usize, is_limited: bool) -> Routes {
     routes.expect("the rule is valid").limited_by(limits, vec![vec![0; usize::from(is_limited)]])
 }
 
+/// A user with the password `secret`, by bcrypt at the lowest price.
+const USER: &str = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n";
+
+/// The routes of the plan `guarded`, whose text has the user `alice`, and the file of users, whose content is `bob`.
+fn guarded() -> (Routes, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a directory is to be had");
+    let path = folder.path().join("users");
+    std::fs::write(&path, format!("bob:{USER}")).expect("it is ours");
+    let file = Arc::new(UserFile::new(&path, format!("alice:{USER}").as_bytes(), false).expect("valid"));
+    let passwords = Some(PasswordRule { file, realm: "staff".to_owned(), keep: false, field: None });
+    let action = Action::Respond { status: 410, content: b"gone\n".to_vec(), content_type: None };
+    let rule = Rule { path: vec!["/*".to_owned()], ..Rule::default() };
+    let routes = Routes::compile(vec![Route { rule, action, filters: Filters { passwords, ..Filters::default() } }]);
+    (routes.expect("the rule is valid"), folder)
+}
+
 /// An edge that serves by the plan `one`, and the memory of its limits.
 fn site() -> (Site, LimitMemory) {
     let memory = LimitMemory::new(1);
@@ -53,7 +70,13 @@ impl Site {
     /// Sends a plan to the edge. Returns its answer.
     #[track_caller]
     fn prepare(&mut self, number: u32, plan: &[u8], limits: Option<std::os::fd::BorrowedFd<'_>>) -> Reason {
-        let file = PlanFile::new(number, plan).expect("memory");
+        self.prepare_with(number, &[plan, b""], limits)
+    }
+
+    /// Sends a plan of these parts: the plan itself and its users. Returns the edge's answer.
+    #[track_caller]
+    fn prepare_with(&mut self, number: u32, parts: &[&[u8]], limits: Option<std::os::fd::BorrowedFd<'_>>) -> Reason {
+        let file = PlanFile::new(number, &pack(parts)).expect("memory");
         self.edge_link.give_plan(file.as_fd(), limits).expect("there is room");
         self.answer_of(number)
     }
@@ -100,6 +123,23 @@ fn routes_change_between_two_requests_of_a_connection() {
     worker.echo();
     assert_eq!(plan_of(&site.received(&client)), Some("few"), "on the same connection");
     assert!(site.exchange(&client, &get("/d")).starts_with("HTTP/1.1 429 "), "the limit counts");
+}
+
+#[test]
+fn a_plan_has_the_users_of_the_time_when_it_is_sent() {
+    let (mut site, _) = site();
+    let users = guarded().0.read_users().expect("the file is valid");
+    assert_eq!(site.prepare(1, b"guarded", None), Reason::Refused, "there are no users");
+    assert_eq!(site.prepare_with(2, &[b"guarded", &users, b""], None), Reason::Refused);
+    assert_eq!(site.prepare_with(3, &[b"guarded", &users], None), Reason::Prepared);
+    site.commit(3);
+    let client = site.asking(b"");
+    // `alice:secret` and `bob:secret`.
+    for (credentials, status) in [("YWxpY2U6c2VjcmV0", "401"), ("Ym9iOnNlY3JldA==", "410")] {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {credentials}\r\n\r\n").as_bytes());
+        let received = site.awaited(&client);
+        assert!(received.starts_with(&format!("HTTP/1.1 {status} ")), "{received}");
+    }
 }
 
 #[test]

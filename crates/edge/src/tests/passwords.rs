@@ -68,7 +68,7 @@ impl Site {
     }
 
     #[track_caller]
-    fn awaited(&mut self, client: &Client) -> String {
+    pub(super) fn awaited(&mut self, client: &Client) -> String {
         let mut received = String::new();
         self.run_until(|_| {
             received.push_str(&text(&client.received()));

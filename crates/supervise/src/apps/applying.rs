@@ -22,7 +22,6 @@ use super::super::mold_command::prepare_mold;
 use super::super::molds::Molds;
 use super::super::notify::Reloading;
 use super::super::server::Server;
-use super::super::watched_files::WatchedFiles;
 use super::super::workforce::Apply;
 use super::Apps;
 use super::watching::FileWatch;
@@ -205,6 +204,9 @@ impl<'a> Apps<'a> {
         let Differences { added, changed, scaled, removed, mut lines } = self.compare(server, &planned)?;
         if swaps_routes {
             lines.push("routes: swapped".to_owned());
+        }
+        if !server.users.are_as_read() {
+            lines.push("users: read again".to_owned());
         }
         lines.extend_from_slice(addresses.lines());
         warnings.iter().for_each(|warning| log::warn!("{warning}"));
@@ -428,9 +430,12 @@ impl<'a> Apps<'a> {
             ChangeProgress::Pending => Err("an edge does not react".to_owned()),
             ChangeProgress::Refused(why) => Err(why),
             ChangeProgress::Prepared | ChangeProgress::Swapped => {
+                if edges.renew_users_of_change()? {
+                    return Ok(());
+                }
                 let Some(change) = self.file.as_mut().and_then(|file| file.change.as_mut()) else { return Ok(()) };
                 change.listeners.as_ref().map_or(Ok(()), ListenChange::listen)?;
-                edges.commit();
+                edges.commit().into_iter().for_each(|users| server.users = users);
                 change.step = Step::Swap;
                 change.listeners.take().into_iter().for_each(|change| server.use_addresses(change));
                 let changing = std::mem::take(&mut change.changing);
@@ -453,7 +458,6 @@ impl<'a> Apps<'a> {
         file.end(Progress::Done(described(&lines)));
         let hup_arrived = std::mem::take(&mut file.hup_arrived);
         self.use_file(server, applied);
-        server.users = server.edges.as_ref().map_or_else(WatchedFiles::default, |edges| edges.watched_users(Instant::now()));
         leaving.iter().for_each(|place| self.apps[*place].leave(false));
         for (place, kept @ (_, settings), arguments) in scaled {
             server.edges.iter_mut().for_each(|edges| edges.use_place(place, kept));
@@ -463,9 +467,8 @@ impl<'a> Apps<'a> {
         }
         log::info!("the file is applied: {}", described(&lines));
         server.notifier.reloaded(Reloading::Program, "serving, the file is applied");
-        // Files that have changed while apps loaded count as read, and the plan has the users as they were at its beginning.
+        // Files that have changed while apps loaded count as read.
         server.renew_certificates();
-        server.renew_users();
         if reloads && !hup_arrived {
             let rest = self.apps.iter_mut().enumerate();
             let rest = rest.filter(|(place, app)| app.is_present() && !app.is_stopped() && !joining.contains(place));

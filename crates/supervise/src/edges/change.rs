@@ -3,6 +3,7 @@
 //!
 //! An edge that dies meanwhile is replaced by one that has the present plan from its parent, and is informed like the others.
 
+use super::super::watched_files::WatchedFiles;
 use super::{AppPools, AppShape, EdgeEntry, EdgeProcess, Edges, pools};
 use oribi_config::{SandboxChoice, Settings};
 use oribi_edge::parent_link::{Reason, WorkerRequest};
@@ -17,7 +18,7 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The pause before a message is sent again to an edge that has not read the earlier ones.
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
@@ -48,7 +49,11 @@ pub(super) struct PlanChange {
 }
 
 struct PreparedChange {
+    /// The plan without the users.
+    bytes: Vec<u8>,
     file: PlanFile,
+    /// The files of users, as the plan has them.
+    users: WatchedFiles,
     listeners: Option<SentListeners>,
     limits: Option<OwnedFd>,
     routes: Option<Arc<Routes>>,
@@ -173,16 +178,31 @@ impl<'a> Edges<'a> {
         if self.settings.edge_sandbox != SandboxChoice::Off {
             self.check_directories(routes.as_ref())?;
         }
-        self.change.number += 1;
-        let file = PlanFile::new(self.change.number, &bytes).map_err(|error| format!("no memory for the plan: {error}"))?;
+        let number = self.change.number + 1;
+        let (file, users) = write_plan(number, &bytes, routes.as_ref())?;
+        self.change.number = number;
         let listeners = plan.listeners;
         let shards = 0..self.entries.len();
         let most = shards.filter_map(|edge| Some(listeners.as_ref()?.descriptors(self.shard(edge)).len())).max();
         if most.is_some_and(|most| most > MOST_DESCRIPTORS) {
             return Err(format!("there are more than {} new sockets; oribi ctl upgrade applies it", MOST_DESCRIPTORS - 1));
         }
-        self.change.prepared = Some(PreparedChange { file, listeners, limits, routes: routes.map(Arc::new), memory });
+        let routes = routes.map(Arc::new);
+        self.change.prepared = Some(PreparedChange { bytes, file, users, listeners, limits, routes, memory });
         Ok(())
+    }
+
+    /// Writes the plan that edges prepare once more if a file of users has changed since. Returns whether the edges have to prepare
+    /// that one first.
+    ///
+    /// # Errors
+    /// A file of users cannot be used; the message says why.
+    pub(in super::super) fn renew_users_of_change(&mut self) -> Result<bool, String> {
+        let PlanChange { number, prepared } = &mut self.change;
+        let Some(prepared) = prepared.as_mut().filter(|prepared| !prepared.users.are_as_read()) else { return Ok(false) };
+        (prepared.file, prepared.users) = write_plan(*number + 1, &prepared.bytes, prepared.routes.as_deref())?;
+        *number += 1;
+        Ok(true)
     }
 
     /// Returns the part of the sockets of each listener that an edge has.
@@ -240,9 +260,10 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Makes the edges serve by the plan that all of them have prepared, and all edges that start later.
-    pub(in super::super) fn commit(&mut self) {
-        let Some(PreparedChange { routes, memory, .. }) = self.change.prepared.take() else { return };
+    /// Makes the edges serve by the plan that all of them have prepared, and all edges that start later. Returns its files of
+    /// users; `None` if no plan was prepared.
+    pub(in super::super) fn commit(&mut self) -> Option<WatchedFiles> {
+        let PreparedChange { users, routes, memory, .. } = self.change.prepared.take()?;
         (self.routes, self.limit_memory) = (routes, memory);
         for process in self.entries.iter().filter_map(|entry| entry.process.as_ref()) {
             if let Err(error) = process.link.commit(self.change.number) {
@@ -250,6 +271,7 @@ impl<'a> Edges<'a> {
             }
             let _ = rustix::io::write(&process.waker, &[0]);
         }
+        Some(users)
     }
 
     /// Gives up a plan that was not committed.
@@ -270,6 +292,16 @@ impl<'a> Edges<'a> {
         let mut edges = self.entries.iter().filter_map(|entry| entry.process.as_ref());
         edges.any(|process| process.informed.plan != self.change.number).then_some(AGAIN_AFTER)
     }
+}
+
+/// Writes a plan with the users of its routes, as their files are now. Returns it with these files.
+fn write_plan(number: u32, plan: &[u8], routes: Option<&Routes>) -> Result<(PlanFile, WatchedFiles), String> {
+    let files = routes.into_iter().flat_map(Routes::user_files).map(Path::to_owned).collect();
+    // A file that changes while it is read counts as changed later.
+    let watched = WatchedFiles::of(files, Instant::now());
+    let users = routes.map_or_else(|| Ok(Vec::new()), Routes::read_users)?;
+    let file = PlanFile::new(number, &pack([plan, &users])).map_err(|error| format!("no memory for the plan: {error}"))?;
+    Ok((file, watched))
 }
 
 impl EdgeProcess {
@@ -299,5 +331,72 @@ impl EdgeProcess {
     pub(super) fn wake(&self) {
         // If the pipe is full, the edge wakes up anyway.
         let _ = rustix::io::write(&self.waker, &[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_config::EdgeChoice;
+    use oribi_edge::plan::{EdgePlan, PlanReader};
+    use oribi_edge::routes::{Action, Filters, PasswordRule, Route, UserFile};
+    use std::fs;
+
+    /// A hash of `secret`, by bcrypt at the lowest price.
+    const HASH: &str = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
+
+    /// Reads any plan as one with the users of this file, in whose text `alice` is the only user.
+    #[derive(Debug)]
+    struct Guarded(PathBuf);
+
+    impl PlanReader for Guarded {
+        fn read(&self, _: &[u8]) -> Result<EdgePlan, String> {
+            let file = Arc::new(UserFile::new(&self.0, format!("alice:{HASH}\n").as_bytes(), false)?);
+            let passwords = Some(PasswordRule { file, realm: "staff".to_owned(), keep: false, field: None });
+            let action = Action::Respond { status: 410, content: Vec::new(), content_type: None };
+            let route = Route { rule: Default::default(), action, filters: Filters { passwords, ..Filters::default() } };
+            Ok(EdgePlan { routes: Some(Routes::compile(vec![route]).expect("the rule is valid")), apps: Vec::new() })
+        }
+    }
+
+    /// The content of the plan that edges prepare.
+    fn plan(edges: &Edges<'_>) -> String {
+        let prepared = edges.change.prepared.as_ref().expect("there is one");
+        let mut content = vec![0; 1000];
+        let size = rustix::io::pread(prepared.file.as_fd(), &mut content, 0).expect("it is in memory");
+        String::from_utf8_lossy(&content[..size]).into_owned()
+    }
+
+    #[test]
+    fn edges_get_the_users_of_the_time_of_the_plan_with_it() {
+        let folder = tempfile::tempdir().expect("a directory is to be had");
+        let path = folder.path().join("users");
+        let write = |user: &str| fs::write(&path, format!("{user}:{HASH}\n")).expect("it is ours");
+        let (settings, reader) = (Settings { edge: EdgeChoice::On, ..Settings::default() }, Guarded(path.clone()));
+        let mut edges = Edges::new(&settings, &[], None).expect("memory is to be had").expect("edges are wanted");
+        edges.use_routes(None, Some(&reader)).expect("there are no limits");
+        let begin = |edges: &mut Edges<'_>| {
+            edges.begin_change(PlanForEdges { places: Vec::new(), text: b"text".to_vec(), listeners: None })
+        };
+        write("bob");
+        begin(&mut edges).expect("all is valid");
+        let first = plan(&edges);
+        assert!(first.contains("text") && first.contains("bob") && !first.contains("alice"), "{first}");
+        assert_eq!((edges.renew_users_of_change(), edges.change.number), (Ok(false), 1));
+        write("carol");
+        assert_eq!((edges.renew_users_of_change(), edges.change.number), (Ok(true), 2));
+        let second = plan(&edges);
+        assert!(second.contains("text") && second.contains("carol") && !second.contains("bob"), "{second}");
+        fs::write(&path, "dave\n").expect("it is ours");
+        assert!(edges.renew_users_of_change().is_err_and(|why| why.contains("users:1: ")));
+        edges.cancel_change();
+        assert!(begin(&mut edges).is_err_and(|why| why.contains("users:1: ")), "it is not the one of before");
+        write("erin");
+        begin(&mut edges).expect("all is valid");
+        let files = edges.commit().expect("it is prepared");
+        assert!(files.are_as_read());
+        write("francis");
+        assert!(!files.are_as_read(), "what changes afterwards is found");
+        assert!(edges.commit().is_none());
     }
 }

@@ -8,10 +8,15 @@ use std::path::Path;
 use std::time::Instant;
 
 impl Edges<'_> {
-    /// Returns the files of users of the present routes.
-    pub(in super::super) fn watched_users(&self, now: Instant) -> WatchedFiles {
+    /// Begins to watch the files of users of the routes, before any edge has started, and reads them again: they may have changed
+    /// since the routes were made.
+    pub(in super::super) fn watch_users(&self, now: Instant) -> WatchedFiles {
         let files = self.routes.iter().flat_map(|routes| routes.user_files()).map(Path::to_owned);
-        WatchedFiles::of(files.collect(), now)
+        let watched = WatchedFiles::of(files.collect(), now);
+        if let Some(Err(why)) = self.routes.as_deref().map(Routes::read_users) {
+            log::error!("{why}; keeping the current users");
+        }
+        watched
     }
 
     /// Reads the files of users again, and sends the edges the users.
