@@ -101,7 +101,16 @@ fn compare(site: &Site, expected: &[(&str, BTreeMap<String, usize>)]) {
 
 fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
     let (site, _folder) = start(language, "on");
-    let worker = [("pipe to read", 1), ("pipe to write", 3), ("eventpoll", 1), ("eventfd", 3), ("unix", 1), ("folder", 1)];
+    let worker = [
+        ("pipe to read", 1),
+        ("pipe to write", 3),
+        ("eventpoll", 1),
+        ("eventfd", 3),
+        // That of the edge.
+        ("pidfd", 1),
+        ("unix", 1),
+        ("folder", 1),
+    ];
     let edge = [
         ("listener", 1),
         ("pipe to read", 1),

@@ -1,6 +1,9 @@
 //! A worker's side of a pool: takes a request when it is idle, and writes the answer.
 
+mod edge_process;
 mod sleeping;
+
+use edge_process::EdgeProcess;
 
 use crate::frames::{HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN, RingBuffer};
 use crate::mapping::{Readable, Shared};
@@ -12,9 +15,6 @@ use crate::shape::{Layout, Shape, UNREAD_BITS, WORD};
 use crate::sleep::{Doorbell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -74,8 +74,7 @@ pub struct Worker {
     busy: u32,
     /// The number of areas that have ever had frames.
     used: u32,
-    /// The process id of the edge at the last look, and the descriptor of that process (pidfd).
-    edge: (u64, Option<OwnedFd>),
+    edge: EdgeProcess,
     /// The number of descriptors sent.
     passed: u64,
     sleep: Sleep,
@@ -138,7 +137,7 @@ impl Worker {
         let (edge_doorbell, line) = (Arc::clone(&memory.edge_doorbell), DescriptorChannel::new(ends.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
         let doorbell = ends.doorbell;
-        Ok(Self {
+        let mut worker = Self {
             number,
             layout,
             requests,
@@ -150,32 +149,15 @@ impl Worker {
             areas,
             busy: 0,
             used: 0,
-            edge: (0, None),
+            edge: EdgeProcess::default(),
             passed: 0,
             sleep,
             rung,
             unrung: 0,
             now: 0,
-        })
-    }
-
-    /// Whether every edge that could put requests into the queue has ended.
-    pub fn edge_is_gone(&mut self) -> bool {
-        let number = self.requests.load(Layout::EDGE, SeqCst);
-        if number != self.edge.0 {
-            let process = i32::try_from(number).ok().and_then(Pid::from_raw);
-            let opened = process.map(|process| pidfd_open(process, PidfdFlags::empty()));
-            // A process that may open no more files does not know; the next call asks again.
-            if let Some(Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM)) = opened {
-                return false;
-            }
-            self.edge = (number, opened.and_then(Result::ok));
-        }
-        // Without a descriptor there is no such process, or the kernel refused the descriptor (before Linux 5.3 there are none
-        // for processes). In the second case the end of the edge could not be noticed, so the edge counts as gone as well.
-        let Some(process) = &self.edge.1 else { return true };
-        let mut polled = [PollFd::new(process, PollFlags::IN)];
-        !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
+        };
+        worker.watch_edge();
+        Ok(worker)
     }
 
     /// Sets the time, in nanoseconds of a clock that the edge also uses. Until the next call, the worker reports this time as

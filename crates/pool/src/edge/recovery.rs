@@ -61,6 +61,10 @@ impl Edge {
             *edge.reader(worker, area) = Reader::at(read, answer_of);
             edge.look_at(worker, area);
         }
+        // Idle workers would otherwise learn of this process with the next request, when it may have ended.
+        (0..shape.workers).filter(|worker| edge.occupant(*worker).is_some()).for_each(|worker| {
+            edge.workers[worker as usize].doorbell.ring();
+        });
         Ok(edge)
     }
 

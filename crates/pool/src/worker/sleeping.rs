@@ -15,6 +15,7 @@ impl Worker {
     /// `for_room`, for a worker that has more to write in another exchange, the edge does so also when there is room. Call
     /// [`Worker::awake`] after the sleep.
     pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
+        self.watch_edge();
         // A worker that can take nothing must not be woken for a request that another worker could take.
         let waits = match (self.usable_area(), for_room) {
             (Some(_), false) => Waits::Work,
@@ -35,6 +36,7 @@ impl Worker {
     /// before it sleeps. It need not call [`Worker::awake`]; without that call the edge rings at most once in vain for this
     /// sleep.
     pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
+        self.watch_edge();
         let waits = match (takes && self.usable_area().is_some(), for_room) {
             (true, false) => Waits::Work,
             (true, true) => Waits::WorkOrRoom,
