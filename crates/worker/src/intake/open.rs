@@ -29,6 +29,8 @@ pub(super) struct Open {
     pub(super) lent: bool,
     /// Whether its client is known to have disconnected.
     pub(super) gone: bool,
+    /// Whether its edge has ended while the lane stops, so that perhaps no other edge reports the end of the client.
+    pub(super) lost: bool,
     /// Whether a part of the response can never be sent.
     pub(super) broken: bool,
     /// Whether its client is a web server, which has a log.
@@ -69,8 +71,8 @@ impl Opened {
         self.serial = self.serial.wrapping_add(1);
         self.count += 1;
         let (step, backlog) = (Step::Unanswered, Backlog::default());
-        let (serial, lent, gone, broken) = (self.serial, true, false, false);
-        let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, broken, gateway, shared, bodiless };
+        let (serial, lent, gone, lost, broken) = (self.serial, true, false, false, false);
+        let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, lost, broken, gateway, shared, bodiless };
         let index = self.vacant_index();
         self.entries[index] = Some(open);
         ExchangeId(u64::from(self.serial) << 32 | index as u64)
@@ -157,16 +159,17 @@ impl Open {
     /// Checks that the app can still add to the response.
     ///
     /// # Errors
-    /// [`ReplyError::Gone`]: the response is complete, or the edge has reported the end of the client.
+    /// [`ReplyError::Gone`]: the response is complete, or the client has gone.
     #[inline]
     pub(super) fn check(&self, pools: &[Worker]) -> Result<(), ReplyError> {
-        if self.step == Step::Ended || pools[self.pool].orders(&self.taken).gone { Err(ReplyError::Gone) } else { Ok(()) }
+        let is_gone = self.lost || pools[self.pool].orders(&self.taken).gone;
+        if self.step == Step::Ended || is_gone { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
     /// Whether the exchange needs no answer any more: its client has disconnected, or the edge has ordered an interruption
     /// after the host has returned, when no code of the app runs that could be interrupted.
     pub(super) fn is_over(&self, pools: &[Worker]) -> bool {
         let orders = pools[self.pool].orders(&self.taken);
-        orders.gone || (orders.interrupted && !self.lent)
+        self.lost || orders.gone || (orders.interrupted && !self.lent)
     }
 }

@@ -26,6 +26,10 @@ const NEWS_AFTER: u64 = 10_000_000;
 /// The interval at which a lane that ends with its edges checks whether they have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
+/// The interval at which a lane that only finishes its exchanges checks whether their edges have ended. Streams may last for
+/// long, so it is longer.
+const LOOK_FOR_LOSS: Duration = Duration::from_millis(200);
+
 /// A time in nanoseconds of the clock that edges also use. It is read before each request, so a single number is enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MonotonicTime(pub(super) u64);
@@ -86,6 +90,7 @@ impl Intake<'_> {
             if let Some(lent) = self.take() {
                 return Ok(Next::Exchange(lent));
             }
+            self.note_lost();
             self.forget_gone();
             self.announce();
             if self.flow() || self.client_changes.seen || self.finished() {
@@ -97,8 +102,7 @@ impl Intake<'_> {
                 }
                 return Ok(Next::Exchange(lent));
             }
-            // No event reports that the last edge has ended.
-            let timeout = (self.stage == IntakeState::Emptying).then_some(LOOK_FOR_END);
+            let timeout = self.patience();
             if !patient {
                 return Ok(Next::Nothing(timeout));
             }
@@ -111,6 +115,7 @@ impl Intake<'_> {
     pub(super) fn next_event(&mut self) -> Next<Lent> {
         self.left = true;
         self.flow();
+        self.note_lost();
         self.forget_gone();
         if !(self.woken || self.client_changes.seen || self.finished()) {
             self.announce();
@@ -118,32 +123,45 @@ impl Intake<'_> {
             self.flow();
             self.forget_gone();
         }
-        if self.woken || self.client_changes.seen || self.finished() { Next::Command } else { Next::Nothing(None) }
+        let is_command = self.woken || self.client_changes.seen || self.finished();
+        if is_command { Next::Command } else { Next::Nothing(self.patience()) }
     }
 
     /// Waits while an app waits for room. Returns when there may be room, or at another event.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         self.left = true;
         self.announce();
+        self.note_lost();
         if !self.flow() && !self.note_gone() {
-            self.look(None)?;
+            self.look(self.patience())?;
         }
         self.awake();
+        self.note_lost();
         self.flow();
         Ok(())
     }
 
-    /// Does all work that needs no wait. Returns a time of zero if there was an event, and otherwise `None`. Takes no request,
-    /// because the caller is in the middle of one: another thread takes those in the queue.
+    /// Does all work that needs no wait. Returns a time of zero if there was an event, and otherwise the time until it must be
+    /// called again. Takes no request, because the caller is in the middle of one: another thread takes those in the queue.
     pub(super) fn do_pending_work(&mut self) -> Option<Duration> {
         self.flow();
+        self.note_lost();
         if !self.alone {
             // The caller may wait next, or leave that to another thread. A lone thread continues its app instead, and must
             // not be woken.
             self.announce();
         }
         let had_events = self.flow() | self.note_gone();
-        had_events.then_some(Duration::ZERO)
+        if had_events { Some(Duration::ZERO) } else { self.patience() }
+    }
+
+    /// Returns the longest time that the lane may wait for events; `None` without a limit. No event reports that an edge has ended.
+    fn patience(&self) -> Option<Duration> {
+        match self.stage {
+            IntakeState::Serving => None,
+            IntakeState::Emptying => Some(LOOK_FOR_END),
+            IntakeState::Stopping => (!self.opened.is_empty()).then_some(LOOK_FOR_LOSS),
+        }
     }
 
     /// Whether there is work that needs no wait.
@@ -231,7 +249,25 @@ impl Intake<'_> {
         flowed
     }
 
-    /// Whether an edge reports, for the first time, that the client of any exchange no longer waits.
+    /// While the lane stops, notes the exchanges whose edges have ended. At other times the next edge reports their ends.
+    #[inline]
+    fn note_lost(&mut self) {
+        if self.stage != IntakeState::Serving && !self.opened.is_empty() {
+            self.look_for_lost();
+        }
+    }
+
+    #[cold]
+    fn look_for_lost(&mut self) {
+        let Self { opened, pools, .. } = self;
+        for (number, pool) in pools.iter_mut().enumerate() {
+            if opened.iter().any(|open| open.pool == number) && pool.clients_are_gone() {
+                opened.iter_mut().filter(|open| open.pool == number).for_each(|open| open.lost = true);
+            }
+        }
+    }
+
+    /// Whether an edge reports, for the first time, that the client of any exchange no longer waits, or has ended itself.
     fn note_gone(&mut self) -> bool {
         let Self { opened, pools, .. } = self;
         let is_news = |open: &mut Open| !open.gone && open.is_over(pools);

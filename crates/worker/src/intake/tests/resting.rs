@@ -161,6 +161,53 @@ fn commands_are_seen_although_there_is_always_another_request() {
 }
 
 #[test]
+fn a_lane_that_stops_waits_for_no_edge_that_has_ended() {
+    for empties in [false, true] {
+        let mut site = Site::new();
+        let (open, kept) = (site.ask("/open"), site.ask("/kept"));
+        let (exchange, lent) = (site.take(), site.lend());
+        site.intake.start(exchange, OK).expect("its client waits");
+        site.intake.write(exchange, b"first").expect("its client waits");
+        site.intake.stop(empties);
+        assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Nothing(Some(_)))), "it looks from time to time");
+        assert!(matches!(site.intake.next_event_now(), Ok(Next::Nothing(Some(_)))));
+        assert!(site.intake.do_pending_work().is_some_and(|time| !time.is_zero()));
+        assert_eq!(site.receive().into_iter().map(|(ticket, _)| ticket).collect::<Vec<_>>(), [open, open]);
+        site.edge.leave();
+        assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Nothing(_))), "a host has the other request");
+        assert!(site.intake.write(exchange, b"more").is_err(), "its app learns it");
+        assert_eq!(site.receive(), [(open, Said::Abandoned)]);
+        assert!(site.intake.write(lent.id(), b"x").is_err(), "so does that of the other one");
+        site.intake.give_back(lent);
+        assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Command)) && site.intake.finished());
+        assert_eq!(site.receive(), [(kept, Said::Abandoned)]);
+    }
+}
+
+#[test]
+fn an_app_that_waits_for_room_is_let_go_when_the_edge_of_a_stopping_lane_ends() {
+    let mut site = Site::new();
+    site.ask("/large");
+    let lent = site.lend();
+    site.intake.start(lent.id(), OK).expect("its client waits");
+    while site.intake.write(lent.id(), &[7; 1000]).expect("its client waits") == 0 {}
+    site.intake.stop(false);
+    let Site { edge, intake, .. } = &mut site;
+    thread::scope(|scope| {
+        let worker = rustix::thread::gettid();
+        scope.spawn(move || {
+            until_asleep(worker);
+            edge.leave();
+        });
+        while intake.waiting(lent.id()).is_ok() {
+            intake.turn().expect("epoll works");
+        }
+    });
+    intake.give_back(lent);
+    assert!(matches!(intake.next_exchange_now(), Ok(Next::Command)) && intake.finished());
+}
+
+#[test]
 fn what_comes_on_the_line_is_read() {
     let mut site = Site::new();
     let ticket = site.ask("/");
