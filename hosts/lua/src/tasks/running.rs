@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause between two looks for a state that another lane may have given back.
 const LOOK: Duration = Duration::from_millis(20);
+/// The time after which the lane looks for commands and requests, although further tasks can run.
+const TURN: Duration = Duration::from_millis(10);
 /// The shortest time between two looks for clients that have gone: each looks at all tasks, of which there may be thousands.
 const GONE: Duration = Duration::from_millis(10);
 
@@ -165,7 +167,8 @@ impl Tasks {
         self.issued
     }
 
-    /// Waits until `lane` is readable, `timeout` is over or a task can run, and runs the tasks that can.
+    /// Waits until `lane` is readable, `timeout` is over or a task can run, and runs the tasks that can: as many as begin within a
+    /// [`TURN`], and the others next time.
     ///
     /// # Errors
     /// The operating system refused a call.
@@ -192,9 +195,13 @@ impl Tasks {
             self.note_clients();
         }
         // Tasks that become ready meanwhile run next time, after the lane has looked for requests.
+        let begun = Instant::now();
         for _ in 0..self.queue.len() {
             if let Some((id, outcome)) = self.queue.pop_front() {
                 self.run(id, outcome);
+            }
+            if begun.elapsed() >= TURN {
+                return Ok(());
             }
         }
         for _ in 0..self.pending.len() {
@@ -203,6 +210,9 @@ impl Tasks {
             {
                 self.pending.push_front(pending);
                 break;
+            }
+            if begun.elapsed() >= TURN {
+                return Ok(());
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use oribi_message::{
 };
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -92,6 +92,14 @@ impl Site {
         let outlet = Recorder::default();
         self.answer_to(call, &outlet);
         outlet.response()
+    }
+
+    /// Lets a host whose scripts wait come round once, without waiting for `lane`. `outlet` must be the same in all calls, and outlive
+    /// the site.
+    pub fn come_round(&self, outlet: &Recorder, lane: BorrowedFd<'_>) {
+        let mut host = self.host.borrow_mut();
+        host.begin(outlet);
+        host.run_loop(lane, Some(Duration::ZERO));
     }
 
     /// Has a request answered to an outlet.
@@ -238,6 +246,11 @@ pub struct Recorder {
 impl Recorder {
     pub fn response(&self) -> Response {
         self.response.borrow().clone()
+    }
+
+    /// Returns the response, and forgets it.
+    pub fn take(&self) -> Response {
+        self.response.take()
     }
 
     fn begin(&self, head: ResponseHead<'_>) {

@@ -12,4 +12,5 @@ mod oribi;
 mod questions;
 mod reload;
 mod styles;
+mod waiting;
 mod wsapi;

@@ -9,6 +9,9 @@ module Oribi
   # rounds takes requests (ext/oribi/fibers.c). Fibers that wait transfer to the root fiber, because an app may wait in a fiber
   # that another one has resumed, such as an Enumerator's.
   class Scheduler
+    # The seconds after which the worker looks for commands and requests, although further fibers can continue.
+    TURN = 0.01
+
     # A fiber that waits for events of a descriptor.
     Wait = Struct.new(:fiber, :events)
 
@@ -127,7 +130,7 @@ module Oribi
     def end_waits
       (@waiting.keys + @ready.keys).each { |fiber| end_wait(fiber, ProcessEnds.new("the worker ends")) }
       begin
-        run_ready
+        run_ready(Float::INFINITY)
       rescue ProcessEnds, StandardError
         retry
       end
@@ -265,13 +268,15 @@ module Oribi
       wake(fiber, true) if @waiting[fiber] == :block
     end
 
-    # Fibers that are ready again meanwhile continue in the next round.
-    def run_ready
+    # Fibers that are ready again meanwhile continue in the next round, and so do those whose turn does not come in time.
+    def run_ready(turn = TURN)
+      over = Timers.now + turn
       @ready.size.times do
         fiber, value = @ready.shift
         break unless fiber
 
         continue(fiber, value) if fiber.alive?
+        break if Timers.now >= over
       end
     end
 
