@@ -2,6 +2,9 @@
 //!
 //! The header is read once, before everything else on a connection. Bytes after the header are the client's, and stay in the
 //! buffer. Even on an encrypted connection, the header arrives in clear text: the handshake follows it.
+//!
+//! A connection of a listener that wanted a header needs one also if the next server wants none there: its proxy has perhaps sent a
+//! part of it, and a header that is optional would let the client choose its address.
 
 use super::Engine;
 use super::connection::{Connection, Reading, State};
@@ -10,7 +13,7 @@ use super::remote::Remote;
 use super::send::Still;
 use oribi_config::ProxyProtocol;
 use oribi_io::{Attempt, Backend, Peer};
-use oribi_proto::proxy_protocol::{Client, Step, read};
+use oribi_proto::proxy_protocol::{Client, Step, Versions, read};
 use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
@@ -47,8 +50,9 @@ impl<B: Backend> Engine<'_, B> {
     #[inline(never)]
     pub(super) fn read_greeting(&mut self, index: u32) -> Still {
         let Connection { input, listener, remote, .. } = &mut self.connections[index];
-        let ProxyProtocol::Required(versions) = self.listeners[usize::from(*listener)].proxy_protocol else {
-            return Still::Open;
+        let versions = match self.listeners[usize::from(*listener)].proxy_protocol {
+            ProxyProtocol::Required(versions) => versions,
+            ProxyProtocol::Off => Versions::Both,
         };
         match read(input.unread(), versions) {
             Step::NeedInput => Still::Open,

@@ -14,7 +14,7 @@ use super::input::Input;
 use super::remote::Remote;
 use super::send::Still;
 use super::{Engine, IDLE_WHILE_STOPPING};
-use oribi_config::{Protocol, ProxyProtocol};
+use oribi_config::Protocol;
 use oribi_io::{Backend, Peer};
 use oribi_ipc::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
 use oribi_listen::address_in;
@@ -159,16 +159,10 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Puts a connection of another engine into the table. `None`: it is lost.
     fn insert(&mut self, record: Record, descriptor: OwnedFd) -> Option<u32> {
-        // A connection whose PROXY header has not arrived yet needs a listener that reads this header. No connection from
-        // another process is encrypted, so that listener must be without TLS.
-        let speaks = |listener: &&oribi_listen::Listener| {
-            let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
-            listener.protocol == record.protocol && (record.greeted || greets)
-        };
         let find = |is_it: &dyn Fn(&oribi_listen::Listener) -> bool| {
-            self.listeners.iter().position(|listener| speaks(&listener) && is_it(listener))
+            self.listeners.iter().position(|listener| listener.protocol == record.protocol && is_it(listener))
         };
-        // Other clients of the same address may have TLS now.
+        // Other clients of the same address may have TLS now, or other PROXY headers.
         let listener = find(&|listener| listener.display == record.listener)
             .or_else(|| find(&|listener| listener.address() == address_in(&record.listener)))
             .or_else(|| find(&|_| true))?;
@@ -194,3 +188,6 @@ impl<B: Backend> Engine<'_, B> {
         Some(index)
     }
 }
+
+#[cfg(test)]
+mod tests;
