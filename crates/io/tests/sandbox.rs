@@ -5,8 +5,9 @@
 
 use oribi_io::process::sandbox::Offer;
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::ioctl_fionread;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
@@ -37,6 +38,7 @@ struct Scene {
     port: u16,
     /// Made before the sandbox.
     socket: OwnedFd,
+    pipe: PipeWriter,
     /// Another process.
     parent: i32,
 }
@@ -135,6 +137,10 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
     ("a listener", FORBIDDEN_CALL, |_| TcpListener::bind("127.0.0.1:0").map(drop)),
     ("a connection to a socket with a path", FORBIDDEN_CALL, |scene| UnixStream::connect(scene.file("listener")).map(drop)),
     ("a pair of sockets", Success, |_| UnixStream::pair().map(drop)),
+    ("the room of a pipe", Success, |scene| {
+        ioctl_fionread(&scene.pipe)?;
+        call!(libc::SYS_fcntl, scene.pipe.as_raw_fd(), libc::F_GETPIPE_SZ)
+    }),
     ("a pair of sockets that can send to anybody", FORBIDDEN_CALL, |_| UnixDatagram::pair().map(drop)),
     // Other processes.
     ("a signal to another process", FORBIDDEN_CALL, |scene| call!(libc::SYS_kill, scene.parent, libc::SIGURG)),
@@ -217,7 +223,8 @@ fn attempt(number: usize) -> i32 {
     // SAFETY: the call takes numbers; the code that gets the descriptor is the only owner.
     let socket = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)) };
     let parent = rustix::process::getppid().expect("it waits").as_raw_nonzero().get();
-    let scene = Scene { port: variable(PORT).parse().expect("a number"), socket, parent, place };
+    let (_reader, pipe) = io::pipe().expect("a pipe");
+    let scene = Scene { port: variable(PORT).parse().expect("a number"), socket, pipe, parent, place };
     let (_, _, attempt) = ATTEMPTS[number];
     if std::env::var_os(CONFINED).is_some() {
         let directory = |name: &str| {

@@ -233,7 +233,7 @@ impl Sink {
         loop {
             let written = match output::write(rustix::stdio::stderr(), kind, line) {
                 Ok(written) => written,
-                Err(Errno::AGAIN) if kind != Kind::File && has_room(rustix::stdio::stderr(), patience) => {
+                Err(Errno::AGAIN) if kind != Kind::File && has_room(rustix::stdio::stderr(), line.len(), patience) => {
                     // Other processes may have used the room. There is no second wait for such a slow reader.
                     output::write(rustix::stdio::stderr(), kind, line)?
                 }

@@ -3,14 +3,25 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, ioctl_fionread, pwritev2, retry_on_intr};
 use rustix::net::SendFlags;
+use rustix::pipe::fcntl_getpipe_size;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The size up to which a pipe takes a write whole or not at all (PIPE_BUF of Linux, pipe(7)).
+pub(super) const PIPE_BYTES: usize = 4096;
+
+/// The room that other processes may use between the look for the room of a long line and its writing.
+const ROOM_FOR_OTHERS: usize = 16 << 10;
+
+/// The pause between two looks for the room of a long line: the system reports only the room for a short one.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The offset that means the current position. A pipe accepts no other offset (pwritev2(2)).
 const HERE: u64 = u64::MAX;
@@ -82,13 +93,41 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether `output` accepts data within `patience`.
-pub(super) fn has_room(output: impl AsFd, patience: Duration) -> bool {
-    let wait = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
-    matches!(poll(&mut [PollFd::new(&output, PollFlags::OUT)], Some(&wait)), Ok(1))
+/// Whether `output` accepts `size` bytes within `patience`; or a part of them, if it is no pipe.
+pub(super) fn has_room(output: impl AsFd, size: usize, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let wait = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+        if !matches!(poll(&mut [PollFd::new(&output, PollFlags::OUT)], Some(&wait)), Ok(1)) {
+            return false;
+        }
+        if fits(&output, size) {
+            return true;
+        }
+        if left.is_zero() {
+            return false;
+        }
+        sleep(left.min(LOOK));
+    }
 }
 
-/// Writes as much as the output accepts now. Returns the number of bytes.
+/// Whether a pipe takes so many bytes in one piece, even if others write meanwhile. Of a longer piece than [`PIPE_BYTES`], it takes
+/// as much as there is room for, and the lines of other processes would come between the two parts.
+fn fits(output: impl AsFd, size: usize) -> bool {
+    if size <= PIPE_BYTES {
+        return true;
+    }
+    let (Ok(room), Ok(waiting)) = (fcntl_getpipe_size(&output), ioctl_fionread(&output)) else { return true };
+    let waiting = usize::try_from(waiting).unwrap_or(usize::MAX);
+    // A pipe consists of pages, and a write begins another one if the rest of the last one is too small for it: half of each
+    // may be unused.
+    let used = waiting.saturating_mul(2).saturating_add(PIPE_BYTES);
+    waiting == 0 || size.saturating_add(used).saturating_add(ROOM_FOR_OTHERS) <= room
+}
+
+/// Writes as much as the output accepts now; a pipe accepts a line that fits into it whole or not at all. Returns the number of
+/// bytes.
 ///
 /// # Errors
 /// `AGAIN` if the output accepts nothing now; otherwise the operating system refused the call.
@@ -96,10 +135,13 @@ pub(super) fn write(output: impl AsFd, kind: Kind, bytes: &[u8]) -> Result<usize
     retry_on_intr(|| match kind {
         Kind::File => rustix::io::write(&output, bytes),
         Kind::Socket => rustix::net::send(&output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+        Kind::Stream if !fits(&output, bytes.len()) => Err(Errno::AGAIN),
         Kind::Stream => match pwritev2(&output, &[IoSlice::new(bytes)], HERE, ReadWriteFlags::NOWAIT) {
             // A terminal, or a pipe before Linux 6.4. If another process uses the room between `has_room` and this call, this
             // call waits after all.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) if has_room(&output, Duration::ZERO) => {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE)
+                if has_room(&output, bytes.len(), Duration::ZERO) =>
+            {
                 rustix::io::write(&output, bytes)
             }
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => Err(Errno::AGAIN),
@@ -171,7 +213,27 @@ mod tests {
             let taken = std::iter::from_fn(|| write(output, kind, &[b'x'; 1000]).ok()).sum::<usize>();
             assert!(taken > 10_000, "{taken}");
             assert_eq!(write(output, kind, b"x".repeat(5000).as_slice()), Err(Errno::AGAIN));
-            assert!(!has_room(output, Duration::from_millis(1)));
+            assert!(!has_room(output, 1, Duration::from_millis(1)));
         }
+    }
+
+    #[test]
+    fn a_pipe_takes_a_long_line_whole_or_not_at_all() {
+        let _deadline = oribi_test_support::waits_for("the room of a pipe");
+        let (mut reader, pipe) = io::pipe().expect("a pipe");
+        let room = fcntl_getpipe_size(&pipe).expect("it is a pipe");
+        assert_eq!(write(&pipe, Kind::Stream, &vec![b'x'; room]), Ok(room), "it is empty");
+        let long = vec![b'y'; 3 * PIPE_BYTES];
+        // There is room for two thirds of it.
+        reader.read_exact(&mut vec![0; 2 * PIPE_BYTES]).expect("it is there");
+        assert_eq!(write(&pipe, Kind::Stream, &long), Err(Errno::AGAIN));
+        assert!(!has_room(&pipe, long.len(), Duration::from_millis(2)) && has_room(&pipe, PIPE_BYTES, Duration::ZERO));
+        assert_eq!(write(&pipe, Kind::Stream, &long[..PIPE_BYTES]), Ok(PIPE_BYTES));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| has_room(&pipe, long.len(), Duration::from_secs(60)));
+            reader.read_exact(&mut vec![0; room - PIPE_BYTES]).expect("it is there");
+            assert!(waits.join().expect("no panic"));
+        });
+        assert_eq!(write(&pipe, Kind::Stream, &long), Ok(long.len()));
     }
 }

@@ -4,7 +4,7 @@
 //! number at most once a minute, and also reports when the log can be written again.
 
 use super::messenger::{Composer, Failure, Messenger, Severity};
-use super::output::{self, Kind, has_room, reason};
+use super::output::{self, Kind, PIPE_BYTES, has_room, reason};
 use oribi_config::LogTarget;
 use oribi_config::value::show_log_target;
 use rustix::io::Errno;
@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 const BATCH_BYTES: usize = 64 << 10;
 /// The number of bytes that may wait for a slow reader of a pipe.
 const WAITING_BYTES: usize = 256 << 10;
-/// The size up to which a pipe takes a write whole or not at all (PIPE_BUF of Linux, pipe(7)).
-const PIPE_BYTES: usize = 4096;
 /// The interval at which lost lines are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which a file that could not be opened is tried again.
@@ -243,7 +241,7 @@ impl LineSink {
         let mut done = 0;
         while done < self.buffer.len() {
             let piece = &self.buffer[done..done + whole_lines(&self.buffer[done..])];
-            if !patience.is_zero() && !has_room(&self.output, patience) {
+            if !patience.is_zero() && !has_room(&self.output, piece.len(), patience) {
                 break;
             }
             match output::write(&self.output, self.kind, piece) {
@@ -515,6 +513,34 @@ mod tests {
         let text = rest.join().expect("a reader").expect("UTF-8");
         assert_eq!(text.lines().count() as u64, recorded - lost);
         assert!(text.lines().all(|line| line == LINE));
+    }
+
+    #[test]
+    fn long_lines_of_several_processes_stay_whole_at_a_slow_reader() {
+        let _deadline = oribi_test_support::waits_for("the end of two logs");
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let mut logs = [writer.try_clone().expect("a descriptor"), writer].map(log_into);
+        let lines = [b"a", b"b"].map(|letter| letter.repeat(9000));
+        let mut text = Vec::new();
+        for round in 0..10 {
+            for (log, line) in logs.iter_mut().zip(&lines) {
+                log.add(|buffer| buffer.extend_from_slice(line));
+                log.flush();
+            }
+            // From then on the pipe is full, or almost.
+            if round >= 3 {
+                let mut piece = vec![0; 6000];
+                reader.read_exact(&mut piece).expect("it is there");
+                text.extend_from_slice(&piece);
+                logs.iter_mut().rev().for_each(LineSink::flush);
+            }
+        }
+        let read = std::thread::spawn(move || reader.read_to_end(&mut text).map(|_| text));
+        drop(logs);
+        let text = read.join().expect("a reader").expect("it is read");
+        let whole = text.split_inclusive(|byte| *byte == b'\n').collect::<Vec<_>>();
+        assert_eq!(whole.len(), 20);
+        assert!(whole.iter().all(|line| line.len() == 9001 && line[..9000].iter().all(|byte| *byte == line[0])));
     }
 
     #[test]

@@ -212,6 +212,10 @@ fn condition(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> S
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).expect("no call has more than six arguments")
 }
 
+/// The request of ioctl(2) for the number of bytes that wait in a pipe.
+#[allow(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
+const FIONREAD: u64 = libc::FIONREAD as u64;
+
 /// Returns the calls that are allowed only with certain arguments. Each has alternative lists of conditions: all conditions of
 /// one list must be met. `process` is the process id of the edge.
 fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
@@ -226,10 +230,12 @@ fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
         libc::F_SETFL,
         libc::F_ADD_SEALS,
         libc::F_GET_SEALS,
+        // For logs: the room of a pipe.
+        libc::F_GETPIPE_SZ,
     ];
     let pair = |kind: c_int| vec![is(0, libc::AF_UNIX as u32), has(1, KIND_OF_SOCKET, kind as u64)];
     let thread = libc::CLONE_THREAD as u64;
-    let requests = Model::ALL.iter().flat_map(|model| model.requests());
+    let requests = Model::ALL.iter().flat_map(|model| model.requests().iter().copied()).chain([FIONREAD]);
     vec![
         (libc::SYS_mmap, not_executable()),
         (libc::SYS_mprotect, not_executable()),
@@ -239,7 +245,7 @@ fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
         (libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM), pair(libc::SOCK_SEQPACKET)]),
         // Not F_SETOWN: the owner of a descriptor gets signals.
         (libc::SYS_fcntl, one_of(1, &fcntl)),
-        (libc::SYS_ioctl, requests.map(|request| vec![has(1, u32::MAX.into(), *request)]).collect()),
+        (libc::SYS_ioctl, requests.map(|request| vec![has(1, u32::MAX.into(), request)]).collect()),
         (libc::SYS_prctl, prctl.iter().map(|option| vec![is(0, *option as u32)]).collect()),
         // For abort(3): the process sends a signal to itself.
         (libc::SYS_tgkill, vec![vec![is(0, process)]]),
