@@ -1,6 +1,7 @@
 //! Orders certificates that are missing, and renews certificates before they expire.
 
 use crate::draft::Draft;
+use crate::due::{RENEW_AFTER, due, present};
 use crate::files::{Right, account_key, replace};
 use crate::https::{Https, World};
 use crate::order::order;
@@ -10,16 +11,13 @@ use crate::session::{Session, Trouble};
 use crate::settings::{Names, Settings};
 use oribi_tls::Identity;
 use std::fmt;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The longest sleep. Due times are computed again after it, because clocks are set, and machines are suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 /// The interval at which to check whether another process still orders certificates into the same folder.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// The fraction of a certificate's life after which it is renewed.
-const RENEW_AFTER: f64 = 2.0 / 3.0;
 
 /// Orders and renews certificates. Its calls block.
 #[derive(Debug)]
@@ -142,8 +140,8 @@ impl<'a> Kept<'a> {
         if let Some(pause) = Pause::read(settings, self.names, &account) {
             self.failures = pause.failures;
             self.not_before = Some(Instant::now() + pause.left());
-            if !pause.left().is_zero() {
-                log::warn!("{}", pause.describe(settings, self.names));
+            if let Some(why) = pause.describe(settings, self.names) {
+                log::warn!("{why}");
             }
         }
     }
@@ -155,16 +153,20 @@ impl<'a> Kept<'a> {
     }
 
     pub(crate) fn renew<W: World>(&mut self, settings: &Settings, world: &W, done: &mut Done) -> Duration {
+        // A process that is killed during the attempt leaves this pause to the next one.
+        let failures = self.failures.saturating_add(1);
+        self.store(settings, &Pause::new(failures, pause(Failure::Unreachable, failures)));
         match renewed(settings, self.names, world, &mut self.progress) {
             Ok(identity) => {
                 done.ordered += 1;
                 log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
                 self.failures = 0;
-                Pause::remove(settings, self.names);
                 // If a clock is wrong, here or at the authority, the new certificate may be due at once. The limit prevents a
-                // loop of orders.
+                // loop of orders, also by restarts.
                 let left = Duration::from_secs(identity.end.saturating_sub(now()));
-                self.not_before = Some(Instant::now() + left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP));
+                let limit = left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP);
+                self.not_before = Some(Instant::now() + limit);
+                self.store(settings, &Pause::new(0, limit));
                 self.wait(settings)
             }
             Err(trouble) => {
@@ -186,29 +188,18 @@ impl<'a> Kept<'a> {
         self.not_before = Some(Instant::now() + pause);
         let names = self.names;
         log::error!("{names}: no certificate: {trouble}. The current one stays; the next attempt is in {} s", pause.as_secs());
-        let stored =
-            account_key(settings).and_then(|key| Pause::new(self.failures, pause).write(settings, names, &key.thumbprint()));
+        self.store(settings, &Pause::new(self.failures, pause));
+        pause
+    }
+
+    /// Leaves a pause to the process after this one.
+    fn store(&self, settings: &Settings, pause: &Pause) {
+        let names = self.names;
+        let stored = account_key(settings).and_then(|key| pause.write(settings, names, &key.thumbprint()));
         if let Err(why) = stored {
             log::warn!("{names}: a restart of the server does not obey this pause: {why}");
         }
-        pause
     }
-}
-
-/// The certificate in the file; `None` if there is none or it cannot be used.
-fn present(settings: &Settings, names: &Names) -> Option<Identity> {
-    let file = settings.file(names);
-    Identity::of(&file.display().to_string(), &std::fs::read(&file).ok()?).ok()
-}
-
-/// The time until a certificate must be renewed.
-fn due(present: Option<&Identity>, names: &Names, now: SystemTime) -> Duration {
-    let Some(identity) = present.filter(|identity| !identity.is_self_signed && names.are(&identity.names)) else {
-        return Duration::ZERO;
-    };
-    let life = Duration::from_secs(identity.end.saturating_sub(identity.start));
-    let moment = UNIX_EPOCH + Duration::from_secs(identity.start) + life.mul_f64(RENEW_AFTER);
-    moment.duration_since(now).unwrap_or(Duration::ZERO)
 }
 
 /// Orders a certificate, or continues with the progress of an earlier attempt, and writes the file of the certificate.
@@ -249,28 +240,4 @@ fn issue<W: World>(settings: &Settings, names: &Names, world: &W, draft: &mut Op
         return Err(useless("the certificate has expired; is the clock right?"));
     }
     Ok(Issued { content, identity })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_is_renewed_when_a_third_of_its_life_is_left() {
-        let names = Names::parse("a.org,b.org").expect("they are good");
-        let identity = |names: &[&str], is_self_signed| Identity {
-            names: names.iter().map(|name| (*name).to_owned()).collect(),
-            start: 1_000_000,
-            end: 1_000_900,
-            is_self_signed,
-        };
-        let at = |second: u64| UNIX_EPOCH + Duration::from_secs(1_000_000 + second);
-        let good = identity(&["b.org", "a.org"], false);
-        assert_eq!(due(Some(&good), &names, at(100)), Duration::from_secs(500));
-        assert_eq!(due(Some(&good), &names, at(601)), Duration::ZERO);
-        for other in [identity(&["a.org"], false), identity(&["a.org", "b.org"], true)] {
-            assert_eq!(due(Some(&other), &names, at(100)), Duration::ZERO);
-        }
-        assert_eq!(due(None, &names, at(100)), Duration::ZERO);
-    }
 }

@@ -16,6 +16,7 @@ mod account_key;
 mod challenge;
 mod client;
 mod draft;
+mod due;
 mod files;
 mod https;
 mod order;

@@ -1,12 +1,13 @@
 //! The pauses between attempts. The last one is stored beside the certificate's file: a server that is started again and again
 //! must not ask the authority at each start.
 
-use crate::files::{account_key, remove};
+use crate::due::{due, present};
+use crate::files::account_key;
 use crate::record::{self, now};
 use crate::settings::{Names, Settings};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The first and the longest pause after a failure to reach the authority: such failures cost the authority nothing.
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3600));
@@ -39,10 +40,10 @@ pub(crate) fn pause(failure: Failure, number: u32) -> Duration {
     }
 }
 
-/// A pause after failures that a new process must obey.
+/// A pause after failures, or after a certificate was issued, that a new process must obey.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
-    /// Failures in a row.
+    /// Failures in a row; an attempt that has not ended counts. Zero after a certificate.
     pub(crate) failures: u32,
     /// The time of the next attempt, in seconds since the Unix epoch.
     until: u64,
@@ -72,23 +73,25 @@ impl Pause {
         record::write(&settings.pause_file(names), subject(settings, names, account), content)
     }
 
-    /// Removes the file of the pause.
-    pub(crate) fn remove(settings: &Settings, names: &Names) {
-        remove(&settings.pause_file(names));
-    }
-
     /// The rest of the pause.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_secs(self.until.saturating_sub(now()))
     }
 
-    /// Says how long the pause is, and which file ends it.
-    pub(crate) fn describe(&self, settings: &Settings, names: &Names) -> String {
+    /// Says how long the pause is, and which file ends it. `None` if no certificate waits for its end.
+    pub(crate) fn describe(&self, settings: &Settings, names: &Names) -> Option<String> {
         let (left, file) = (self.left().as_secs(), settings.pause_file(names));
-        format!(
-            "{names}: the last attempt has failed, so the next one is in {left} s. To order at once, remove {} and restart the server",
+        if left == 0 || !due(present(settings, names).as_ref(), names, SystemTime::now()).is_zero() {
+            return None;
+        }
+        let why = match self.failures {
+            0 => "the last certificate was issued not long ago",
+            _ => "the last attempt has failed, or was cut off",
+        };
+        Some(format!(
+            "{names}: {why}, so the next attempt is in {left} s. To order at once, remove {} and restart the server",
             file.display()
-        )
+        ))
     }
 }
 
@@ -101,15 +104,13 @@ fn subject(settings: &Settings, names: &Names, account: &str) -> Value {
     subject
 }
 
-/// Returns a sentence for each certificate that a new server would not order at once, because of failures.
+/// Returns a sentence for each certificate that a new server would not order at once, although it is due.
 #[must_use]
 pub fn pauses(settings: &Settings) -> Vec<String> {
     let Ok(key) = account_key(settings) else { return Vec::new() };
     let account = key.thumbprint();
     let certificates = settings.certificates.iter();
-    let pauses = certificates.filter_map(|names| Some((names, Pause::read(settings, names, &account)?)));
-    let running = pauses.filter(|(_, pause)| !pause.left().is_zero());
-    running.map(|(names, pause)| pause.describe(settings, names)).collect()
+    certificates.filter_map(|names| Pause::read(settings, names, &account)?.describe(settings, names)).collect()
 }
 
 /// Returns a random number from 0 to 1, and 0 if the system has no random numbers. In that case all servers try again at the

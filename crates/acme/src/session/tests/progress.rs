@@ -102,7 +102,7 @@ fn a_certificate_that_was_not_downloaded_is_downloaded_with_the_same_key() {
         assert_eq!((script.payloads("/order").len(), script.payloads("/finalize").len()), (1, 1));
         assert!(is_for_key(&bytes(&script.payloads("/finalize")[0]["csr"]), &key));
         assert!(fs::read_to_string(&file).expect("it is there").starts_with(&key));
-        assert!(!draft.exists() && !settings.pause_file(names(&settings)).exists(), "nothing else is left");
+        assert!(!draft.exists() && crate::pauses(&settings).is_empty(), "nothing waits");
         // A process may be killed when only the certificate is written.
         fs::write(&draft, copy).expect("it is ours");
         restarted(&settings);
@@ -249,6 +249,51 @@ fn another_process_obeys_the_pause_unless_the_settings_differ() {
     assert!(is_paused(&settings));
     fs::remove_file(&file).expect("it is ours");
     assert!(!is_paused(&settings) && crate::pauses(&settings).is_empty());
+}
+
+#[test]
+fn another_process_does_not_order_at_once_what_was_just_issued() {
+    let (_place, settings) = prepared();
+    let authority = Granting::new(&settings);
+    let script = Script::new(|path: &str, before: usize| authority.answer(path, before));
+    assert_eq!(attempt(&mut Kept::new(names(&settings)), &settings, &script).0, ORDERED);
+    // As if the clock made it due.
+    let file = settings.file(names(&settings));
+    fs::remove_file(&file).expect("it is ours");
+    let next = restarted(&settings);
+    assert!(next.wait(&settings) > SLOW, "{:?}", next.wait(&settings));
+    let described = crate::pauses(&settings);
+    assert!(described.len() == 1 && described[0].contains("issued not long ago"), "{described:?}");
+    fs::remove_file(settings.pause_file(names(&settings))).expect("it is there");
+    assert!(restarted(&settings).wait(&settings).is_zero());
+}
+
+#[test]
+fn a_process_after_one_that_was_killed_during_its_proofs_waits_longer_each_time() {
+    let (_place, settings) = prepared();
+    let killed = |failures: u32, least: u64, most: u64| {
+        let authority = Granting::new(&settings);
+        _ = fs::remove_file(settings.file(names(&settings)));
+        let seen = Cell::new(Duration::ZERO);
+        let script = Script::new(|path: &str, before: usize| {
+            if path == "/challenge" {
+                // The next process, if this one is killed now.
+                seen.set(restarted(&settings).wait(&settings));
+                let file = settings.pause_file(names(&settings));
+                let copy = fs::read(&file).expect("it is stored");
+                fs::write(file.with_extension("copy"), copy).expect("it is ours");
+            }
+            authority.answer(path, before)
+        });
+        assert_eq!(attempt(&mut restarted(&settings), &settings, &script).0, ORDERED);
+        let file = settings.pause_file(names(&settings));
+        fs::rename(file.with_extension("copy"), &file).expect("it is ours");
+        let wait = seen.get().as_secs();
+        assert!((least..=most).contains(&wait), "{wait} s after attempt {failures}");
+    };
+    killed(1, 3, 8);
+    killed(2, 7, 14);
+    killed(3, 14, 27);
 }
 
 #[test]
