@@ -200,7 +200,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
     #[inline(never)]
     fn hand_over_all(&mut self, is_last: bool) {
         let Some(after) = &self.peers.after else { return };
-        let mut gone = false;
+        let (mut gone, mut is_late) = (false, false);
         let (mut is_behind, mut waits) = (false, false);
         if self.live.borrow().moves() {
             let now = self.now();
@@ -235,7 +235,9 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
             // Requests that were just received are with no app yet.
             let opens = !is_last || self.apps.iter().any(AppPool::may_open_websocket);
             live.leave_bridge(opens);
-            gone |= live.flush_up(after).is_err();
+            if let Err(error) = live.flush_up(after, now) {
+                (gone, is_late) = (true, error.kind() == io::ErrorKind::TimedOut);
+            }
             live.leave_bridge(opens);
             waits = live.owes_next_edge();
         }
@@ -254,7 +256,8 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
         });
         self.peers.blocked = handed.is_err() || waits;
         if gone {
-            self.give_up_handing_over("the next edge has ended, or does not read");
+            let why = if is_late { "the next edge does not read its messages" } else { "the next edge has ended" };
+            self.give_up_handing_over(why);
         }
     }
 

@@ -29,6 +29,10 @@ const WAITING_CONNECTIONS: usize = 64 << 10;
 /// The most bytes of messages that an old edge has not confirmed, or that wait for the next one.
 const WAITING_MESSAGES: usize = 64 << 20;
 
+/// The time in which the next edge must read some of the messages that wait for it, and accept connections. Meanwhile the events of
+/// connections that are to move wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The names that an old edge may still give to connections.
 const LATE_NAMES: u64 = 1 << 24;
 
@@ -45,6 +49,10 @@ pub(in super::super) struct Up {
     has_begun: bool,
     /// Whether the next edge is told that there is none.
     is_done: bool,
+    /// Whether the next edge has said that it accepts connections.
+    accepts: bool,
+    /// The time since which the next edge has neither read a message nor said so; `None` if nothing of it is awaited.
+    waits_since: Option<Duration>,
 }
 
 /// The bridge of the next edge.
@@ -82,9 +90,21 @@ impl Up {
         (message.kind == BridgeKind::Hello && message.body == hello(edges)).then_some(up)
     }
 
-    /// Whether the next edge does not read its messages.
-    fn is_stuck(&self) -> bool {
-        self.bridge.waiting() > WAITING_MESSAGES
+    /// Sends the messages that wait, as far as there is room.
+    ///
+    /// # Errors
+    /// The next edge has ended, or does not read them ([`io::ErrorKind::TimedOut`]).
+    fn flush(&mut self, after: &Sender, now: Duration) -> io::Result<()> {
+        let before = self.bridge.waiting();
+        self.bridge.flush(after)?;
+        self.has_begun |= self.bridge.is_empty();
+        let waits = !self.bridge.is_empty() || !self.accepts;
+        if !waits || self.bridge.waiting() < before {
+            self.waits_since = None;
+        }
+        let since = waits.then(|| *self.waits_since.get_or_insert(now));
+        let is_late = since.is_some_and(|since| now.saturating_sub(since) > PATIENCE);
+        if is_late || self.bridge.waiting() > WAITING_MESSAGES { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
 
@@ -153,12 +173,9 @@ impl Live<'_> {
     /// Sends the next edge the messages that wait.
     ///
     /// # Errors
-    /// It has ended, or does not read them.
-    pub(in super::super) fn flush_up(&mut self, after: &Sender) -> io::Result<()> {
-        let Some(up) = &mut self.up else { return Ok(()) };
-        up.bridge.flush(after)?;
-        up.has_begun |= up.bridge.is_empty();
-        if up.is_stuck() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    /// It has ended, or does not read them ([`io::ErrorKind::TimedOut`]).
+    pub(in super::super) fn flush_up(&mut self, after: &Sender, now: Duration) -> io::Result<()> {
+        self.up.as_mut().map_or(Ok(()), |up| up.flush(after, now))
     }
 
     /// Whether the next edge may get connections that are between two requests: not before it passes messages on.
@@ -274,7 +291,10 @@ impl Live<'_> {
     pub(in super::super) fn hear<B: Backend>(&mut self, engine: &mut Engine<'_, B>, piece: &[u8]) -> Heard {
         let Some(Ok(Some(message))) = self.up.as_mut().map(|up| up.bridge.arrive(piece, None)) else { return Heard::Nothing };
         match message.kind {
-            BridgeKind::Accepting => return Heard::Accepting,
+            BridgeKind::Accepting => {
+                self.up.iter_mut().for_each(|up| up.accepts = true);
+                return Heard::Accepting;
+            }
             BridgeKind::Commands => {
                 self.up.iter_mut().for_each(|up| up.seen += 1);
                 self.carry_out_all(engine, &message.body);
@@ -543,43 +563,4 @@ impl Live<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use oribi_ipc::handover::{HandoverEvent, pair};
-
-    #[test]
-    fn an_edge_follows_one_that_has_as_many_others() {
-        let (after, before) = pair().expect("sockets");
-        let mut down = Down::new(2);
-        down.bridge.flush(&before).expect("the other end is open");
-        let HandoverEvent::Piece(piece, None) = after.next() else { panic!("it greets") };
-        assert!(Up::greeted(&piece, 2).is_some());
-        assert!(Up::greeted(&piece, 3).is_none());
-        assert!(Up::greeted(b"OribiLiv\x01\x01\xff\xff\x00\x02", 2).is_none(), "another version");
-        assert!(Up::greeted(b"OribiLiv\x01\x05\x00\x01\x00\x02", 2).is_none(), "no greeting");
-    }
-
-    #[test]
-    fn commands_are_kept_until_the_old_edge_has_confirmed_them() {
-        let mut down = Down::new(1);
-        for commands in [&b"one"[..], b"two", b"three"] {
-            down.pass(commands);
-        }
-        down.confirm(2);
-        assert_eq!((Vec::from(down.unconfirmed.clone()), down.unconfirmed_bytes), (vec![(3, b"three".to_vec())], 5));
-        down.confirm(1);
-        assert_eq!(down.unconfirmed.len(), 1);
-        down.confirm(u64::MAX);
-        assert_eq!((down.unconfirmed.len(), down.unconfirmed_bytes), (0, 0));
-    }
-
-    #[test]
-    fn an_old_edge_that_does_not_read_is_stuck() {
-        let mut down = Down::new(1);
-        let large = vec![0; 1 << 20];
-        (0..64).for_each(|_| down.pass(&large));
-        assert!(!down.is_stuck());
-        down.pass(&large);
-        assert!(down.is_stuck());
-    }
-}
+mod tests;
