@@ -1,6 +1,6 @@
 //! Settings about certificates from an authority (ACME): their folder, the challenge, and the addresses.
 
-use super::error::SettingError;
+use super::contradiction::{Contradictions, ENCRYPTION};
 use super::settings::{ListenAddress, Protocol, Settings};
 use crate::directory;
 use oribi_acme::Challenge;
@@ -17,40 +17,40 @@ pub(super) fn addresses(choice: Option<Challenge>) -> Vec<ListenAddress> {
 }
 
 /// Decides where certificates are kept, and refuses certificates that cannot be ordered.
-pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
+pub(super) fn settle(settings: &mut Settings, found: &mut Contradictions) {
     let acme = &mut settings.acme;
-    let Some(first) = acme.certificates.first() else { return Ok(()) };
+    let Some(first) = acme.certificates.first() else { return };
     if !acme.agreed {
         let why = "authorities issue certificates only if you agree to their terms: read them (Let's Encrypt's are at \
                    https://letsencrypt.org/repository/), then give --acme-agree-terms";
-        return Err(SettingError::bad("acme", first.to_string(), why));
+        found.add("acme", first.to_string(), why, &["acme-agree-terms"]);
     }
     for (place, names) in acme.certificates.iter().enumerate() {
         if acme.certificates[..place].iter().any(|other| other.first() == names.first()) {
             let why = "there are two certificates whose first name is this";
-            return Err(SettingError::bad("acme", names.to_string(), why));
+            found.add("acme", names.to_string(), why, &[]);
         }
     }
     if acme.storage.as_os_str().is_empty() {
-        acme.storage = default_storage().ok_or_else(|| {
-            let why = "there is neither $XDG_STATE_HOME nor $HOME to keep it in: give --acme-storage PATH";
-            SettingError::bad("acme", acme.certificates[0].to_string(), why)
-        })?;
+        match default_storage() {
+            Some(path) => acme.storage = path,
+            None => {
+                let why = "there is neither $XDG_STATE_HOME nor $HOME to keep it in: give --acme-storage PATH";
+                found.add("acme", first.to_string(), why, &["acme-storage"]);
+            }
+        }
     } else if let Ok(full) = directory::absolute(&acme.storage) {
         acme.storage = full;
     }
     settings.tls.ordered = acme.certificates.iter().map(|names| acme.file(names)).collect();
-    Ok(())
 }
 
 /// Chooses the challenge, unless the user has chosen one: http-01 if an address speaks HTTP without TLS, tls-alpn-01 otherwise.
-/// http-01 is preferred, because a TLS proxy in front of the server does not interfere at port 80.
-///
-/// # Errors
-/// No address offers an ordered certificate, or the chosen challenge does not work at any of the addresses.
-pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingError> {
-    let Some(first) = settings.acme.certificates.first() else { return Ok(()) };
-    let bad = |why| Err(SettingError::bad("acme", first.to_string(), why));
+/// http-01 is preferred, because a TLS proxy in front of the server does not interfere at port 80. Refuses certificates that no
+/// address offers, and a challenge that works at none of the addresses.
+pub(super) fn choose_challenge(settings: &mut Settings, found: &mut Contradictions) {
+    let Some(first) = settings.acme.certificates.first() else { return };
+    let mut bad = |why: &str| found.add("acme", first.to_string(), why, ENCRYPTION);
     let is_encrypted = |address: &&ListenAddress| settings.offer_of(address).is_some();
     let is_plain =
         |address: &&ListenAddress| !is_encrypted(address) && address.protocol.unwrap_or(settings.protocol) == Protocol::Http;
@@ -82,7 +82,6 @@ pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingErr
         );
     }
     settings.acme.challenge = challenge;
-    Ok(())
 }
 
 /// The StateDirectory= of the service (systemd), the system's folder for root, or the user's folder.

@@ -1,6 +1,6 @@
 //! Decides whether an event loop of an app can run in the workers.
 
-use super::error::SettingError;
+use super::contradiction::Contradictions;
 use super::settings::Settings;
 
 impl Settings {
@@ -12,13 +12,13 @@ impl Settings {
     }
 
     /// Refuses fibers where no event loop can run.
-    pub(crate) fn check_fibers(&self) -> Result<(), SettingError> {
+    pub(super) fn check_fibers(&self, found: &mut Contradictions) {
         let fibers = self.event_loop.fibers;
         if fibers == 0 || (self.can_loop() && self.io_threads == 0) {
-            return Ok(());
+            return;
         }
         let why = "fibers need --threads 1, no --max-io-threads and, without edges, --io epoll";
-        Err(SettingError::bad("fibers", fibers.to_string(), why))
+        found.add("fibers", fibers.to_string(), why, &["threads", "max-io-threads", "io", "edge"]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The options of an address about encryption: `?cert=FILE&key=FILE`, and rules of its handshakes.
 
-use oribi_tls::{CertificateFiles, Material, Options, Pem, Suites, Verify, Version};
+use oribi_tls::{CertificateFiles, Material, Options, Pem, Secret, Server, Suites, Verify, Version};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,25 @@ impl Offer {
     /// The unreadable file, and the reason.
     pub fn read(&self) -> Result<Material, String> {
         Material::read(&self.files)?.with_authorities(self.authorities.as_deref())
+    }
+
+    /// Returns the reasons for which the files cannot be used: all files that cannot be read, else the first fault of each
+    /// certificate.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let authorities = self.authorities.as_deref();
+        let mut troubles: Vec<String> = self.files.iter().flat_map(Material::unreadable).collect();
+        let material = |files: &[CertificateFiles]| Material::read(files)?.with_authorities(authorities);
+        // An empty list of files has no other fault than that the authorities cannot be read.
+        troubles.extend(material(&[]).err());
+        if !troubles.is_empty() || self.files.is_empty() {
+            return troubles;
+        }
+        let serves = |files: &[CertificateFiles]| Server::new(material(files)?, self.options.clone(), Secret::new()?).map(drop);
+        troubles.extend(self.files.iter().filter_map(|files| serves(std::slice::from_ref(files)).err()));
+        if troubles.is_empty() {
+            troubles.extend(serves(&self.files).err());
+        }
+        troubles
     }
 
     /// Parses the output of `Display`.

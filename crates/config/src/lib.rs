@@ -13,6 +13,7 @@ pub mod bounds;
 mod can_loop;
 mod cgroups;
 mod client_path;
+mod contradiction;
 mod counted;
 pub(crate) mod cpus;
 mod dashboard;
@@ -66,6 +67,7 @@ mod worker_values;
 pub use access_pattern::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
 pub use app_deadlines::AppDeadlines;
 pub use bounds::Bound;
+pub use contradiction::Contradiction;
 pub use counted::counted;
 pub use dashboard::{Dashboard, DashboardShows};
 pub use edge_decision::Served;
@@ -191,6 +193,13 @@ impl Config {
     /// # Errors
     /// As [`Config::finish`].
     pub fn resolve(&self) -> Result<Resolved, SettingError> {
+        let (resolved, contradictions) = self.examine();
+        contradictions.into_iter().next().map_or(Ok(resolved), |first| Err(first.error))
+    }
+
+    /// Like [`Config::resolve`], with all contradictions. The settings are for further checks only, unless there are none.
+    #[must_use]
+    pub fn examine(&self) -> (Resolved, Vec<Contradiction>) {
         Resolved::new(&self.given, Draft::new(self.processors))
     }
 }

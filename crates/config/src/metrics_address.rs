@@ -2,8 +2,8 @@
 
 use super::address_option::take_option;
 use super::client_path::path_of_clients;
+use super::contradiction::Contradictions;
 use super::dashboard::DashboardShows;
-use super::error::SettingError;
 use super::metrics_path::MetricsPath;
 use super::networks::{ALLOW, networks, show_networks};
 use super::proxies::TrustedPeers;
@@ -48,20 +48,16 @@ pub(super) fn metrics_path(text: &str) -> Result<Option<MetricsPath>, String> {
 }
 
 /// Refuses a setting that has no effect because there are no metrics, or because the probe has the same path.
-pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
+pub(super) fn check(settings: &Settings, found: &mut Contradictions) {
     if settings.metrics.is_none() && settings.dashboard.shows != DashboardShows::Nothing {
-        return Err(SettingError::bad("dashboard", "on", "it needs --metrics ADDRESS, because it is at that address"));
+        found.add("dashboard", "on", "it needs --metrics ADDRESS, because it is at that address", &["metrics"]);
     }
     if let Some(path) = settings.metrics_path.as_ref().filter(|path| settings.probe.as_deref() == Some(path.path())) {
-        return Err(SettingError::bad("metrics-path", path.to_string(), "the probe has the same path (--probe)"));
+        found.add("metrics-path", path.to_string(), "the probe has the same path (--probe)", &["probe"]);
     }
-    match settings.metrics_routes.first().filter(|_| !settings.serves_metrics()) {
-        Some(route) => Err(SettingError::bad(
-            "metrics-route",
-            route.to_string(),
-            "it needs --metrics ADDRESS or --metrics-path, which show its numbers",
-        )),
-        None => Ok(()),
+    if let Some(route) = settings.metrics_routes.first().filter(|_| !settings.serves_metrics()) {
+        let why = "it needs --metrics ADDRESS or --metrics-path, which show its numbers";
+        found.add("metrics-route", route.to_string(), why, &["metrics", "metrics-path"]);
     }
 }
 

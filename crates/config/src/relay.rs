@@ -1,6 +1,6 @@
 //! Parses the Redis over which messages are shared with other servers.
 
-use super::error::SettingError;
+use super::contradiction::Contradictions;
 use super::settings::Settings;
 use super::value::is_off;
 use crate::directory;
@@ -31,7 +31,7 @@ pub(super) fn show_redis(relay: &oribi_relay::Settings) -> String {
 }
 
 /// Makes the paths absolute, and refuses settings that have no effect.
-pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
+pub(super) fn settle(settings: &mut Settings, found: &mut Contradictions) {
     let relay = &mut settings.relay;
     let absolute = |path: &Path| directory::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Some(path) = &mut relay.authorities {
@@ -42,9 +42,9 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     match (&relay.redis, &relay.authorities) {
         (Some(redis), Some(file)) if !redis.is_encrypted() => {
-            Err(SettingError::bad("relay-ca", file.display().to_string(), "the URL of --relay is not rediss"))
+            found.add("relay-ca", file.display().to_string(), "the URL of --relay is not rediss", &["relay"]);
         }
-        _ => Ok(()),
+        _ => {}
     }
 }
 

@@ -1,10 +1,12 @@
 //! Makes settings from the given texts: decides precedence, refuses contradictions, and decides where to listen.
 
+use super::contradiction::{Contradiction, Contradictions};
 use super::encryption;
 use super::error::SettingError;
 use super::given::{Given, row};
 use super::listeners::{self, adds_listener, rank};
 use super::metrics_address;
+use super::names::find;
 use super::origin::Origin;
 use super::proxy_protocol::ProxyProtocol;
 use super::setting::{Draft, Setting};
@@ -51,13 +53,19 @@ impl Explained<'_> {
 }
 
 impl Resolved {
-    /// Applies the texts that have precedence to the draft.
-    pub(super) fn new(given: &[Given], mut draft: Draft) -> Result<Self, SettingError> {
+    /// Applies the texts that have precedence to the draft. Also returns all contradictions.
+    pub(super) fn new(given: &[Given], mut draft: Draft) -> (Self, Vec<Contradiction>) {
         let (all, given) = (given, winners(given));
         let mut origins = vec![Origin::Default; table().len()];
+        let mut found = Contradictions::default();
         for given in given.iter().filter(|given| !listeners::fills_in(given)) {
             let before = draft.settings.clone();
-            given.apply(&mut draft)?;
+            if let Err(error) = given.apply(&mut draft) {
+                found.0.push((error, &[]));
+                origins[given.row] = given.origin.clone();
+                draft.settings = before;
+                continue;
+            }
             origins[given.row] = given.origin.clone();
             // The origin of a shorthand is also that of the settings that it changed.
             for (row, setting) in table().iter().enumerate() {
@@ -66,20 +74,27 @@ impl Resolved {
                 }
             }
         }
-        let origin_of_listeners = listeners::settle(&mut draft, &given, all)?;
-        let mut settings = draft.settings;
-        if let Some(origin) = origin_of_listeners {
-            origins[row("listen")] = origin;
+        match listeners::settle(&mut draft, &given, all) {
+            Ok(None) => {}
+            Ok(Some(origin)) => origins[row("listen")] = origin,
+            Err(error) => found.0.push((error, &["listen", "socket", "host", "port"])),
         }
+        let mut settings = draft.settings;
         if origins[row("max-uri-size")] == Origin::Default {
             settings.limits.target_bytes = settings.limits.target_bytes.min(settings.limits.head_bytes);
         }
-        encryption::settle(&mut settings)?;
-        trace_export::settle(&mut settings)?;
-        relay::settle(&mut settings)?;
+        encryption::settle(&mut settings, &mut found);
+        trace_export::settle(&mut settings, &mut found);
+        relay::settle(&mut settings, &mut found);
         make_absolute(&mut settings);
-        check(&settings)?;
-        Ok(Self { settings, origins, why_edges: None })
+        check(&settings, &mut found);
+        let contradiction = |(error, with)| {
+            let row = if let SettingError::Bad { name, .. } = &error { find(name).map(|(row, _)| row) } else { None };
+            let (name, origin) = row.map_or(("", Origin::Default), |row| (table()[row].name, origins[row].clone()));
+            Contradiction { error, name, origin, with }
+        };
+        let found = found.0.into_iter().map(contradiction).collect();
+        (Self { settings, origins, why_edges: None }, found)
     }
 
     /// The origin of the setting of this name.
@@ -139,40 +154,39 @@ fn winners(given: &[Given]) -> Vec<Given> {
 const NO_DIRECTORY: &str = "there is no such directory";
 
 /// Refuses settings that contradict each other.
-fn check(settings: &Settings) -> Result<(), SettingError> {
+fn check(settings: &Settings, found: &mut Contradictions) {
     match (settings.min_requests, settings.max_requests) {
         (Some(min), None) => {
             let why = "it needs --max-requests: each worker draws its number between the two";
-            return Err(SettingError::bad("min-requests", min.to_string(), why));
+            found.add("min-requests", min.to_string(), why, &["max-requests"]);
         }
         (Some(min), Some(max)) if min > max => {
             let why = format!("expected at most max-requests, which is {}", show_limit(Some(max)));
-            return Err(SettingError::bad("min-requests", min.to_string(), why));
+            found.add("min-requests", min.to_string(), why, &["max-requests"]);
         }
         _ => {}
     }
-    settings.check_fibers()?;
+    settings.check_fibers(found);
     let limits = &settings.limits;
     if limits.target_bytes > limits.head_bytes {
         let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));
-        return Err(SettingError::bad("max-uri-size", show_size(limits.target_bytes as u64), why));
+        found.add("max-uri-size", show_size(limits.target_bytes as u64), why, &["max-header-size"]);
     }
     let fastcgi = |address: &&ListenAddress| address.protocol.unwrap_or(settings.protocol) == Protocol::FastCgi;
     let greeted = |address: &&ListenAddress| address.proxy_protocol.is_some_and(|choice| choice != ProxyProtocol::Off);
-    if let Some(address) = settings.listen.iter().filter(fastcgi).find(greeted) {
+    for address in settings.listen.iter().filter(fastcgi).filter(greeted) {
         let why = "FastCGI itself passes on the client's address: leave proxy_protocol out";
-        return Err(SettingError::bad("listen", address.to_string(), why));
+        found.add("listen", address.to_string(), why, &["protocol", "proxy-protocol"]);
     }
-    metrics_address::check(settings)?;
+    metrics_address::check(settings, found);
     let files = &settings.files;
     for (name, mounts) in [("static", &files.mounts), ("accel", &files.accelerated)] {
-        if let Some(mount) = mounts.iter().find(|mount| !mount.directory.is_dir()) {
-            return Err(SettingError::bad(name, mount.to_string(), NO_DIRECTORY));
+        for mount in mounts.iter().filter(|mount| !mount.directory.is_dir()) {
+            found.add(name, mount.to_string(), NO_DIRECTORY, &[]);
         }
     }
-    match files.sendfile_roots.iter().find(|path| !path.is_dir()) {
-        Some(path) => Err(SettingError::bad("sendfile-root", path.display().to_string(), NO_DIRECTORY)),
-        None => Ok(()),
+    for path in files.sendfile_roots.iter().filter(|path| !path.is_dir()) {
+        found.add("sendfile-root", path.display().to_string(), NO_DIRECTORY, &[]);
     }
 }
 

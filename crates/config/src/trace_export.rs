@@ -1,6 +1,6 @@
 //! Parses the destination of spans.
 
-use super::error::SettingError;
+use super::contradiction::Contradictions;
 use super::settings::Settings;
 use super::value::is_off;
 use crate::directory;
@@ -38,7 +38,7 @@ pub(super) fn service(text: &str) -> Result<String, String> {
 }
 
 /// Makes the path absolute, and refuses settings that have no effect.
-pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
+pub(super) fn settle(settings: &mut Settings, found: &mut Contradictions) {
     let export = &mut settings.trace_export;
     if let Some(path) = &mut export.authorities
         && let Ok(full) = directory::absolute(path)
@@ -47,12 +47,13 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     match (&export.endpoint, &export.authorities) {
         (Some(url), _) if !settings.traces => {
-            Err(SettingError::bad("trace-export", url, "it needs --traces, which makes requests parts of traces"))
+            found.add("trace-export", url, "it needs --traces, which makes requests parts of traces", &["traces"]);
         }
         (Some(url), Some(file)) if !url.starts_with("https:") => {
-            Err(SettingError::bad("trace-export-ca", file.display().to_string(), "the collector's URL is not https"))
+            let why = "the collector's URL is not https";
+            found.add("trace-export-ca", file.display().to_string(), why, &["trace-export"]);
         }
-        _ => Ok(()),
+        _ => {}
     }
 }
 

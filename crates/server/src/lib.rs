@@ -9,9 +9,10 @@ pub use oribi_stats::{app_metrics, backtrace};
 /// The settings of the server, and the origin of each value.
 pub mod config {
     pub use oribi_config::{
-        AcceptModel, AccessFormat, Config, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget, LoopChoice, Origin,
-        Plan, PlanPart, Protocol, ProxyProtocol, Resolved, SandboxChoice, Scope, Served, Setting, SettingError, Settings,
-        Timeouts, closest, counted, instead_of, join_label, masked, quoted, sandbox_choice, setting_of, table, value,
+        AcceptModel, AccessFormat, Config, Contradiction, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget,
+        LoopChoice, Origin, Plan, PlanPart, Protocol, ProxyProtocol, Resolved, SandboxChoice, Scope, Served, Setting,
+        SettingError, Settings, SocketAddress, Timeouts, closest, counted, instead_of, join_label, masked, quoted,
+        sandbox_choice, setting_of, table, value,
     };
 }
 

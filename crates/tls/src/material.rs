@@ -57,6 +57,16 @@ impl Material {
         Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()?, authorities: None })
     }
 
+    /// Returns the reasons for which files cannot be read, one for each file.
+    #[must_use]
+    pub fn unreadable(files: &CertificateFiles) -> Vec<String> {
+        let CertificateFiles { certificate, key, status } = files;
+        // Both may be in one file.
+        let key = (key.path().is_none() || key.path() != certificate.path()).then(|| read_pem(key, "key"));
+        let status = status.as_ref().map(|file| read(file, "OCSP response"));
+        [Some(read_pem(certificate, "certificate")), key, status].into_iter().flatten().filter_map(Result::err).collect()
+    }
+
     /// Also reads the certificates of the authorities for clients; `file` is `None` if clients are not asked for certificates.
     ///
     /// # Errors

@@ -388,3 +388,42 @@ fn web_servers_send_no_proxy_header() {
     }
     assert!(config(&[], &["listen=fcgi://:80", "proxy-protocol=on"]).finish().is_ok());
 }
+
+#[test]
+fn all_contradictions_are_found_each_with_its_origin() {
+    let mut config = config(&["ORIBI_PROBE=/m"], &["metrics-path=/m?allow=127.0.0.1", "static=/a=src", "static=/b=nowhere"]);
+    let line = |line| Origin::ConfigFile { path: "oribi.toml".into(), line, column: 1 };
+    for (number, (name, value)) in [
+        ("min_requests", "5"),
+        ("dashboard", "on"),
+        ("trace-export", "http://a"),
+        ("relay", "redis://db"),
+        ("relay-ca", "ca.pem"),
+        ("listen", "https://:1"),
+        ("listen", "fcgi://:2?proxy_protocol=on"),
+        ("max-uri-size", "64k"),
+        ("max-header-size", "8k"),
+        ("ssl-key", "key.pem"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        config.set(name, value, line(number + 1)).expect(name);
+    }
+    let (_, found) = config.examine();
+    let found: Vec<_> = found.iter().map(|found| (found.name, found.origin.clone())).collect();
+    let expected = [
+        ("ssl-key", line(10)),
+        ("listen", line(7)),
+        ("trace-export", line(3)),
+        ("relay-ca", line(5)),
+        ("min-requests", line(1)),
+        ("max-uri-size", line(8)),
+        ("listen", line(7)),
+        ("dashboard", line(2)),
+        ("metrics-path", Origin::CommandLine),
+        ("static", Origin::CommandLine),
+    ];
+    assert_eq!(found, expected);
+    assert!(config.resolve().is_err_and(|error| error.to_string().contains("no certificate for this key")));
+}
