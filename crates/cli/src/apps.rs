@@ -7,7 +7,6 @@ use crate::ready_app::{ReadyApp, longest_graceful, resolve_all, server_part};
 use crate::routes::RealDisk;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, print, proxy, routes};
-use oribi_config_file::Reading;
 use oribi_server::config::{Config, Plan, PlanPart, Resolved, counted, join_label};
 use oribi_server::process::{self, PlannedApp};
 use std::io::{self, Write};
@@ -37,8 +36,8 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     }
     let applied = if matches!(mode, Mode::Check(_)) { None } else { process::applied_file() };
     let file = applied.as_deref().unwrap_or(file);
-    let Reading { config: content, warnings } =
-        oribi_config_file::read(file).map_err(|findings| Trouble::in_file(format!("{findings}").trim_end()))?;
+    let (content, review) = oribi_config_file::examine(file, &|name| std::env::var(name).ok(), &mut |_, _| {});
+    let warnings = review.finish().map_err(|findings| Trouble::in_file(format!("{findings}").trim_end()))?;
     let (server, apps) = resolve_all(&content, file, config, mode)?;
     let mut server = server;
     let part = server_part(&server, &content)?;

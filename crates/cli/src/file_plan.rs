@@ -6,7 +6,7 @@
 use crate::options::Mode;
 use crate::ready_app::{ReadyApp, longest_graceful, resolve_all, server_part};
 use crate::routes::{self, Disk, RealDisk};
-use oribi_config_file::{Findings, Reading, SourceFiles, parse, read_keeping, source_files};
+use oribi_config_file::{Findings, SourceFiles, examine, parse, source_files};
 use oribi_server::config::{Config, Origin, Settings, masked};
 use oribi_server::directory::absolute;
 use oribi_server::process::{FilePlan, Plans, Sources};
@@ -41,7 +41,8 @@ impl FilePlans {
         let mut files = Vec::new();
         let mut keep = |path: String, content: &[u8]| files.push((path, content.to_vec()));
         let text = |findings: Findings| findings.to_string().trim_end().to_owned();
-        let Reading { config: content, warnings } = read_keeping(file, &environment, &mut keep).map_err(text)?;
+        let (content, review) = examine(file, &environment, &mut keep);
+        let warnings = review.finish().map_err(text)?;
         let (server, apps) =
             resolve_all(&content, file, &self.config, Mode::Serve).map_err(|trouble| trouble.message.clone())?;
         let part = server_part(&server, &content).map_err(|trouble| trouble.message.clone())?;

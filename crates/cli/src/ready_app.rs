@@ -143,7 +143,8 @@ fn ready<'f>(
     let mut config = of_server(content, config.clone())?;
     content.options_of(section).try_for_each(|item| set(&mut config, item))?;
     config.set("app-name", &section.name, Origin::Default).map_err(|error| at(error.to_string()))?;
-    let path = absolute(&section.file).unwrap_or_else(|_| section.file.clone());
+    let file = section.file.as_ref().map(|file| file.path.clone()).unwrap_or_default();
+    let path = absolute(&file).unwrap_or(file);
     let language = section.language.as_ref().map(|language| language.value.as_str());
     let is_proxy = !section.proxy.is_empty();
     let path = if is_proxy { PathBuf::from(section.proxy.join(",")) } else { path };
@@ -158,7 +159,8 @@ fn ready<'f>(
         place::set_restart_file(&mut config, &app.path);
     }
     let usual = if is_proxy { folder } else { app.path.parent() };
-    let own = section.directory.clone().or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
+    let own = section.directory.as_ref().map(|directory| directory.path.clone());
+    let own = own.or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
     let directory = Directory::at(&absolute(&own).unwrap_or(own));
     let checks = matches!(mode, Mode::Check(_));
     let (mut notes, mut mold, program) = (
@@ -225,8 +227,11 @@ fn options_of(section: &AppSection) -> Result<(Options, bool), String> {
             name => lua::check_option(name, last).map_err(|why| format!("{place}: {why}"))?,
         }
     }
-    if is_root && !section.file.is_dir() {
-        return Err(format!("{} is not a directory; {ROOT} needs one", section.file.display()));
+    if is_root
+        && let Some(file) = &section.file
+        && !file.path.is_dir()
+    {
+        return Err(format!("{} is not a directory; {ROOT} needs one", file.path.display()));
     }
     Ok((options, is_root))
 }

@@ -1,12 +1,11 @@
 //! `[app.NAME]`: an app with its options.
 
-use crate::content::{AppSection, Item, Text};
+use crate::content::{AppSection, Item, NamedPath, Text};
 use crate::language_options;
 use crate::options::{Options, Table};
 use crate::table::{Entry, Reader, Value, kind};
 use oribi_config::quoted;
 use oribi_proxy::Upstream;
-use std::path::PathBuf;
 use toml::de::DeValue;
 
 /// The longest name of an app, in bytes.
@@ -52,7 +51,7 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
             }
         };
     }
-    complete &= fits_language(reader, &entries, language.as_ref());
+    complete &= fits_language(reader, &entries, language.as_ref(), file.as_ref());
     let given = |key: &str| entries.iter().find(|entry| entry.key == key);
     match (given("file"), given("proxy"), given("language")) {
         (None, None, _) => {
@@ -69,33 +68,39 @@ pub(crate) fn app(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<AppSectio
         }
         _ => {}
     }
-    let name = entry.key.to_owned();
-    let (file, proxy): (Option<PathBuf>, Option<Vec<String>>) = (file, proxy);
-    if !complete || file.is_none() && proxy.is_none() {
-        return None;
-    }
-    let (file, proxy) = (file.unwrap_or_default(), proxy.unwrap_or_default());
+    let proxy: Option<Vec<String>> = proxy;
     Some(AppSection {
-        name,
+        name: entry.key.to_owned(),
         place,
-        proxy,
+        is_sound: complete && (file.is_some() || proxy.is_some()),
+        proxy: proxy.unwrap_or_default(),
         file,
         language,
         directory,
         environment: variables,
         options,
         language_options: of_language,
+        faulty: reading.faulty,
     })
 }
 
-/// Checks that the options of languages are those of one language.
-fn fits_language(reader: &mut Reader<'_>, entries: &[Entry<'_>], language: Option<&Text>) -> bool {
+/// The endings of the names of apps, each with the name of its language.
+pub const ENDINGS: &[(&str, &str)] =
+    &[("psgi", "perl"), ("pl", "perl"), ("pagi", "perl"), ("ru", "ruby"), ("lua", "lua"), ("ws", "lua")];
+
+/// Checks that the options of languages are those of one language: the one that is named, or that of the ending of the file, or
+/// that of the first option.
+fn fits_language(reader: &mut Reader<'_>, entries: &[Entry<'_>], language: Option<&Text>, file: Option<&NamedPath>) -> bool {
     let is_proxy = entries.iter().any(|entry| entry.key == "proxy");
     let mut complete = true;
-    let mut known = language.map(|language| language.value.as_str());
+    let ending = file.and_then(|file| file.path.extension()?.to_str());
+    let of_ending = ending.and_then(|ending| ENDINGS.iter().find(|(known, _)| *known == ending));
+    let is_known = |name: &&str| ENDINGS.iter().any(|(_, language)| language == name);
+    let named = language.map(|language| language.value.as_str()).filter(is_known);
+    let mut known = named.or(of_ending.map(|(_, language)| *language));
     for entry in entries {
         let Some(option) = language_options::named(entry.key) else { continue };
-        let key = entry.key;
+        let key = option.name;
         if is_proxy {
             reader.mistake(entry.at, format!("`{key}` is for apps with a file; a proxy has no language"));
             complete = false;
@@ -158,8 +163,8 @@ fn environment(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<Vec<Item>> {
         let kind = kind(entry.value.data);
         match text {
             Some(Some(text)) if !text.value.contains('\0') => {
-                let (name, place) = (entry.key.to_owned(), reader.source.place(entry.at));
-                variables.push(Item { name, values: vec![text.value], place, from_environment: text.from_environment });
+                let (name, place, places) = (entry.key.to_owned(), reader.source.place(entry.at), vec![text.place]);
+                variables.push(Item { name, values: vec![text.value], place, places, from_environment: text.from_environment });
                 continue;
             }
             Some(Some(_)) => {

@@ -31,8 +31,9 @@ impl Checks<'_> {
         self.report.at(Severity::Warning, &self.sources[place.file], place, message, suggestion);
     }
 
-    /// Checks the names of apps in routes, and that of the app that all routes ask, if all files are complete.
-    pub fn names(&mut self, names: &[Text], routes: &[Outline], asked: Option<&Text>) {
+    /// Checks the names of apps in routes, and that of the app that all routes ask, if all apps are known. `all_used`: so are all
+    /// uses of them.
+    pub fn names(&mut self, names: &[Text], routes: &[Outline], asked: Option<&Text>, all_used: bool) {
         let known: HashSet<&str> = names.iter().map(|name| name.value.as_str()).collect();
         let mut used = HashSet::new();
         for name in routes.iter().flat_map(|route| &route.apps).chain(asked) {
@@ -46,6 +47,9 @@ impl Checks<'_> {
                 did_you_mean(&name.value, names.iter().map(|name| name.value.as_str()))
             };
             self.mistake(&name.place, format!("there is no app `{}`", name.quoted()), suggestion);
+        }
+        if !all_used {
+            return;
         }
         // The only app gets all requests that no route answers.
         for app in names.iter().filter(|app| known.len() > 1 && !used.contains(app.value.as_str())) {

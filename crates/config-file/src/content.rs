@@ -21,6 +21,10 @@ pub struct ConfigFile {
     pub routes: Vec<RouteSection>,
     /// The filters in `[defaults]`, which the routes have already unless they have their own.
     pub defaults: Filters,
+    /// The files and directories that routes and `[defaults]` need.
+    pub needed: Vec<NeededPath>,
+    /// The first names of options of `[server]` and `[[listen]]` whose values are unknown, because they have mistakes.
+    pub faulty: Vec<&'static str>,
 }
 
 impl ConfigFile {
@@ -71,6 +75,56 @@ impl fmt::Debug for Text {
     }
 }
 
+/// A path in the file, joined to the folder of the file that names it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NamedPath {
+    /// The path.
+    pub path: PathBuf,
+    /// The place of the value.
+    pub place: Place,
+    /// Whether a part of the path is the value of an environment variable, which no message may quote.
+    pub from_environment: bool,
+}
+
+impl NamedPath {
+    /// The path for a message, as [`Text::quoted`] has it.
+    #[must_use]
+    pub fn quoted(&self) -> String {
+        if self.from_environment { MASK.to_owned() } else { oribi_config::quoted(&self.path.to_string_lossy()) }
+    }
+}
+
+impl fmt::Debug for NamedPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at {}", self.quoted(), self.place)
+    }
+}
+
+/// A path at which there must be something when the server starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeededPath {
+    /// The path.
+    pub path: NamedPath,
+    /// The key that names it.
+    pub key: &'static str,
+    /// The kind of file.
+    pub kind: PathKind,
+}
+
+/// The kind of a needed file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// A directory.
+    Directory,
+    /// The content of an error.
+    Page,
+    /// A file of users and hashes of their passwords.
+    Users {
+        /// Whether hashes that can be guessed quickly are accepted.
+        weak: bool,
+    },
+}
+
 /// The placeholder for a text that no message may quote.
 const MASK: &str = "***";
 
@@ -83,6 +137,8 @@ pub struct Item {
     pub values: Vec<String>,
     /// The place of the name.
     pub place: Place,
+    /// The places of the values.
+    pub places: Vec<Place>,
     /// Whether a part of a value is from an environment variable, so that no message may quote the values.
     pub from_environment: bool,
 }
@@ -100,6 +156,8 @@ impl fmt::Debug for Item {
 pub struct Listen {
     /// The whole address as a value of the option `listen`: the options of the section are its scheme and its query.
     pub address: Item,
+    /// The options of the section.
+    pub options: Vec<Item>,
     /// The place of the section.
     pub place: Place,
 }
@@ -113,18 +171,22 @@ pub struct AppSection {
     pub place: Place,
     /// The URLs of the upstreams that answer in place of an app; empty for an app.
     pub proxy: Vec<String>,
-    /// The file of the app; empty for a proxy. A relative path is already joined to the folder of the configuration file.
-    pub file: PathBuf,
+    /// The file of the app; `None` for a proxy.
+    pub file: Option<NamedPath>,
     /// The language, if the file gives one.
     pub language: Option<Text>,
-    /// The working directory, if the file gives one; joined like `file`.
-    pub directory: Option<PathBuf>,
+    /// The working directory, if the file gives one.
+    pub directory: Option<NamedPath>,
     /// Variables of the environment that the app gets.
     pub environment: Vec<Item>,
     /// The options of the app alone; see [`ConfigFile::options_of`].
     pub options: Vec<Item>,
     /// The [options of its language](crate::LANGUAGE_OPTIONS), by their names there.
     pub language_options: Vec<Item>,
+    /// Whether the section has no mistake.
+    pub is_sound: bool,
+    /// The first names of its options whose values are unknown, because they have mistakes.
+    pub faulty: Vec<&'static str>,
 }
 
 /// A `[[route]]`.
@@ -197,7 +259,7 @@ pub struct Ask {
 /// The rule by which requests need a user and a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passwords {
-    /// The file of users; joined like [`AppSection::file`].
+    /// The file of users; joined like a [`NamedPath`].
     pub htpasswd: PathBuf,
     /// The name of the protected part.
     pub realm: String,
@@ -229,7 +291,7 @@ pub struct Limit {
 pub struct ErrorPage {
     /// From 400 to 599.
     pub status: u16,
-    /// The file; joined like [`AppSection::file`].
+    /// The file; joined like a [`NamedPath`].
     pub file: PathBuf,
     /// The place of the status.
     pub place: Place,
@@ -278,7 +340,7 @@ pub enum Action {
     },
     /// `files`: files of a directory.
     Files {
-        /// The directory; joined like [`AppSection::file`].
+        /// The directory; joined like a [`NamedPath`].
         root: PathBuf,
         /// The files that are looked for, one after the other, with `$uri` for the path of the request; empty: the one at that
         /// path.

@@ -1,17 +1,18 @@
 //! One file: its sections.
 
 use crate::app::app;
-use crate::content::{AppSection, Filters, Item, Listen, RouteSection, Text};
+use crate::content::{AppSection, Filters, Item, Listen, NeededPath, RouteSection, Text};
 use crate::filters::auth::is_shown;
 use crate::filters::defaults;
 use crate::listen::listen;
 use crate::options::{Options, Table};
+use crate::repair::{Repaired, repaired};
 use crate::report::Report;
 use crate::route::{Outline, route};
 use crate::source::Source;
 use crate::table::{Entry, Reader, Value, entries};
 use crate::variables::Environment;
-use oribi_config::is_secret_name;
+use oribi_config::{is_secret_name, quoted, setting_of};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
@@ -39,9 +40,17 @@ pub(crate) struct Document {
     /// The outlines of all routes, also of those with mistakes.
     pub outlines: Vec<Outline>,
     pub defaults: Filters,
+    pub needed: Vec<NeededPath>,
+    /// The first names of options of `[server]` and `[[listen]]` with mistakes.
+    pub faulty: Vec<&'static str>,
+    /// Whether lines had mistakes in their syntax.
+    pub is_repaired: bool,
+    /// Whether these lines may have named apps, or files with apps.
+    pub lacks_names: bool,
 }
 
-/// Reads the text of a file. Returns `None` if it is not TOML; then all its mistakes are those of its syntax.
+/// Reads the text of a file. Returns `None` if it is not TOML, and not only because of the values of some lines; then all its
+/// mistakes are those of its syntax.
 pub(crate) fn document(
     source: &mut Source,
     invalid: Option<usize>,
@@ -65,12 +74,20 @@ pub(crate) fn document(
     for error in &errors {
         report.unparsed(source, offset(error), format!("TOML: {}", error.message()));
     }
-    if !errors.is_empty() {
-        return None;
-    }
+    let Some(repaired) = (!errors.is_empty()).then(|| repaired(source, &errors.iter().map(offset).collect::<Vec<_>>())) else {
+        secrets(tree.get_ref(), false, true, &mut source.secrets);
+        let reader = Reader { source, environment, report, needed: Vec::new() };
+        return Some(sections(reader, tree.get_ref(), included));
+    };
+    let Repaired { source: rest, lines, lacks_names } = repaired?;
+    *source = rest;
+    let text = source.text().to_owned();
+    let tree = DeTable::parse(&text).ok()?;
     secrets(tree.get_ref(), false, true, &mut source.secrets);
-    let reader = Reader { source, environment, report };
-    Some(sections(reader, tree.get_ref(), included))
+    report.leave_out(source, lines);
+    let reader = Reader { source, environment, report, needed: Vec::new() };
+    let document = sections(reader, tree.get_ref(), included);
+    Some(Document { is_repaired: true, lacks_names: lacks_names || document.lacks_names, ..document })
 }
 
 /// Collects the places of values whose keys are those of secrets. `root`: the table is the whole file, where
@@ -132,14 +149,37 @@ fn sections(mut reader: Reader<'_>, table: &DeTable<'_>, included: bool) -> Docu
                 reader.mistake(entry.at, message);
             }
             "include" => document.include = include(&mut reader, entry),
-            "server" => document.server = server(&mut reader, entry, table.contains_key("listen")),
+            "server" => {
+                let has_addresses = table.contains_key("listen");
+                document.server = server(&mut reader, entry, has_addresses, &mut document.faulty);
+            }
             "listen" => {
                 let tables = reader.tables(entry);
-                document.listens = tables.iter().filter_map(|(at, inside)| listen(&mut reader, *at, inside)).collect();
+                if tables.is_empty() {
+                    document.faulty.push("listen");
+                }
+                for (at, inside) in tables {
+                    match listen(&mut reader, at, &inside) {
+                        Some(section) => document.listens.push(section),
+                        None => document.faulty.push("listen"),
+                    }
+                }
             }
             "defaults" => document.defaults = defaults(&mut reader, entry),
             "app" => {
+                if !matches!(entry.value.data, DeValue::Table(_)) {
+                    nameless(&mut reader, entry.value.at);
+                    document.lacks_names = true;
+                    continue;
+                }
                 for entry in reader.table(entry).unwrap_or_default() {
+                    if !matches!(entry.value.data, DeValue::Table(_)) && Table::App("NAME").knows(entry.key) {
+                        if !document.lacks_names {
+                            nameless(&mut reader, entry.at);
+                        }
+                        document.lacks_names = true;
+                        continue;
+                    }
                     let (value, place) = (entry.key.to_owned(), reader.source.place(entry.at));
                     document.names.push(Text { value, place, from_environment: false });
                     document.apps.extend(app(&mut reader, entry));
@@ -152,13 +192,25 @@ fn sections(mut reader: Reader<'_>, table: &DeTable<'_>, included: bool) -> Docu
                     document.routes.extend(section);
                 }
             }
+            key if !included && (setting_of(key).is_some() || Table::App("NAME").knows(key)) => {
+                let message = format!("`{}` belongs in a table", quoted(key));
+                let tables = "write it below [server], or below the [app.NAME] that it is for";
+                reader.report.suggest(reader.source, entry.at, message, || Some(tables.to_owned()));
+            }
             _ => {
                 let known = if included { KEYS_OF_INCLUDED } else { KEYS };
                 reader.unknown(entry, "the file", known.iter().copied());
             }
         }
     }
+    document.needed = reader.needed;
     document
+}
+
+/// Reports options of an app at a place that gives it no name.
+fn nameless(reader: &mut Reader<'_>, at: usize) {
+    let suggestion = || Some("write [app.NAME], in which NAME is the name that routes use".to_owned());
+    reader.report.suggest(reader.source, at, "an app needs a name", suggestion);
 }
 
 fn include(reader: &mut Reader<'_>, entry: Entry<'_>) -> Vec<Text> {
@@ -185,7 +237,7 @@ fn include(reader: &mut Reader<'_>, entry: Entry<'_>) -> Vec<Text> {
     patterns
 }
 
-fn server(reader: &mut Reader<'_>, entry: Entry<'_>, has_addresses: bool) -> Vec<Item> {
+fn server(reader: &mut Reader<'_>, entry: Entry<'_>, has_addresses: bool, faulty: &mut Vec<&'static str>) -> Vec<Item> {
     let mut options = Options::of(Table::Server);
     let mut items = Vec::new();
     for entry in reader.table(entry).unwrap_or_default() {
@@ -196,5 +248,6 @@ fn server(reader: &mut Reader<'_>, entry: Entry<'_>, has_addresses: bool) -> Vec
         }
         items.push(item);
     }
+    faulty.append(&mut options.faulty);
     items
 }

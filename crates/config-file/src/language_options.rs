@@ -73,17 +73,18 @@ pub(crate) fn read(reader: &mut Reader<'_>, entry: Entry<'_>, option: &'static L
         DeValue::Array(array) if several => array.iter().map(Value::of).collect(),
         _ => vec![entry.value],
     };
-    let (mut texts, mut from_environment, mut complete) = (Vec::new(), false, true);
+    let (mut texts, mut places, mut from_environment, mut complete) = (Vec::new(), Vec::new(), false, true);
     for value in values {
         let Some((text, variable)) = one(reader, entry, value, option) else {
             complete = false;
             continue;
         };
         texts.push(text);
+        places.push(reader.source.place(value.at));
         from_environment |= variable;
     }
     let place = reader.source.place(entry.at);
-    complete.then(|| Item { name: option.name.to_owned(), values: texts, place, from_environment })
+    complete.then(|| Item { name: option.name.to_owned(), values: texts, place, places, from_environment })
 }
 
 fn one(reader: &mut Reader<'_>, entry: Entry<'_>, value: Value<'_>, option: &LanguageOption) -> Option<(String, bool)> {
@@ -101,7 +102,10 @@ fn one(reader: &mut Reader<'_>, entry: Entry<'_>, value: Value<'_>, option: &Lan
             ValueForm::Texts | ValueForm::Paths => "text, or an array of texts",
             ValueForm::Path | ValueForm::Program => "text",
         };
-        reader.mistake(value.at, format!("`{}` is {expected}, not {}", quoted(entry.key), kind(value.data)));
+        let message = format!("`{}` is {expected}, not {}", quoted(entry.key), kind(value.data));
+        let variables = option.name == "env" && matches!(value.data, DeValue::Table(_));
+        let suggestion = variables.then(|| "write environment = { NAME = \"VALUE\" } for variables".to_owned());
+        reader.report.suggest(reader.source, value.at, message, || suggestion);
         return None;
     };
     let text = read?;

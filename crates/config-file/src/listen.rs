@@ -4,7 +4,7 @@ use crate::content::{Item, Listen, Text};
 use crate::options::{Options, Table, refusal};
 use crate::table::{Entry, Reader};
 use oribi_config::{ListenAddress, Protocol, SocketAddress};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The options that are a part of the query of an address, by their names there. All but the last are about TLS.
 const QUERY: &[(&str, &str)] = &[
@@ -21,7 +21,7 @@ const QUERY: &[(&str, &str)] = &[
 const PROXY_PROTOCOL: &str = "proxy-protocol";
 
 /// The options of a section by their first names.
-type Given = HashMap<&'static str, Item>;
+type Given = BTreeMap<&'static str, Item>;
 
 /// Reads a `[[listen]]`.
 pub(crate) fn listen(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -> Option<Listen> {
@@ -62,8 +62,9 @@ pub(crate) fn listen(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) 
         reader.mistake(entry.value.at, message);
         return None;
     }
-    let address = Item { name: "listen".to_owned(), values: vec![whole], place: text.place, from_environment };
-    Some(Listen { address, place })
+    let places = vec![text.place.clone()];
+    let address = Item { name: "listen".to_owned(), values: vec![whole], place: text.place, places, from_environment };
+    Some(Listen { address, options: given.into_values().collect(), place })
 }
 
 /// The address with its options, or the option that contradicts the address and a message.

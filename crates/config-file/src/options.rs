@@ -3,7 +3,7 @@
 use crate::content::Item;
 use crate::language_options::{LANGUAGE_OPTIONS, LanguageOption};
 use crate::place::Place;
-use crate::table::{Entry, Reader, Value, did_you_mean, kind};
+use crate::table::{Entry, Reader, Value, closest_of, did_you_mean, kind};
 use oribi_config::{
     Config, Origin, Scope, Setting, SettingError, instead_of, is_secret_name, masked, quoted, setting_of, table,
 };
@@ -27,6 +27,11 @@ impl Table<'_> {
             Self::Listen => setting.scope == Scope::Listener,
             Self::App(_) => setting.scope == Scope::App,
         }
+    }
+
+    /// Whether a key may stand in this table.
+    pub fn knows(self, key: &str) -> bool {
+        self.own_keys().any(|own| own == key) || setting_of(key).is_some_and(|(setting, _)| self.allows(setting))
     }
 
     /// The keys that are no options of the server.
@@ -55,15 +60,27 @@ pub(crate) struct Options<'t> {
     table: Table<'t>,
     /// The names and places of the options so far, by their first names.
     seen: HashMap<&'static str, (String, Place)>,
+    /// The first names of options with mistakes; of an unknown one, that of the closest.
+    pub faulty: Vec<&'static str>,
 }
 
 impl<'t> Options<'t> {
     pub fn of(table: Table<'t>) -> Self {
-        Self { table, seen: HashMap::new() }
+        Self { table, seen: HashMap::new(), faulty: Vec::new() }
     }
 
     /// Reads an option; `None` after a mistake.
     pub fn read(&mut self, reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<(&'static Setting, Item)> {
+        let read = self.read_sound(reader, entry);
+        if read.is_none() {
+            let known = || table().iter().flat_map(|setting| setting.aliases.iter().copied().chain([setting.name]));
+            let meant = setting_of(entry.key).or_else(|| setting_of(closest_of(entry.key, known())?));
+            self.faulty.extend(meant.map(|(setting, _)| setting.name));
+        }
+        read
+    }
+
+    fn read_sound(&mut self, reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<(&'static Setting, Item)> {
         let Some((setting, _)) = setting_of(entry.key) else {
             self.unknown(reader, entry);
             return None;
@@ -83,8 +100,8 @@ impl<'t> Options<'t> {
             return None;
         }
         self.seen.insert(setting.name, (entry.key.to_owned(), place.clone()));
-        let (values, from_environment) = texts(reader, setting, entry)?;
-        let item = Item { name: entry.key.to_owned(), values, place, from_environment };
+        let Texts { values, places, from_environment } = texts(reader, setting, entry)?;
+        let item = Item { name: entry.key.to_owned(), values, place, places, from_environment };
         Some((setting, item))
     }
 
@@ -114,17 +131,26 @@ fn number_of_workers(key: &str) -> Option<String> {
     NAMES.contains(&plain.as_str()).then(|| suggestion.to_owned())
 }
 
-/// The texts of a value that the parser of the option takes, and whether a part of them is from the environment.
-fn texts(reader: &mut Reader<'_>, setting: &'static Setting, entry: Entry<'_>) -> Option<(Vec<String>, bool)> {
+/// The texts of a value that the parser of the option takes.
+struct Texts {
+    values: Vec<String>,
+    places: Vec<Place>,
+    /// Whether a part of them is from the environment.
+    from_environment: bool,
+}
+
+fn texts(reader: &mut Reader<'_>, setting: &'static Setting, entry: Entry<'_>) -> Option<Texts> {
     let DeValue::Array(array) = entry.value.data else {
         let (text, from_environment) = one(reader, setting, entry, entry.value)?;
-        return accepted(reader, entry, entry.value, &text, from_environment).then(|| (vec![text], from_environment));
+        let places = vec![reader.source.place(entry.value.at)];
+        let accepted = accepted(reader, entry, entry.value, &text, from_environment);
+        return accepted.then(|| Texts { values: vec![text], places, from_environment });
     };
     if !setting.repeats() && setting.separator.is_none() {
         reader.mistake(entry.value.at, format!("`{}` has one value, not an array", quoted(entry.key)));
         return None;
     }
-    let (mut values, mut from_environment, mut complete) = (Vec::new(), false, true);
+    let (mut values, mut places, mut from_environment, mut complete) = (Vec::new(), Vec::new(), false, true);
     for value in array.iter().map(Value::of) {
         let Some((text, variable)) = one(reader, setting, entry, value) else {
             complete = false;
@@ -134,13 +160,14 @@ fn texts(reader: &mut Reader<'_>, setting: &'static Setting, entry: Entry<'_>) -
         // The parts of a list are checked together, because some have a meaning only by their position.
         complete &= setting.separator.is_some() || accepted(reader, entry, value, &text, variable);
         values.push(text);
+        places.push(reader.source.place(value.at));
     }
     if let Some(separator) = setting.separator.filter(|_| complete) {
         let text = values.join(&separator.to_string());
         complete = accepted(reader, entry, entry.value, &text, from_environment);
-        values = vec![text];
+        (values, places) = (vec![text], vec![reader.source.place(entry.value.at)]);
     }
-    complete.then_some((values, from_environment))
+    complete.then_some(Texts { values, places, from_environment })
 }
 
 /// The text form of one value.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A place in one of the files. Its text is `FILE:LINE:COLUMN`, or `FILE` for the whole file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The index of the file: 0 is `oribi.toml` itself, the others are the included files in the order in which they are read.
     pub file: usize,

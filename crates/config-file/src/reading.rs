@@ -3,13 +3,15 @@
 use crate::checks::Checks;
 use crate::content::{ConfigFile, Text};
 use crate::document::{Document, FILE_BYTES, document};
-use crate::finding::Findings;
+use crate::finding::{Findings, Severity};
 use crate::include::matches;
 use crate::place::Place;
 use crate::report::Report;
+use crate::review::Review;
 use crate::route::Outline;
 use crate::source::Source;
 use crate::variables::Environment;
+use oribi_config::table;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -27,32 +29,22 @@ pub struct Reading {
     pub warnings: Findings,
 }
 
-/// Reads `oribi.toml` at `path` with the files that it includes. Variables are those of the environment of this process; one
-/// that is not UTF-8 counts as missing.
+/// Reads `oribi.toml` at `path` with the files that it includes. `environment` returns a variable of the environment.
 ///
 /// # Errors
 /// All mistakes in the files, and the warnings about them. A file that cannot be read is a mistake, too.
-pub fn read(path: &Path) -> Result<Reading, Findings> {
-    read_with(path, &|name| std::env::var(name).ok())
-}
-
-/// Like [`read`], with another environment.
-///
-/// # Errors
-/// As [`read`].
 pub fn read_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Reading, Findings> {
-    read_keeping(path, environment, &mut |_, _| {})
+    let (config, review) = examine(path, environment, &mut |_, _| {});
+    review.finish().map(|warnings| Reading { config, warnings })
 }
 
-/// Like [`read_with`]; passes the path and the content of each file that could be read to `keep`, in the order for [`parse`].
-///
-/// # Errors
-/// As [`read`].
-pub fn read_keeping(
+/// Like [`read_with`], for further checks: returns the parts without mistakes, and the findings so far. Passes the path and the
+/// content of each file that could be read to `keep`, in the order for [`parse`].
+pub fn examine(
     path: &Path,
     environment: &dyn Fn(&str) -> Option<String>,
     keep: &mut dyn FnMut(String, &[u8]),
-) -> Result<Reading, Findings> {
+) -> (ConfigFile, Review) {
     let mut content = |path: &Path| {
         let content = content(path)?;
         keep(path.display().to_string(), &content);
@@ -71,7 +63,10 @@ pub fn read_keeping(
                 files.mistake(pattern, format!("more than {INCLUDED} included files"));
                 break;
             } else if seen.insert(whole) {
-                files.add(&file, content(&file));
+                match content(&file) {
+                    Ok(content) => _ = files.add(&file, Ok(content)),
+                    Err(error) => files.unreadable(pattern, &file, &error),
+                }
             }
         }
     }
@@ -104,13 +99,14 @@ pub fn source_files(path: &Path) -> SourceFiles {
 /// Like [`read_with`], for files that the caller has read: `oribi.toml`, and those that its `include` names, with their paths.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read_with`].
 pub fn parse(files: &[(&str, &[u8])], environment: &dyn Fn(&str) -> Option<String>) -> Result<Reading, Findings> {
     let mut all = Files::new(environment);
     for (path, content) in files {
         all.add(Path::new(path), Ok(content.to_vec()));
     }
-    all.finish()
+    let (config, review) = all.finish();
+    review.finish().map(|warnings| Reading { config, warnings })
 }
 
 /// The files so far.
@@ -122,8 +118,10 @@ struct Files<'e> {
     /// The names of all apps, and the outlines of all routes, also of those with mistakes.
     names: Vec<Text>,
     outlines: Vec<Outline>,
-    /// Whether all files are TOML.
+    /// Whether all apps are known, because all files are TOML.
     complete: bool,
+    /// Whether all uses of apps are known, because no line had to be repaired.
+    all_used: bool,
 }
 
 impl<'e> Files<'e> {
@@ -136,6 +134,7 @@ impl<'e> Files<'e> {
             names: Vec::new(),
             outlines: Vec::new(),
             complete: true,
+            all_used: true,
         }
     }
 
@@ -157,8 +156,15 @@ impl<'e> Files<'e> {
                 None
             }
         };
-        self.complete &= document.is_some();
+        self.complete &= document.as_ref().is_some_and(|document| !document.lacks_names);
+        if index == 0 && document.is_none() {
+            // Each of them may be in the file.
+            self.config.faulty = table().iter().map(|setting| setting.name).collect();
+        }
         let mut document = document.unwrap_or_default();
+        self.all_used &= !document.is_repaired;
+        self.config.needed.append(&mut document.needed);
+        self.config.faulty.append(&mut document.faulty);
         self.config.server.append(&mut document.server);
         self.config.listens.append(&mut document.listens);
         self.config.apps.append(&mut document.apps);
@@ -176,9 +182,10 @@ impl<'e> Files<'e> {
         let folder = path.parent().unwrap_or(Path::new(""));
         match matches(folder, &pattern.value) {
             Ok(files) if files.is_empty() => {
-                let offset = self.sources[0].offset(&pattern.place);
                 let message = format!("`{}` names no file", pattern.quoted());
-                self.report.warning(&self.sources[0], offset, message);
+                let is_folder = !pattern.from_environment && folder.join(&pattern.value).is_dir();
+                let suggestion = is_folder.then(|| format!("write \"{}/*.toml\"", pattern.value.trim_end_matches('/')));
+                self.report.at(Severity::Warning, &self.sources[0], &pattern.place, message, suggestion);
                 files
             }
             Ok(files) => files,
@@ -197,19 +204,25 @@ impl<'e> Files<'e> {
         self.report.mistake(source, source.offset(&pattern.place), message);
     }
 
-    fn finish(mut self) -> Result<Reading, Findings> {
+    /// Reports an included file that cannot be read.
+    fn unreadable(&mut self, pattern: &Text, file: &Path, error: &io::Error) {
+        let file = if pattern.from_environment { "a file".to_owned() } else { format!("`{}`", file.display()) };
+        self.mistake(pattern, format!("cannot read {file}: {error}"));
+        self.complete = false;
+    }
+
+    fn finish(mut self) -> (ConfigFile, Review) {
         let mut checks = Checks { sources: &self.sources, report: &mut self.report };
         checks.counts(&self.names, &self.outlines);
         checks.same_names(&self.names);
         checks.same_addresses(&self.config.listens);
         checks.unreachable(&self.outlines);
         if self.complete {
-            checks.names(&self.names, &self.outlines, self.config.defaults.asked());
+            checks.names(&self.names, &self.outlines, self.config.defaults.asked(), self.all_used);
         }
-        let mistakes = self.report.mistakes();
-        let findings = self.report.finish();
         self.config.routes.iter_mut().for_each(|route| route.filters.complete(&self.config.defaults));
-        if mistakes == 0 { Ok(Reading { config: self.config, warnings: findings }) } else { Err(findings) }
+        let lacks_apps = self.complete && self.names.is_empty();
+        (self.config, Review::new(self.sources, self.report, lacks_apps))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::excerpt::excerpt;
 use crate::finding::{Finding, Findings, Severity};
 use crate::place::Place;
 use crate::source::Source;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The most findings that are listed.
 pub(crate) const LISTED: usize = 1000;
@@ -16,12 +17,16 @@ const SUGGESTIONS: usize = 100;
 pub(crate) struct Report {
     findings: Findings,
     mistakes: usize,
+    /// The lines of files about which nothing more is said.
+    left_out: HashMap<usize, BTreeSet<usize>>,
+    /// The places and messages of the listed findings.
+    seen: HashSet<(Place, String)>,
 }
 
 impl Report {
     /// Adds a mistake at an offset of a file.
     pub fn mistake(&mut self, source: &Source, offset: usize, message: impl Into<String>) {
-        self.add(Severity::Mistake, source, offset, message.into(), None);
+        self.add(source, offset, message.into(), None);
     }
 
     /// Adds a mistake with a suggestion.
@@ -33,24 +38,19 @@ impl Report {
         suggestion: impl FnOnce() -> Option<String>,
     ) {
         let suggestion = if self.is_long() { None } else { suggestion() };
-        self.add(Severity::Mistake, source, offset, message.into(), suggestion);
+        self.add(source, offset, message.into(), suggestion);
     }
 
     /// Adds a mistake or a warning at a place.
     pub fn at(&mut self, severity: Severity, source: &Source, place: &Place, message: String, suggestion: Option<String>) {
         let listed = self.findings.list.len() < LISTED;
-        let excerpt = if listed { excerpt(source, source.offset(place), true) } else { None };
+        let excerpt = if listed && place.line > 0 { excerpt(source, source.offset(place), true) } else { None };
         self.push(Finding { severity, place: place.clone(), message, excerpt, suggestion });
     }
 
-    /// Adds a warning at an offset of a file.
-    pub fn warning(&mut self, source: &Source, offset: usize, message: impl Into<String>) {
-        self.add(Severity::Warning, source, offset, message.into(), None);
-    }
-
-    fn add(&mut self, severity: Severity, source: &Source, offset: usize, message: String, suggestion: Option<String>) {
+    fn add(&mut self, source: &Source, offset: usize, message: String, suggestion: Option<String>) {
         let excerpt = if self.findings.list.len() < LISTED { excerpt(source, offset, true) } else { None };
-        self.push(Finding { severity, place: source.place(offset), message, excerpt, suggestion });
+        self.push(Finding { severity: Severity::Mistake, place: source.place(offset), message, excerpt, suggestion });
     }
 
     /// Adds a mistake at an offset of a file that cannot be parsed.
@@ -67,9 +67,23 @@ impl Report {
         self.push(Finding { severity: Severity::Mistake, place, message: message.into(), excerpt: None, suggestion: None });
     }
 
+    /// From now on, leaves out findings about these lines of a file.
+    pub fn leave_out(&mut self, source: &Source, lines: BTreeSet<usize>) {
+        self.left_out.insert(source.whole().file, lines);
+    }
+
     fn push(&mut self, finding: Finding) {
+        if self.left_out.get(&finding.place.file).is_some_and(|lines| lines.contains(&finding.place.line)) {
+            return;
+        }
+        // The parser reports a mistake in a key twice if the key is repeated, and each app has the mistakes of the server.
+        let known = (finding.place.clone(), finding.message.clone());
+        if self.seen.contains(&known) {
+            return;
+        }
         self.mistakes += usize::from(finding.severity == Severity::Mistake);
         if self.findings.list.len() < LISTED {
+            self.seen.insert(known);
             self.findings.list.push(finding);
         } else {
             self.findings.more += 1;
@@ -88,9 +102,7 @@ impl Report {
 
     /// All findings, in the order of their places.
     pub fn finish(mut self) -> Findings {
-        // The parser reports a mistake in a key twice if the key is repeated.
         self.findings.list.sort_by(|left, right| left.place.cmp(&right.place));
-        self.findings.list.dedup_by(|left, right| left.place == right.place && left.message == right.message);
         self.findings
     }
 }

@@ -1,7 +1,7 @@
 //! `[[route]]`: conditions and an answer.
 
-use crate::conditions::conditions;
-use crate::content::{Action, Filters, Item, Match, RouteSection, Text};
+use crate::conditions::{self, conditions};
+use crate::content::{Action, Filters, Item, Match, PathKind, RouteSection, Text};
 use crate::filters::{self, texts};
 use crate::options::{Options, Table};
 use crate::place::Place;
@@ -65,7 +65,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
                 conditions.map(|conditions| found = conditions).is_some()
             }
             _ => filters.read(reader, entry).unwrap_or_else(|| {
-                reader.unknown(entry, "[[route]]", KEYS.iter().chain(filters::KEYS).copied());
+                unknown(reader, entry);
                 false
             }),
         };
@@ -95,6 +95,19 @@ pub(crate) fn route(reader: &mut Reader<'_>, at: usize, entries: &[Entry<'_>]) -
     let action = action.filter(|_| complete);
     let place = outline.place.clone();
     (outline, action.map(|action| RouteSection { name, place, conditions: found, rewrite, action, filters }))
+}
+
+/// Reports a key that no route has. That of a part may only be at a wrong place.
+fn unknown(reader: &mut Reader<'_>, entry: Entry<'_>) {
+    let part = match entry.key {
+        key if conditions::KEYS.contains(&key) => "match",
+        "root" | "index" | "try" | "fallback" | "listing" => "files",
+        "to" => "redirect",
+        "content" => "respond",
+        _ => return reader.unknown(entry, "[[route]]", KEYS.iter().chain(filters::KEYS).copied()),
+    };
+    let message = format!("`{}` belongs in `{part}`, not in [[route]] itself", entry.key);
+    reader.report.suggest(reader.source, entry.at, message, || Some(format!("write {part}.{} = ...", entry.key)));
 }
 
 fn keep<Kept>(kept: &mut Option<Kept>, read: Option<Kept>) -> bool {
@@ -212,7 +225,7 @@ fn files(reader: &mut Reader<'_>, entry: Entry<'_>, apps: &mut Vec<Text>, depth:
     let mut complete = needs(reader, entry, &entries, "root", "root = \"DIR\"");
     for &inside in &entries {
         complete &= match inside.key {
-            "root" => keep(&mut root, reader.path(inside)),
+            "root" => keep(&mut root, reader.needed(inside, "files", PathKind::Directory).map(|root| root.path)),
             "fallback" => keep(&mut next, fallback(reader, inside, apps, depth)),
             "try" => keep(&mut candidates, tries(reader, inside)),
             "index" => keep(&mut index, names_of_files(reader, inside)),

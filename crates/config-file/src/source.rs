@@ -39,6 +39,11 @@ impl Source {
         (Self { index, path: path.into(), text, lines, characters, secrets: Vec::new() }, invalid)
     }
 
+    /// The same file with another text.
+    pub fn with_text(&self, text: &str) -> Self {
+        Self::new(self.index, &self.path, text.as_bytes()).0
+    }
+
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -1,16 +1,27 @@
 //! Values of a TOML table, with their types and variables checked.
 
-use crate::content::Text;
+use crate::content::{NamedPath, NeededPath, PathKind, Text};
 use crate::report::Report;
 use crate::source::Source;
 use crate::variables::{Environment, expand};
 use oribi_config::{closest, quoted};
-use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The longest unknown name that is compared with the known ones.
 const COMPARED: usize = 64;
+
+/// For keys whose value is a table: one with the part that is needed.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("files", "files = { root = \"DIR\" }"),
+    ("redirect", "redirect = { to = \"URL\" }"),
+    ("respond", "respond = { status = 404, content = \"TEXT\" }"),
+    ("match", "match = { path = \"/PATH/*\" }"),
+    ("environment", "environment = { NAME = \"VALUE\" }"),
+    ("error-pages", "error-pages = { 503 = \"FILE\" }"),
+    ("request-fields", "request-fields = { set = { NAME = \"VALUE\" } }"),
+    ("response-fields", "response-fields = { set = { NAME = \"VALUE\" } }"),
+];
 
 /// A key of a table, with its value.
 #[derive(Clone, Copy)]
@@ -53,6 +64,8 @@ pub(crate) struct Reader<'r> {
     pub source: &'r Source,
     pub environment: Environment<'r>,
     pub report: &'r mut Report,
+    /// The paths that routes and `[defaults]` need.
+    pub needed: Vec<NeededPath>,
 }
 
 impl Reader<'_> {
@@ -63,7 +76,8 @@ impl Reader<'_> {
     /// Reports a value of another type; `expected` is such as `a string`.
     pub fn wrong_type(&mut self, entry: Entry<'_>, value: Value<'_>, expected: &str) {
         let message = format!("`{}` is {expected}, not {}", quoted(entry.key), kind(value.data));
-        self.mistake(value.at, message);
+        let example = || EXAMPLES.iter().find(|(key, _)| *key == entry.key && expected.contains("a table"));
+        self.report.suggest(self.source, value.at, message, || example().map(|(_, example)| format!("write {example}")));
     }
 
     /// Reports a key that is not known here, with the closest of the known ones.
@@ -131,13 +145,21 @@ impl Reader<'_> {
     }
 
     /// The path of a file or folder, joined to the folder of the file that names it.
-    pub fn path(&mut self, entry: Entry<'_>) -> Option<PathBuf> {
+    pub fn path(&mut self, entry: Entry<'_>) -> Option<NamedPath> {
         let text = self.text(entry, entry.value)?;
         if text.value.is_empty() || text.value.contains('\0') {
             self.mistake(entry.value.at, format!("`{}` is the path of a file or folder", entry.key));
             return None;
         }
-        Some(self.source.joined(&text.value))
+        let Text { value, place, from_environment } = text;
+        Some(NamedPath { path: self.source.joined(&value), place, from_environment })
+    }
+
+    /// The same for a path at which there must be something.
+    pub fn needed(&mut self, entry: Entry<'_>, key: &'static str, kind: PathKind) -> Option<NamedPath> {
+        let path = self.path(entry)?;
+        self.needed.push(NeededPath { path: path.clone(), key, kind });
+        Some(path)
     }
 
     /// A table.
@@ -197,12 +219,14 @@ fn of_request_as(text: &str) -> String {
     format!("write $${{{}}} for a value of the request", if is_name { name } else { "NAME" })
 }
 
+/// The known name that is closest to a name of a moderate length, if one is close enough.
+pub(crate) fn closest_of<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    if name.len() > COMPARED { None } else { closest(name, known) }
+}
+
 /// A suggestion for an unknown name.
-pub(crate) fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
-    if name.len() > COMPARED {
-        return None;
-    }
-    closest(name, known).map(|known| format!("did you mean `{known}`?"))
+pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+    closest_of(name, known).map(|known| format!("did you mean `{known}`?"))
 }
 
 /// The type of a value, for a message.

@@ -29,9 +29,28 @@ fn likely_slips_get_advice() {
         ("[[route]]\nmatch.path = '/a'", "the route has no action: app, files, redirect, respond or rewrite"),
         ("[[route]]\napp = 'a'\nauth = { path = '/x' }", "`path` needs app = \"NAME\", the app that is asked"),
         ("[[route]]\napp = 'a'\nauth = { app = 'a', realm = 'x' }", "`realm` needs htpasswd = \"FILE\", and no app"),
+        ("[[route]]\npath = '/a'\napp = 'a'", "write match.path = ..."),
+        ("[[route]]\nroot = 'a'", "`root` belongs in `files`, not in [[route]] itself"),
+        ("[[route]]\nmatch = '/a'\napp = 'a'", "write match = { path = \"/PATH/*\" }"),
+        ("[[route]]\nfiles = 'public'", "write files = { root = \"DIR\" }"),
+        ("[[route]]\nredirect = 'https://a'", "write redirect = { to = \"URL\" }"),
+        ("[[route]]\nrespond = 404", "write respond = { status = 404, content = \"TEXT\" }"),
+        ("[app.a]\nfile = 'a'\nenv = { A = 'b' }", "write environment = { NAME = \"VALUE\" } for variables"),
+        ("[app.a]\nfile = 'a'\nenvironment = 'A=b'", "write environment = { NAME = \"VALUE\" }"),
+        ("[app]\nfile = 'a'", "write [app.NAME]"),
+        ("[[app]]\nfile = 'a'", "write [app.NAME]"),
+        ("port = 8080", "`port` belongs in a table"),
     ] {
         let found = findings(text);
         assert!(found.contains(advice), "{text}\n{found}");
+    }
+}
+
+#[test]
+fn an_app_without_a_name_is_one_mistake() {
+    for header in ["[app]", "[[app]]"] {
+        let found = findings(&format!("{header}\nfile = 'a'\nworkers = 2\n[[route]]\napp = 'a'\n"));
+        assert_eq!(found.matches("oribi.toml:").count(), found.matches("an app needs a name").count(), "{found}");
     }
 }
 

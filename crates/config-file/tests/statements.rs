@@ -84,11 +84,12 @@ fn a_whole_file_is_read_with_the_files_that_it_includes() {
     );
     let names: Vec<&str> = config.apps.iter().map(|app| app.name.as_str()).collect();
     assert_eq!(names, ["shop", "first", "second"]);
-    let files: Vec<_> = config.apps.iter().map(|app| app.file.clone()).collect();
+    let files: Vec<_> = config.apps.iter().filter_map(|app| Some(app.file.as_ref()?.path.clone())).collect();
     let expected = [folder.path().join("shop/app.psgi"), "/srv/a.lua".into(), folder.path().join("apps/b/config.ru")];
     assert_eq!(files, expected);
+    assert!(config.apps.iter().all(|app| app.is_sound && app.faulty.is_empty()));
     let shop = &config.apps[0];
-    assert_eq!(shop.directory, Some(folder.path().join("shop")));
+    assert_eq!(shop.directory.as_ref().map(|directory| directory.path.clone()), Some(folder.path().join("shop")));
     assert_eq!(shop.language.as_ref().map(|text| text.value.as_str()), Some("perl"));
     assert_eq!(pairs(&shop.environment), ["PLACK_ENV=production", "SECRET=swordfish", "DEBUG=on", "LEVEL=3"]);
     assert_eq!(shop.place.to_string(), format!("{}:28:6", path.display()));
@@ -324,23 +325,27 @@ fn variables_are_replaced_and_never_quoted() {
 }
 
 #[test]
-fn mistakes_of_the_syntax_are_the_only_ones_of_their_file() {
-    let files: [(&str, &[u8]); 3] = [
+fn only_mistakes_of_the_syntax_outside_of_values_hide_others_of_their_file() {
+    let files: [(&str, &[u8]); 4] = [
         (
             "oribi.toml",
             b"[server]\nedges = 2\nedges = many\n[app.a]\npassword = \"hunter2\nwrong = 1\n[[route]]\napp = 'nobody'\n",
         ),
         ("a.toml", b"[app.b]\nfil = 'x'\n"),
-        ("b.toml", b"[app.c]\nfile = '\xff'\n"),
+        ("b.toml", b"[app.c\nfil = 'x'\n"),
+        ("c.toml", b"[app.c]\nfile = '\xff'\n"),
     ];
     let findings = parse(&files, &environment).expect_err("mistakes");
     let places: Vec<String> = findings.list.iter().map(|finding| format!("{} {}", finding.place, finding.message)).collect();
     assert!(places.iter().any(|line| line.starts_with("oribi.toml:3:9 TOML: ")), "{places:?}");
     assert!(places.iter().any(|line| line.starts_with("oribi.toml:5:") && line.contains("TOML: ")), "{places:?}");
     assert!(places.contains(&"a.toml:2:1 unknown option `fil` in [app.b]".to_owned()), "{places:?}");
-    assert_eq!(places.last().map(String::as_str), Some("b.toml:2:9 a byte that is not UTF-8"));
-    let first = places.iter().filter(|line| line.starts_with("oribi.toml"));
-    assert!(first.clone().all(|line| line.contains("TOML: ")), "{places:?}");
+    assert_eq!(places.last().map(String::as_str), Some("c.toml:2:9 a byte that is not UTF-8"));
+    assert!(places.contains(&"oribi.toml:6:1 unknown option `wrong` in [app.a]".to_owned()), "{places:?}");
+    let mut of_header = places.iter().filter(|line| line.starts_with("b.toml"));
+    assert!(of_header.all(|line| line.starts_with("b.toml:1:") && line.contains("TOML: ")), "{places:?}");
+    // It may be an app of the files that cannot be read.
+    assert!(!findings.to_string().contains("nobody"), "{findings}");
     assert!(!findings.to_string().contains("hunter2"), "{findings}");
 }
 
@@ -407,7 +412,7 @@ fn an_app_has_a_name_and_a_file() {
         let found = findings(&format!("[app.a]\n{lines}\n"));
         assert!(found.iter().any(|line| line.starts_with(expected)), "{lines}: {found:?}");
     }
-    assert_eq!(mistake("app = 5"), "1:7 `app` is a table, not a number");
+    assert_eq!(mistake("app = 5"), "1:7 an app needs a name");
     assert_eq!(mistake("[app]\na = 5"), "2:5 `a` is a table, not a number");
 }
 

@@ -1,7 +1,7 @@
 //! `auth`: requests need a user and a password, or an app is asked whether they may go on.
 
 use super::texts;
-use crate::content::{Ask, Auth, Passwords};
+use crate::content::{Ask, Auth, NamedPath, NeededPath, Passwords, PathKind};
 use crate::table::{Entry, Reader};
 use oribi_filter::FieldChanges;
 
@@ -38,11 +38,16 @@ fn passwords(reader: &mut Reader<'_>, entry: Entry<'_>, entries: &[Entry<'_>]) -
     for &inside in entries {
         complete &= match inside.key {
             "htpasswd" => {
-                htpasswd = reader.path(inside).map(|path| (path, reader.source.place(inside.value.at)));
+                htpasswd = reader.path(inside);
                 htpasswd.is_some()
             }
             "realm" => named(reader, inside).map(|name| realm = name).is_some(),
-            "weak" => reader.boolean(inside).map(|on| weak = on).is_some(),
+            "weak" => {
+                let read = reader.boolean(inside);
+                // After a mistake, a weak hash is none.
+                weak = read.unwrap_or(true);
+                read.is_some()
+            }
             "keep" => reader.boolean(inside).map(|on| keep = on).is_some(),
             "field" => names_of_fields(reader, inside).map(|names| field = names.into_iter().next()).is_some(),
             key if ASK.contains(&key) => {
@@ -55,13 +60,17 @@ fn passwords(reader: &mut Reader<'_>, entry: Entry<'_>, entries: &[Entry<'_>]) -
             }
         };
     }
+    if let Some(path) = &htpasswd {
+        let kind = PathKind::Users { weak };
+        reader.needed.push(NeededPath { path: path.clone(), key: "htpasswd", kind });
+    }
     if htpasswd.is_none() && complete {
         reader.mistake(
             entry.at,
             "`auth` needs htpasswd = \"FILE\", with users and the hashes of their passwords, or app = \"NAME\"",
         );
     }
-    let (htpasswd, place) = htpasswd.filter(|_| complete)?;
+    let NamedPath { path: htpasswd, place, .. } = htpasswd.filter(|_| complete)?;
     Some(Passwords { htpasswd, realm, weak, keep, field, place })
 }
 

@@ -1,6 +1,6 @@
 //! `error-pages`: files that replace the server's own errors.
 
-use crate::content::ErrorPage;
+use crate::content::{ErrorPage, PathKind};
 use crate::table::{Entry, Reader};
 use oribi_config::quoted;
 
@@ -14,7 +14,7 @@ pub(super) fn error_pages(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<V
             let message = format!("bad key `{}` in {}: expected a status code from 400 to 599", quoted(inside.key), entry.key);
             reader.mistake(inside.at, message);
         }
-        let file = reader.path(inside);
+        let file = reader.needed(inside, "error-pages", PathKind::Page).map(|file| file.path);
         complete &= status.is_some() && file.is_some();
         let place = reader.source.place(inside.at);
         pages.extend(status.zip(file).map(|(status, file)| ErrorPage { status, file, place }));
