@@ -143,6 +143,8 @@ subtest 'a file that cannot be applied changes nothing' => sub {
     apply();
     @pids = sort $server->workers;
     $refused->('a mistake', qr/unknown option `colour`/, @usual, "[app.x]\nfile = \"wiki.lua\"\ncolour = 1\n");
+    $refused->('mistakes of the file and of the machine', qr/cannot find the app .*?unknown option `colour`.*no such directory/s,
+        @usual, qq([app.x]\nfile = "no.lua"\ncolour = 1\n[[route]]\nmatch.path = "/n"\nfiles = { root = "nowhere" }\n));
     $refused->('an app that does not load', qr/nothing has changed: broken: .*the database is down/s, @usual, entry('broken'));
     $refused->('an app that hangs', qr/nothing has changed: hang: .*after 1 s/s, @usual, entry('hang', 'load-timeout = 1'));
     $refused->('one of several', qr/nothing has changed: broken/, @usual, entry('wiki'), entry('broken'));

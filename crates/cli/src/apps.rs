@@ -3,7 +3,7 @@
 use crate::file_plan::FilePlans;
 use crate::options::Mode;
 use crate::plan::PlanForm;
-use crate::ready_app::{ReadyApp, longest_graceful, resolve_all, server_part};
+use crate::ready_app::{Examined, ReadyApp, ReadyFile, longest_graceful, server_part};
 use crate::routes::RealDisk;
 use crate::trouble::Trouble;
 use crate::{begin, exit_status, print, proxy, routes};
@@ -36,10 +36,10 @@ pub fn run(mode: Mode, file: &Path, config: &Config) -> Result<u8, Trouble> {
     }
     let applied = if matches!(mode, Mode::Check(_)) { None } else { process::applied_file() };
     let file = applied.as_deref().unwrap_or(file);
-    let (content, review) = oribi_config_file::examine(file, &|name| std::env::var(name).ok(), &mut |_, _| {});
-    let warnings = review.finish().map_err(|findings| Trouble::in_file(format!("{findings}").trim_end()))?;
-    let (server, apps) = resolve_all(&content, file, config, mode)?;
-    let mut server = server;
+    let environment = |name: &str| std::env::var(name).ok();
+    let (content, review) = oribi_config_file::examine(file, &environment, &mut |_, _| {});
+    let examined = Examined { file, content: &content, review, config, served: None };
+    let ReadyFile { mut server, apps, warnings } = examined.ready(mode)?;
     let part = server_part(&server, &content)?;
     let graceful = longest_graceful(&apps);
     server.settings.timeouts.graceful = graceful.unwrap_or(server.settings.timeouts.graceful);

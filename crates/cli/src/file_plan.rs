@@ -4,9 +4,9 @@
 //! in them, the error pages and the paths of directories; the code that makes routes of these is the same.
 
 use crate::options::Mode;
-use crate::ready_app::{ReadyApp, longest_graceful, resolve_all, server_part};
+use crate::ready_app::{Examined, ReadyApp, ReadyFile, longest_graceful, server_part};
 use crate::routes::{self, Disk, RealDisk};
-use oribi_config_file::{Findings, SourceFiles, examine, parse, source_files};
+use oribi_config_file::{SourceFiles, examine, parse, source_files};
 use oribi_server::config::{Config, Origin, Settings, masked};
 use oribi_server::directory::absolute;
 use oribi_server::process::{FilePlan, Plans, Sources};
@@ -40,11 +40,10 @@ impl FilePlans {
         };
         let mut files = Vec::new();
         let mut keep = |path: String, content: &[u8]| files.push((path, content.to_vec()));
-        let text = |findings: Findings| findings.to_string().trim_end().to_owned();
         let (content, review) = examine(file, &environment, &mut keep);
-        let warnings = review.finish().map_err(text)?;
-        let (server, apps) =
-            resolve_all(&content, file, &self.config, Mode::Serve).map_err(|trouble| trouble.message.clone())?;
+        let (config, served) = (&self.config, Some(&self.server));
+        let examined = Examined { file, content: &content, review, config, served };
+        let ReadyFile { server, apps, warnings } = examined.ready(Mode::Serve).map_err(|trouble| trouble.message.clone())?;
         let part = server_part(&server, &content).map_err(|trouble| trouble.message.clone())?;
         if longest_graceful(&apps).is_some_and(|longest| longest > self.server.timeouts.graceful) {
             return Err("graceful-timeout is longer than that of any app at the start; oribi ctl upgrade applies it".to_owned());

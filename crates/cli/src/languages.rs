@@ -21,7 +21,11 @@ pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> 
     if let Some(app) = path.and_then(Path::to_str).and_then(proxy::app) {
         return app;
     }
-    let language = language.map(by_name).transpose()?;
+    let unknown = |name: &str| {
+        let names: Vec<&str> = LANGUAGES.iter().copied().map(|language| language.name).collect();
+        format!("unknown language `{}`; known are {}", name.escape_debug(), names.join(", "))
+    };
+    let language = language.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     let path = path.unwrap_or(Path::new("."));
     let metadata = path.metadata().map_err(|error| format!("cannot find the app {}: {error}", path.display()))?;
     if metadata.is_dir() {
@@ -62,11 +66,9 @@ fn in_directory(directory: &Path, language: Option<&'static Language>) -> Result
     Err(format!("no app in {}: looked for {}", place.display(), looked_for.join(", ")))
 }
 
-fn by_name(name: &str) -> Result<&'static Language, String> {
-    LANGUAGES.iter().copied().find(|language| language.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-        let names: Vec<&str> = LANGUAGES.iter().copied().map(|language| language.name).collect();
-        format!("unknown language `{}`; known are {}", name.escape_debug(), names.join(", "))
-    })
+/// The language with this name.
+pub fn by_name(name: &str) -> Option<&'static Language> {
+    LANGUAGES.iter().copied().find(|language| language.name.eq_ignore_ascii_case(name))
 }
 
 fn by_ending(path: &Path) -> Option<&'static Language> {

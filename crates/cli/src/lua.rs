@@ -186,6 +186,9 @@ impl Service {
 /// # Errors
 /// The values that are valid.
 pub fn check_option(name: &str, text: &str) -> Result<(), String> {
+    if name == "lua" {
+        return version::names_of(text).map(drop);
+    }
     let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
     table().iter().find(|setting| setting.name == name).map_or(Ok(()), |setting| setting.set(&mut settings, text))
 }

@@ -7,6 +7,7 @@
 
 mod advice;
 mod ahttpd;
+mod app_checks;
 mod apps;
 mod behind_master;
 mod command_line;
@@ -23,6 +24,7 @@ mod language;
 mod languages;
 mod lua;
 mod manual;
+mod needed_paths;
 mod options;
 mod perl;
 mod place;
@@ -34,6 +36,7 @@ mod ready_app;
 mod routes;
 mod ruby;
 mod schema;
+mod setting_checks;
 mod shipped;
 mod top;
 mod trouble;

@@ -1,19 +1,17 @@
 //! Finds the settings of a server with several apps and of each app, and the programs that run the apps.
 
 use crate::configuration::{Configuration, Said};
-use crate::language::{App, Home};
-use crate::languages;
-use crate::options::{Mode, Options};
+use crate::language::{App, Home, Runner};
+use crate::options::Mode;
 use crate::routes::{self, RealDisk};
 use crate::trouble::Trouble;
-use crate::{lua, place, proxy, resolve};
-use oribi_config_file::{AppSection, ConfigFile, Item, LANGUAGE_OPTIONS, ValueForm};
-use oribi_server::config::{Config, Origin, Resolved, Scope, Served, setting_of};
+use crate::{app_checks, needed_paths, place, proxy, setting_checks};
+use oribi_config_file::{AppSection, ConfigFile, Findings, Item, Review};
+use oribi_server::config::{Config, Contradiction, Origin, Resolved, Scope, Served, Settings, setting_of};
 use oribi_server::directory::{Directory, absolute};
 use oribi_server::process::{PlannedApp, ServerPlan};
 use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,35 +32,58 @@ pub struct ReadyApp<'f> {
     pub directory: Directory,
 }
 
-/// Finds the settings of the server and of all apps, and the programs that load these.
-pub fn resolve_all<'f>(
+/// A file without a mistake: the settings of the server, the apps, and the programs that load these.
+pub struct ReadyFile<'f> {
+    pub server: Resolved,
+    pub apps: Vec<ReadyApp<'f>>,
+    pub warnings: Findings,
+}
+
+/// A file with its content, the findings so far, and the options of the command line and of the environment.
+pub struct Examined<'f> {
+    pub file: &'f Path,
+    pub content: &'f ConfigFile,
+    pub review: Review,
+    pub config: &'f Config,
+    /// The settings of the running server, if there is one.
+    pub served: Option<&'f Settings>,
+}
+
+/// The parts of a check that have an effect on the others.
+struct Checking<'f> {
     content: &'f ConfigFile,
-    file: &Path,
-    config: &Config,
+    config: &'f Config,
+    /// The folder of the file, where relative paths begin.
+    folder: Option<&'f Path>,
     mode: Mode,
-) -> Result<(Resolved, Vec<ReadyApp<'f>>), Trouble> {
-    // The defaults of all apps are also those of the server: it runs its edges as their user.
-    let mut server = of_server(content, config.clone())?;
-    content
-        .server
-        .iter()
-        .filter(|item| matches!(item.name.as_str(), "user" | "group"))
-        .try_for_each(|item| set(&mut server, item))?;
-    let name = file.display().to_string();
-    server.set("app-name", &name, Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let server = resolve_at(folder, &server)?;
-    if content.apps.is_empty() {
-        return Err(Trouble::in_file(format!("{name}: there is no app: add a table [app.NAME] with file = \"PATH\"")));
+    review: Review,
+    /// The reasons that are no mistakes in the file.
+    failures: Vec<String>,
+}
+
+impl<'f> Examined<'f> {
+    /// Checks the settings together, the apps, and all that the file names on this machine.
+    ///
+    /// # Errors
+    /// All mistakes in the file, or the reason for which an app cannot be started.
+    pub fn ready(self, mode: Mode) -> Result<ReadyFile<'f>, Trouble> {
+        let Self { file, content, review, config, served } = self;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut checking = Checking { content, config, folder, mode, review, failures: Vec::new() };
+        needed_paths::check(&content.needed, &mut checking.review);
+        let server = checking.server(file, served);
+        let apps: Vec<ReadyApp<'f>> = content.apps.iter().filter_map(|section| checking.app(section)).collect();
+        let Checking { review, mut failures, .. } = checking;
+        failures.dedup();
+        let warnings = review.finish().map_err(|findings| {
+            let failures = failures.iter().map(|why| format!("{why}\n")).collect::<String>();
+            Trouble::in_file(format!("{findings}{failures}").trim_end())
+        })?;
+        match server {
+            Some(server) if failures.is_empty() && apps.len() == content.apps.len() => Ok(ReadyFile { server, apps, warnings }),
+            _ => Err(Trouble::failure(failures.join("\n"))),
+        }
     }
-    if server.settings.edges_wanted() == 0 {
-        return Err(Trouble::usage(format!(
-            "{name}: apps with routes need an edge, and --edge off (or --accept own) excludes it"
-        )));
-    }
-    let ready = |section: &'f AppSection| ready(section, content, (config, folder), mode);
-    let apps = content.apps.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
-    Ok((server, apps))
 }
 
 /// Returns the part of a file for the whole server, to be compared with that of the same file later.
@@ -91,24 +112,169 @@ impl ReadyApp<'_> {
     }
 }
 
-/// Resolves settings in the folder of the file, where relative paths begin.
-fn resolve_at(folder: Option<&Path>, config: &Config) -> Result<Resolved, Trouble> {
-    let Some(folder) = folder else { return resolve(config, Served::App) };
-    let failed = |error: io::Error| Trouble::failure(format!("cannot enter {}: {error}", folder.display()));
-    let before = Directory::current();
-    std::env::set_current_dir(folder).map_err(failed)?;
-    let resolved = resolve(config, Served::App);
-    before.enter();
-    resolved
-}
+impl<'f> Checking<'f> {
+    /// Finds the settings of the server.
+    fn server(&mut self, file: &Path, served: Option<&Settings>) -> Option<Resolved> {
+        let content = self.content;
+        // The defaults of all apps are also those of the server: it runs its edges as their user.
+        let mut server = self.of_server();
+        let of_workers = content.server.iter().filter(|item| matches!(item.name.as_str(), "user" | "group"));
+        of_workers.for_each(|item| self.set(&mut server, item));
+        self.default(&mut server, "app-name", &file.display().to_string());
+        let (resolved, contradictions) = self.examine(&server)?;
+        setting_checks::contradictions(contradictions, content, None, &mut self.review);
+        let whole = self.review.whole();
+        if self.review.lacks_apps() {
+            self.review.mistake(&whole, "there is no app: add a table [app.NAME] with file = \"PATH\"", None);
+        }
+        if resolved.settings.edges_wanted() == 0 {
+            let excludes = |item: &&Item| {
+                let last = item.values.last().map(String::as_str);
+                matches!((item.name.as_str(), last), ("edge", Some("off")) | ("accept", Some("own")))
+            };
+            let place = content.server.iter().find(excludes).map_or(whole, |item| item.place.clone());
+            let why = "apps with routes need an edge, and --edge off (or --accept own) excludes it";
+            self.review.mistake(&place, why, None);
+        }
+        setting_checks::accounts(&resolved.settings, content, None, &mut self.review);
+        setting_checks::certificates(&resolved.settings, served, content, self.folder, &mut self.review);
+        setting_checks::directories(&resolved.settings, content, &mut self.review);
+        Some(resolved)
+    }
 
-/// Adds the options of the whole server.
-fn of_server(content: &ConfigFile, mut config: Config) -> Result<Config, Trouble> {
-    let addresses = content.listens.iter().map(|listen| &listen.address);
-    content.options_of_server().chain(addresses).try_for_each(|item| set(&mut config, item))?;
-    // Only an edge can serve several apps.
-    config.set("edge", "on", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
-    Ok(config)
+    /// The options of the whole server.
+    fn of_server(&mut self) -> Config {
+        let (mut config, content) = (self.config.clone(), self.content);
+        let addresses = content.listens.iter().map(|listen| &listen.address);
+        content.options_of_server().chain(addresses).for_each(|item| self.set(&mut config, item));
+        // Only an edge can serve several apps.
+        self.default(&mut config, "edge", "on");
+        config
+    }
+
+    fn set(&mut self, config: &mut Config, item: &Item) {
+        for value in &item.values {
+            if let Err(error) = config.set(&item.name, value, item.place.origin()) {
+                self.review.mistake(&item.place, error.to_string(), None);
+            }
+        }
+    }
+
+    fn default(&mut self, config: &mut Config, name: &str, value: &str) {
+        if let Err(error) = config.set(name, value, Origin::Default) {
+            self.failures.push(error.to_string());
+        }
+    }
+
+    /// Examines settings in the folder of the file. `None` if it cannot be entered.
+    fn examine(&mut self, config: &Config) -> Option<(Resolved, Vec<Contradiction>)> {
+        let before = Directory::current();
+        if let Some(folder) = self.folder
+            && let Err(error) = std::env::set_current_dir(folder)
+        {
+            self.failures.push(format!("cannot enter {}: {error}", folder.display()));
+            return None;
+        }
+        let (mut resolved, contradictions) = config.examine();
+        resolved.decide_about_edges(Served::App);
+        if self.folder.is_some() {
+            before.enter();
+        }
+        Some((resolved, contradictions))
+    }
+
+    /// Finds the program that runs an app, and its settings. `None` after a mistake.
+    fn app(&mut self, section: &'f AppSection) -> Option<ReadyApp<'f>> {
+        let (mut config, content) = (self.of_server(), self.content);
+        content.options_of(section).for_each(|item| self.set(&mut config, item));
+        self.default(&mut config, "app-name", &section.name);
+        let app = app_checks::find(section, &mut self.review);
+        let options = app_checks::options(section, app.as_ref(), &mut self.review);
+        let is_proxy = !section.proxy.is_empty();
+        if is_proxy && let Err(error) = proxy::set_defaults(&mut config) {
+            self.failures.push(error.to_string());
+        }
+        let found = app.zip(options);
+        if let Some((app, _)) = found.as_ref().filter(|_| !is_proxy) {
+            place::set_restart_file(&mut config, &app.path);
+        }
+        let (mut notes, mut runner) = (Vec::new(), None);
+        if let Some((app, options)) = &found
+            && let Home::Mold { find_runner, .. } = &app.language.home
+        {
+            match find_runner(options) {
+                Ok(found) => {
+                    notes = self.of_app(section, app, &*found, &mut config);
+                    runner = Some(found);
+                }
+                Err(why) => self.failures.push(format!("app {}: {why}", section.name)),
+            }
+        }
+        let (resolved, contradictions) = self.examine(&config)?;
+        setting_checks::contradictions(contradictions, content, Some(section), &mut self.review);
+        setting_checks::accounts(&resolved.settings, content, Some(section), &mut self.review);
+        let (app, _) = found.filter(|_| section.is_sound)?;
+        self.started(section, app, resolved, runner.as_deref(), notes)
+    }
+
+    /// Adds the settings of the configuration file in the app's language. Returns notes about it.
+    fn of_app(&mut self, section: &AppSection, app: &App, runner: &dyn Runner, config: &mut Config) -> Vec<String> {
+        let said = match runner.configuration(app) {
+            Ok(None) => return Vec::new(),
+            Ok(Some(configuration)) => of_app(configuration).apply(config),
+            Err(why) => {
+                self.failures.push(why);
+                return Vec::new();
+            }
+        };
+        said.unwrap_or_else(|why| {
+            let named = section.language_options.iter().find(|item| item.name == "config");
+            let place = named.map_or(&section.place, |item| &item.place).clone();
+            self.review.mistake(&place, format!("app {}: {why}", section.name), None);
+            Vec::new()
+        })
+    }
+
+    /// The app with the command that starts it.
+    fn started(
+        &mut self,
+        section: &'f AppSection,
+        app: App,
+        mut resolved: Resolved,
+        runner: Option<&dyn Runner>,
+        notes: Vec<String>,
+    ) -> Option<ReadyApp<'f>> {
+        let is_proxy = !section.proxy.is_empty();
+        if !is_proxy {
+            place::watch(&mut resolved.settings, &app.path);
+        }
+        let usual = if is_proxy { self.folder } else { app.path.parent() };
+        let own = section.directory.as_ref().map(|directory| directory.path.clone());
+        let own = own.or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
+        let directory = Directory::at(&absolute(&own).unwrap_or(own));
+        let checks = matches!(self.mode, Mode::Check(_));
+        let arguments = resolved.arguments();
+        let (mut mold, program) = match (&app.language.home, runner) {
+            (Home::BuiltIn { describe, .. }, _) => match built_in(&app, checks, &arguments, &section.language_options) {
+                Ok(mold) => (mold, describe()),
+                Err(why) => {
+                    self.failures.push(why);
+                    return None;
+                }
+            },
+            (Home::Mold { .. }, Some(runner)) => {
+                let mut mold = runner.mold(&app, checks);
+                mold.args(&arguments);
+                (mold, runner.program())
+            }
+            (Home::Mold { .. }, None) => return None,
+        };
+        let lanes = if app.language.shares_requests { 1 } else { resolved.settings.threads };
+        for variable in &section.environment {
+            mold.envs(variable.values.iter().map(|value| (&variable.name, value)));
+        }
+        Some(ReadyApp { section, app, resolved, mold, program, notes, lanes, directory })
+    }
 }
 
 /// Replaces what the configuration file of an app says about the whole server by notes: one of several apps does not decide it.
@@ -123,148 +289,10 @@ fn of_app(mut configuration: Configuration) -> Configuration {
     configuration
 }
 
-fn set(config: &mut Config, item: &Item) -> Result<(), Trouble> {
-    for value in &item.values {
-        config
-            .set(&item.name, value, item.place.origin())
-            .map_err(|error| Trouble::in_file(format!("{}: {error}", item.place)))?;
-    }
-    Ok(())
-}
-
-/// Finds the program that runs an app, and its settings.
-fn ready<'f>(
-    section: &'f AppSection,
-    content: &ConfigFile,
-    (config, folder): (&Config, Option<&Path>),
-    mode: Mode,
-) -> Result<ReadyApp<'f>, Trouble> {
-    let at = |why: String| Trouble::in_file(format!("{}: app {}: {why}", section.place, section.name));
-    let mut config = of_server(content, config.clone())?;
-    content.options_of(section).try_for_each(|item| set(&mut config, item))?;
-    config.set("app-name", &section.name, Origin::Default).map_err(|error| at(error.to_string()))?;
-    let file = section.file.as_ref().map(|file| file.path.clone()).unwrap_or_default();
-    let path = absolute(&file).unwrap_or(file);
-    let language = section.language.as_ref().map(|language| language.value.as_str());
-    let is_proxy = !section.proxy.is_empty();
-    let path = if is_proxy { PathBuf::from(section.proxy.join(",")) } else { path };
-    let (options, is_root) = options_of(section).map_err(at)?;
-    let app = if is_root {
-        App { path: path.clone(), language: &lua::LANGUAGE }
-    } else {
-        languages::find(Some(&path), language).map_err(at)?
-    };
-    fits(section, &app).map_err(at)?;
-    if !is_proxy {
-        place::set_restart_file(&mut config, &app.path);
-    }
-    let usual = if is_proxy { folder } else { app.path.parent() };
-    let own = section.directory.as_ref().map(|directory| directory.path.clone());
-    let own = own.or_else(|| usual.map(Path::to_owned)).unwrap_or_default();
-    let directory = Directory::at(&absolute(&own).unwrap_or(own));
-    let checks = matches!(mode, Mode::Check(_));
-    let (mut notes, mut mold, program) = (
-        Vec::new(),
-        None,
-        match &app.language.home {
-            Home::Mold { .. } => String::new(),
-            Home::BuiltIn { describe, .. } => describe(),
-        },
-    );
-    if is_proxy {
-        proxy::set_defaults(&mut config).map_err(|error| at(error.to_string()))?;
-    }
-    let mut runner = None;
-    if let Home::Mold { find_runner, .. } = &app.language.home {
-        let found = find_runner(&options).map_err(|why| Trouble::failure(format!("app {}: {why}", section.name)))?;
-        if let Some(configuration) = found.configuration(&app).map_err(Trouble::failure)? {
-            notes = of_app(configuration).apply(&mut config).map_err(Trouble::usage)?;
-        }
-        mold = Some(found.mold(&app, checks));
-        runner = Some(found);
-    }
-    let mut resolved = resolve_at(folder, &config).map_err(|trouble| at(trouble.message))?;
-    if !is_proxy {
-        place::watch(&mut resolved.settings, &app.path);
-    }
-    let arguments = resolved.arguments();
-    let mold = match mold {
-        Some(mut mold) => {
-            mold.args(&arguments);
-            mold
-        }
-        None => built_in(&app, checks, &arguments, &section.language_options)?,
-    };
-    let program = runner.map_or(program, |runner| runner.program());
-    let lanes = if app.language.shares_requests { 1 } else { resolved.settings.threads };
-    let mut ready = ReadyApp { section, app, resolved, mold, program, notes, lanes, directory };
-    for variable in &section.environment {
-        ready.mold.envs(variable.values.iter().map(|value| (&variable.name, value)));
-    }
-    Ok(ready)
-}
-
-/// The option by which a Lua app is a directory of scripts.
-const ROOT: &str = "document-root";
-
-/// The options of the language of an app, and whether the app is a directory of scripts. Those of Lua alone go to the command of
-/// the app.
-fn options_of(section: &AppSection) -> Result<(Options, bool), String> {
-    let mut options = Options::default();
-    let mut is_root = false;
-    for item @ Item { name, values, place, .. } in &section.language_options {
-        let last = values.last().map(String::as_str).unwrap_or_default();
-        let text = || texts(item).pop().unwrap_or_default();
-        match name.as_str() {
-            "include" => options.include = texts(item),
-            "module" => options.modules.clone_from(values),
-            "require" => options.requires = texts(item),
-            "env" => options.environment = Some(last.to_owned()),
-            "config" => options.config = Some(text().into()),
-            "perl" => options.perl = Some(text()),
-            "ruby" => options.ruby = Some(text()),
-            ROOT => is_root = last == "on",
-            name => lua::check_option(name, last).map_err(|why| format!("{place}: {why}"))?,
-        }
-    }
-    if is_root
-        && let Some(file) = &section.file
-        && !file.path.is_dir()
-    {
-        return Err(format!("{} is not a directory; {ROOT} needs one", file.path.display()));
-    }
-    Ok((options, is_root))
-}
-
-/// The values of an option. Paths are absolute, because an app has a directory of its own.
-fn texts(item: &Item) -> Vec<OsString> {
-    let form = LANGUAGE_OPTIONS.iter().find(|option| option.name == item.name).map(|option| option.form);
-    let is_path = |value: &str| match form {
-        Some(ValueForm::Path | ValueForm::Paths) => value != "-",
-        Some(ValueForm::Program) => value.contains('/'),
-        _ => false,
-    };
-    let text = |value: &String| {
-        let path = Path::new(value);
-        if is_path(value) { absolute(path).unwrap_or_else(|_| path.to_owned()).into_os_string() } else { value.into() }
-    };
-    item.values.iter().map(text).collect()
-}
-
-/// Refuses options of another language.
-fn fits(section: &AppSection, app: &App) -> Result<(), String> {
-    let language = |item: &Item| LANGUAGE_OPTIONS.iter().find(|option| option.name == item.name).map(|option| option.language);
-    let other = |item: &&Item| language(item).is_some_and(|name| !name.is_empty() && name != app.language.name);
-    match section.language_options.iter().find(other) {
-        Some(item) => Err(format!("{}: `{}` is not for an app in {}", item.place, item.name, app.language.title)),
-        None => Ok(()),
-    }
-}
-
 /// Returns the command that runs an app of a built-in language in a process of its own: this program again.
-fn built_in(app: &App, checks: bool, arguments: &[String], of_language: &[Item]) -> Result<Command, Trouble> {
+fn built_in(app: &App, checks: bool, arguments: &[String], of_language: &[Item]) -> Result<Command, String> {
     let program = std::env::current_exe();
-    let program = program.map_err(|error| Trouble::failure(format!("cannot find this program: {error}")))?;
+    let program = program.map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     if checks {
         command.arg("check").stdout(std::process::Stdio::null());
@@ -275,8 +303,8 @@ fn built_in(app: &App, checks: bool, arguments: &[String], of_language: &[Item])
     } else {
         command.args(["--language", app.language.name]);
     }
-    for item in of_language.iter().filter(|item| item.name != ROOT) {
-        for value in texts(item) {
+    for item in of_language.iter().filter(|item| item.name != app_checks::ROOT) {
+        for value in app_checks::texts(item) {
             let mut argument = OsString::from(format!("--{}=", item.name));
             argument.push(value);
             command.arg(argument);
@@ -284,22 +312,4 @@ fn built_in(app: &App, checks: bool, arguments: &[String], of_language: &[Item])
     }
     command.args(arguments.iter().map(|argument| format!("--{argument}")));
     Ok(command)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_option_of_lua_has_its_place_in_the_file() {
-        let of_lua = |name: &str| LANGUAGE_OPTIONS.iter().any(|option| option.name == name && option.language == "lua");
-        for setting in oribi_lua::table() {
-            assert!(of_lua(setting.name), "{}", setting.name);
-        }
-        for option in LANGUAGE_OPTIONS {
-            assert!(setting_of(option.name).is_none(), "{} is an option of the server, too", option.name);
-        }
-        assert!(lua::check_option("state-memory", "16m").is_ok());
-        assert!(lua::check_option("states", "many").is_err_and(|why| why.contains("bad value `many` for states")));
-    }
 }

@@ -23,9 +23,7 @@ pub fn describe() -> String {
 /// No Lua has this name, or the program with it does not exist or cannot be executed.
 pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     let lowercase = wanted.to_ascii_lowercase();
-    let Some((names, _)) = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str())) else {
-        return Err(Trouble::usage(format!("unknown Lua `{}`; there are jit and 5.4", wanted.escape_debug())));
-    };
+    let names = names_of(wanted).map_err(Trouble::usage)?;
     if names.contains(&BUILT_IN) {
         return Ok(());
     }
@@ -43,6 +41,16 @@ pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     }
     let error = command.args(arguments).exec();
     Err(failed(&format!("{}: {error}", path.display())))
+}
+
+/// All names of the Lua that is wanted.
+///
+/// # Errors
+/// No Lua has this name.
+pub fn names_of(wanted: &str) -> Result<&'static [&'static str], String> {
+    let lowercase = wanted.to_ascii_lowercase();
+    let found = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str()));
+    found.map(|(names, _)| *names).ok_or_else(|| format!("unknown Lua `{}`; there are jit and 5.4", wanted.escape_debug()))
 }
 
 /// The program with the other Lua.
