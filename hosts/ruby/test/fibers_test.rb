@@ -39,16 +39,6 @@ class FibersTest < Minitest::Test
     end
   end
 
-  def test_a_request_comes_between_fibers_that_compute
-    skip "that is async's own way" if ASYNC
-
-    serve do |server|
-      assert_equal "50", server.get("/compute-in-fibers/50").body
-      assert_operator server.get("/open/computed").body.to_i, :<, 30
-      wait_for_open(server, "computed", 50)
-    end
-  end
-
   def test_no_more_requests_are_begun_than_there_may_be_fibers
     serve(fibers: 4) do |server|
       assert_equal ["napped"] * 20, bodies(Array.new(20) { ask(server, "/nap") })

@@ -127,23 +127,12 @@ module Fibers
     nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < done
   end
 
-  def self.compute_briefly
-    spin(0.004)
-    COUNTS["computed"] += 1
-  end
-
   WAYS = {
     "most" => ->(name) { text(COUNTS["most #{name}"]) },
     "open" => ->(name) { text(COUNTS[name]) },
     "together" => ->(count) { together(Integer(count)) },
     "process" => ->(_) { text(Process.pid) },
     "compute" => ->(_) { text((1..200_000).sum) },
-    "compute-in-fibers" => lambda do |count|
-      gate = Thread::Queue.new
-      Integer(count).times { Fiber.schedule { gate.pop && compute_briefly } }
-      Integer(count).times { gate << true }
-      text(count)
-    end,
     "sleep" => ->(seconds) { sleep(Float(seconds)) && text("slept") },
     "nap" => ->(_) { count("nap") { sleep(0.05) && text("napped") } },
     "pass" => ->(name) { count("pass") { text(GATES[name].pop) } },
