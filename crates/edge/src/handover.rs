@@ -147,10 +147,14 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                     HandoverEvent::Piece(piece, _) => Up::greeted(&piece, self.live.borrow().edges()),
                     _ => None,
                 };
-                self.lane.source().begin_to_hand_over(up.is_some());
+                self.lane.source().begin_to_hand_over();
                 match up {
                     Some(up) => self.begin_to_move(&successor, up),
-                    None => self.live.borrow_mut().leave(&mut self.lane.source()),
+                    None => {
+                        let apps = &self.apps;
+                        let has_workers = |app: usize| apps.get(app).is_some_and(AppPool::has_workers);
+                        self.live.borrow_mut().leave(&mut self.lane.source(), has_workers);
+                    }
                 }
                 self.peers.after = Some(successor);
             }
@@ -164,7 +168,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
         if let Some(Err(error)) = self.lane.event_sources().map(|event_sources| event_sources.watch(successor.as_fd())) {
             log::error!("cannot watch the next edge: {error}");
         }
-        self.live.borrow_mut().begin_to_move(up);
+        self.live.borrow_mut().begin_to_move(up, self.now());
     }
 
     /// Gives up handing over, for the reason `why`: connections close after their next responses instead.
@@ -183,8 +187,9 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
             if leaves_box {
                 live.leave_box();
             }
-            live.lose_next_edge(&mut engine, |name| apps.iter().position(|app| app.is_named(name)));
-            live.leave(&mut engine);
+            let has_workers = |app: usize| apps.get(app).is_some_and(AppPool::has_workers);
+            live.lose_next_edge(&mut engine, |name| apps.iter().position(|app| app.is_named(name)), &has_workers);
+            live.leave(&mut engine, has_workers);
         }
         self.lane.source().stop(false);
     }
@@ -204,6 +209,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
         let (mut is_behind, mut waits) = (false, false);
         if self.live.borrow().moves() {
             let now = self.now();
+            let apps = &self.apps;
             let (mut live, mut engine) = (self.live.borrow_mut(), self.lane.source());
             // One that moves would miss a text that is due.
             live.beat(&mut engine, now);
@@ -214,7 +220,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                 match after.next() {
                     HandoverEvent::Piece(piece, _) => {
                         if live.hear(&mut engine, &piece) == Heard::Accepting {
-                            live.close_immovable(&mut engine);
+                            live.leave_immovable(&mut engine, |app| apps.get(app).is_some_and(AppPool::has_workers));
                         }
                     }
                     HandoverEvent::End => {
@@ -228,7 +234,6 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                 }
             }
             live.take_socket_events(&mut engine);
-            let apps = &self.apps;
             if !gone {
                 is_behind |= live.move_some(&mut engine, |app| apps.get(app).map_or_else(String::new, AppPool::name));
             }

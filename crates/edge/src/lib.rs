@@ -298,7 +298,8 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         // While connections move, those stay that can.
         let moves = self.slot.command() == WorkerCommand::HandOver && self.live.borrow().moves();
         if !moves && !matches!(self.slot.command(), WorkerCommand::Serve) {
-            self.live.borrow_mut().leave(&mut self.lane.source());
+            let apps = &self.apps;
+            self.live.borrow_mut().leave(&mut self.lane.source(), |app| apps.get(app).is_some_and(AppPool::has_workers));
         }
         goes_on || self.awaits_last_events()
     }
@@ -309,7 +310,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         let live = self.live.borrow();
         let is_bridge = command == WorkerCommand::HandOver
             && (live.owes_next_edge() || live.has_old_edge() || live.owes_messages() && self.peers.may_wait_on());
-        let has_workers = self.apps.iter().any(|app| app.pool.worker_counts().attached > 0);
+        let has_workers = self.apps.iter().any(AppPool::has_workers);
         let awaits = command != WorkerCommand::Quit && (is_bridge || has_workers && live.has_events());
         drop(live);
         if awaits {

@@ -3,23 +3,27 @@
 //! The engine has the connections themselves. [`Live`] knows for each the request that has opened it, the data of its app, and its
 //! channels. `events` passes messages of clients to apps as requests, one after the other for each connection. `commands` carries
 //! out the commands of apps, also those of other processes. `message` is a message in all the forms in which it may be sent.
-//! `beats` sends the texts that connections get again and again. `bridge` moves connections to the next server.
+//! `drains` tells apps that all their messages have been sent, and `farewells` that the server goes away. `beats` sends the texts
+//! that connections get again and again. `bridge` moves connections to the next server.
 
 mod beats;
 mod bridge;
 mod commands;
+mod drains;
 mod events;
+mod farewells;
 mod message;
 
 use beats::Beats;
 use bridge::Down;
+use drains::Reason;
 use oribi_config::Settings;
 use oribi_engine::Engine;
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_ipc::posts::{PostBoxes, Posts};
 use oribi_live::event::EventKind;
-use oribi_live::{Channels, Kind};
+use oribi_live::{Channels, Kind, Wants};
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_stats::totals::Counter;
 use oribi_websocket::Deflater;
@@ -81,6 +85,11 @@ pub(super) struct Live<'a> {
     next_look: Option<Duration>,
     /// Whether the server goes away, so that no connection stays open.
     leaves: bool,
+    /// Whether it ends all that are open.
+    has_left: bool,
+    /// The time for a stop, and when apps have had their part of it for last messages.
+    graceful: Duration,
+    farewells_until: Option<Duration>,
     /// The most bytes that may wait for the client of an event stream.
     buffer: usize,
 }
@@ -105,6 +114,12 @@ struct Connection {
     stays: bool,
     /// Whether it could not subscribe to another channel.
     is_full: bool,
+    /// The events that its app wants besides messages and the end.
+    wants: Wants,
+    /// The messages of which a part may not have been sent, if its app wants to know when all have been.
+    unsent: u32,
+    /// Whether it ends as soon as its app has had the event that says so.
+    says_farewell: bool,
     /// The events of a stream whose response has not begun.
     early: Option<Vec<u8>>,
     /// The code with which such a stream ends as soon as its response has begun.
@@ -133,10 +148,14 @@ enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Busy {
     No,
-    /// The request that has opened the connection, or the event of its end.
-    Yes,
+    /// The request that opens the connection.
+    Opening,
     /// A message of this many bytes.
     WithMessage(usize),
+    /// The event before the end of the server.
+    WithFarewell,
+    /// Another event.
+    WithEvent,
 }
 
 /// An event on its way to the app.
@@ -144,6 +163,8 @@ pub(super) struct Event {
     pub(super) exchange: ExchangeId,
     pub(super) request: Rc<[u8]>,
     pub(super) kind: EventKind,
+    /// The messages of which a part may not have been sent.
+    pub(super) pending: u32,
     pub(super) content: Vec<u8>,
 }
 
@@ -174,6 +195,9 @@ impl<'a> Live<'a> {
             looks: 0,
             next_look: None,
             leaves: false,
+            has_left: false,
+            graceful: settings.timeouts.graceful,
+            farewells_until: None,
             buffer: settings.websocket.buffer_bytes,
         }
     }
@@ -193,7 +217,8 @@ impl<'a> Live<'a> {
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         // Events wait for answers to earlier requests, which wake the edge.
         let later = self.ready.iter().any(|ready| !ready.is_empty()).then(|| now + LOOKS_AT_QUEUE);
-        let of_connections = self.next_look.into_iter().chain(self.beats.due()).filter(|_| !self.connections.is_empty());
+        let of_connections = self.next_look.into_iter().chain(self.beats.due()).chain(self.farewells_until);
+        let of_connections = of_connections.filter(|_| !self.connections.is_empty());
         let at_once = self.is_behind.then_some(now);
         later.into_iter().chain(self.posts.due(now)).chain(of_connections).chain(at_once).min()
     }
@@ -245,6 +270,7 @@ impl<'a> Live<'a> {
             self.streams.remove(&connection.exchange);
             self.slot.account.count(Counter::EventStreamsClosed);
         }
+        connection.events.retain(|(kind, _)| kind.is_message());
         let is_told = !connection.data.is_empty() || connection.busy != Busy::No;
         if is_told || !connection.events.is_empty() {
             self.note(name, EventKind::Close, payload);
@@ -269,10 +295,14 @@ impl<'a> Live<'a> {
                 self.connections.remove(&name);
                 continue;
             }
-            connection.busy = if kind == EventKind::Close { Busy::Yes } else { Busy::WithMessage(payload.len()) };
+            connection.busy = match kind {
+                EventKind::Text | EventKind::Binary => Busy::WithMessage(payload.len()),
+                EventKind::Shutdown => Busy::WithFarewell,
+                EventKind::Close | EventKind::Drained => Busy::WithEvent,
+            };
             let content = oribi_live::event::content(&connection.data, &payload);
-            let Connection { exchange, ref request, .. } = *connection;
-            return Some((name, Event { exchange, request: Rc::clone(request), kind, content }));
+            let Connection { exchange, ref request, unsent: pending, .. } = *connection;
+            return Some((name, Event { exchange, request: Rc::clone(request), kind, pending, content }));
         }
     }
 
@@ -280,7 +310,8 @@ impl<'a> Live<'a> {
     /// has failed.
     pub(super) fn handled<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, failure: Option<u16>) {
         let Some(connection) = self.connections.get_mut(&name) else { return };
-        if let Busy::WithMessage(size) = std::mem::replace(&mut connection.busy, Busy::No) {
+        let before = std::mem::replace(&mut connection.busy, Busy::No);
+        if let Busy::WithMessage(size) = before {
             engine.message_handled(connection.exchange, size);
         }
         if !connection.events.is_empty() {
@@ -290,8 +321,10 @@ impl<'a> Live<'a> {
             self.connections.remove(&name);
             return;
         }
-        if let Some(code) = failure {
-            self.close(engine, name, code, "");
+        let farewell = (before == Busy::WithFarewell).then_some(oribi_engine::GOING_AWAY);
+        match failure.or(farewell) {
+            Some(code) => self.close(engine, name, code, ""),
+            None => self.look_for_drain(engine, name),
         }
     }
 
@@ -303,7 +336,7 @@ impl<'a> Live<'a> {
             Form::EventStream if connection.early.is_some() => connection.ends_with = Some(code),
             Form::EventStream => {
                 // While the app writes its part of the response, that ends it.
-                if connection.busy == Busy::No {
+                if connection.busy != Busy::Opening {
                     let _ = engine.finish(connection.exchange);
                 }
                 self.note_end(name, code.to_be_bytes().to_vec());
@@ -311,17 +344,10 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Ends all event streams, because the server goes away. (The engine closes WebSockets.)
-    pub(super) fn leave<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
-        self.leaves = true;
-        let names: Vec<u64> = self.streams.values().copied().collect();
-        names.into_iter().for_each(|name| self.close(engine, name, oribi_engine::GOING_AWAY, ""));
-    }
-
     /// Drops the events of a connection without an app, and returns none.
     fn drop_events<B: Backend>(&self, engine: &mut Engine<'_, B>, exchange: ExchangeId, events: Events) -> Events {
         for (kind, payload) in events {
-            if kind != EventKind::Close {
+            if kind.is_message() {
                 engine.message_handled(exchange, payload.len());
             }
         }
@@ -344,15 +370,20 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Sends a message to a connection of this edge.
+    /// Sends a message to a connection of this edge, because its app sends it to this client.
     fn send<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, kind: Kind, payload: &[u8]) {
-        let mut message = message::Message::new(kind, payload);
-        self.send_message(engine, name, &mut message);
+        self.send_message(engine, name, &mut message::Message::new(kind, payload), Reason::Own);
     }
 
-    fn send_message<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, message: &mut message::Message<'_>) {
+    fn send_message<B: Backend>(
+        &mut self,
+        engine: &mut Engine<'_, B>,
+        name: u64,
+        message: &mut message::Message<'_>,
+        reason: Reason,
+    ) {
         let Some(connection) = self.connections.get_mut(&name).filter(|connection| !connection.ended) else { return };
-        let exchange = connection.exchange;
+        let (exchange, wants_drained) = (connection.exchange, connection.wants.drained);
         let sent = match connection.form {
             Form::WebSocket(window) => match message.frames(window, &mut self.deflater) {
                 Some(frames) => engine.send_frames(exchange, &frames),
@@ -389,6 +420,9 @@ impl<'a> Live<'a> {
         };
         if sent.is_ok() {
             self.slot.account.count(Counter::LiveMessagesSent);
+            if wants_drained {
+                self.note_unsent(engine, name, reason);
+            }
         }
     }
 
@@ -414,7 +448,7 @@ impl<'a> Live<'a> {
 
     fn send_to_all<B: Backend>(&mut self, engine: &mut Engine<'_, B>, names: &[u64], kind: Kind, payload: &[u8]) {
         let mut message = message::Message::new(kind, payload);
-        names.iter().for_each(|name| self.send_message(engine, *name, &mut message));
+        names.iter().for_each(|name| self.send_message(engine, *name, &mut message, Reason::Shared));
     }
 
     /// Closes all connections of this edge that have subscribed to a channel.

@@ -25,16 +25,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Stops accepting. From now on the engine is finished when it has no connection. With `live`, the caller takes care of WebSockets;
-    /// otherwise they are closed.
-    pub fn begin_to_hand_over(&mut self, live: bool) {
+    /// Stops accepting. From now on the engine is finished when it has no connection. The caller moves or closes WebSockets.
+    pub fn begin_to_hand_over(&mut self) {
         if self.acceptance.accepting != Accepting::Never {
             self.stop_accepting();
         }
         self.hands_over = true;
-        if !live {
-            self.leave_sockets();
-        }
         if self.listeners.iter().any(|listener| listener.tls.is_some()) {
             // An encrypted connection cannot be handed over, because only this process has its keys. So such a connection ends
             // after its next response.

@@ -33,6 +33,7 @@ mod connection;
 mod content;
 mod content_bounds;
 mod deadline;
+mod drains;
 mod driven;
 mod encoders;
 mod exchange;
@@ -436,8 +437,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Stops accepting connections, and ends each connection after its next response, or soon if the connection is idle. When
-    /// all have ended, the engine is finished. With `empty_queue`, first accepts all connections that wait in the queues of the
-    /// listeners; otherwise these are left to other workers.
+    /// all have ended, the engine is finished. WebSockets stay, and the caller closes them. With `empty_queue`, first accepts all
+    /// connections that wait in the queues of the listeners; otherwise these are left to other workers.
     pub fn stop(&mut self, empty_queue: bool) {
         if self.acceptance.accepting != Accepting::Never {
             self.stop_accepting();
@@ -452,7 +453,6 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
         self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
         self.leave_clients();
-        self.leave_sockets();
     }
 
     /// From now on makes each HTTP response the last on its connection, so that clients connect again.

@@ -208,6 +208,9 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 let ending = self.ending_of(index);
                 self.conclude_unsent(&mut output.unsent, ending);
+                if !self.sockets.drains.is_empty() {
+                    self.report_drains(index);
+                }
             }
             self.memory.outputs.give(output);
         }
@@ -215,6 +218,10 @@ impl<B: Backend> Engine<'_, B> {
         match connection.state {
             State::Flushing(fate) => self.go_on(index, fate),
             State::Carrying(_) => {
+                // Content that a client of HTTP/2 has had no room for leaves without waiting for the socket.
+                if !self.sockets.drains.is_empty() {
+                    self.report_drains(index);
+                }
                 self.go_on_carrying(index);
                 Still::Open
             }

@@ -6,6 +6,7 @@
 use super::Engine;
 use super::connection::{Connection, Fate, State};
 use super::deadline::Deadline;
+use super::drains::Drains;
 use super::memory::Memory;
 use super::name::{ExchangeIndex, Name};
 use super::receive::RECEIVES_PER_TURN;
@@ -44,6 +45,8 @@ pub(super) struct Sockets {
     /// Connections that are not read before fewer bytes wait, by their tokens.
     paused: Vec<Token>,
     pub(super) open: usize,
+    /// The clients whose output is waited for.
+    pub(super) drains: Drains,
 }
 
 impl Sockets {
@@ -58,6 +61,7 @@ impl Sockets {
             held: 0,
             paused: Vec::new(),
             open: 0,
+            drains: Drains::new(),
         }
     }
 
@@ -243,15 +247,6 @@ impl<B: Backend> Engine<'_, B> {
             && socket.is_closing()
         {
             self.deadlines.set(index, Deadline::Linger, self.backend.now());
-        }
-    }
-
-    /// Closes all WebSockets, because the server goes away (1001).
-    pub(super) fn leave_sockets(&mut self) {
-        if self.sockets.open > 0 {
-            let indices: Vec<u32> = self.connections.indices().collect();
-            indices.into_iter().for_each(|index| self.close_socket_at(index, GOING_AWAY, ""));
-            self.tunnels().into_iter().for_each(|number| self.close_tunnel(number, GOING_AWAY, ""));
         }
     }
 

@@ -15,6 +15,7 @@
 //! | 10 | unsubscribe with an envelope | the same |
 //! | 11 | close all subscribers | code (2), size of the channel (2), channel, reason |
 //! | 12 | beat | interval in milliseconds (4; 0: no more), text |
+//! | 13 | want events | sum (1) of 1: drained, 2: shutdown |
 
 use crate::Envelope;
 
@@ -57,6 +58,29 @@ impl Kind {
             3 => Some(Self::Event),
             _ => None,
         }
+    }
+}
+
+/// The events that only connections which want them have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// [`Drained`](crate::event::EventKind::Drained).
+    pub drained: bool,
+    /// [`Shutdown`](crate::event::EventKind::Shutdown).
+    pub shutdown: bool,
+}
+
+impl Wants {
+    /// As a byte.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.drained as u8 | (self.shutdown as u8) << 1
+    }
+
+    /// Reads such a byte; `None` if there is no such event.
+    #[must_use]
+    pub const fn of(bits: u8) -> Option<Self> {
+        if bits > 3 { None } else { Some(Self { drained: bits & 1 > 0, shutdown: bits & 2 > 0 }) }
     }
 }
 
@@ -140,6 +164,8 @@ pub enum Command<'a> {
         /// The text.
         text: &'a [u8],
     },
+    /// Makes the connection of the request have these events, and no others that must be wanted.
+    Want(Wants),
 }
 
 impl<'a> Command<'a> {
@@ -209,6 +235,10 @@ impl<'a> Command<'a> {
                 bytes.extend_from_slice(text);
                 12
             }
+            Self::Want(wants) => {
+                bytes.push(wants.bits());
+                13
+            }
         };
         let size = (bytes.len() - start - PREFIX) as u32;
         bytes[start] = tag;
@@ -222,7 +252,7 @@ impl<'a> Command<'a> {
     pub fn read(bytes: &'a [u8]) -> Result<Option<(Self, &'a [u8])>, Malformed> {
         let Some((&[tag, a, b, c, d], rest)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let size = u32::from_be_bytes([a, b, c, d]) as usize;
-        if !(1..=12).contains(&tag) || size > LARGEST_COMMAND {
+        if !(1..=13).contains(&tag) || size > LARGEST_COMMAND {
             return Err(Malformed);
         }
         let Some((body, rest)) = rest.split_at_checked(size) else { return Ok(None) };
@@ -269,6 +299,10 @@ impl<'a> Command<'a> {
                 let (interval, text) = body.split_first_chunk::<4>()?;
                 Self::Beat { interval: u32::from_be_bytes(*interval), text }
             }
+            13 => {
+                let &[bits] = body else { return None };
+                Self::Want(Wants::of(bits)?)
+            }
             _ => return None,
         })
     }
@@ -310,7 +344,7 @@ fn read_sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    const ALL: [Command<'_>; 13] = [
+    const ALL: [Command<'_>; 15] = [
         Command::Accept { fields: b"Sec-WebSocket-Protocol: chat\r\n", data: b"of the app" },
         Command::Send { connection: 0, kind: Kind::Text, payload: b"hello" },
         Command::Send { connection: u64::MAX, kind: Kind::Binary, payload: b"" },
@@ -324,6 +358,8 @@ mod tests {
         Command::UnsubscribeWith { channel: b"", envelope: Envelope { prefix: b"", suffix: b"" } },
         Command::CloseAll { channel: b"ann", code: 1000, reason: b"done" },
         Command::Beat { interval: 3000, text: b"beat" },
+        Command::Want(Wants { drained: true, shutdown: false }),
+        Command::Want(Wants { drained: false, shutdown: true }),
     ];
 
     #[test]
@@ -367,7 +403,7 @@ mod tests {
     fn other_bytes_are_refused() {
         for bytes in [
             &b"\0\0\0\0\0"[..],
-            b"\x0d\0\0\0\0",
+            b"\x0e\0\0\0\0",
             b"\x04\xff\0\0\0",
             // Bodies that are too short for their parts.
             b"\x01\0\0\0\x03abc",
@@ -381,6 +417,10 @@ mod tests {
             b"\x0a\0\0\0\x05\0\x01a\0\x01",
             b"\x0b\0\0\0\x03\0\0\0",
             b"\x0c\0\0\0\x03\0\0\0",
+            b"\x0d\0\0\0\0",
+            b"\x0d\0\0\0\x02\x01\x01",
+            // An event that there is not.
+            b"\x0d\0\0\0\x01\x04",
         ] {
             assert_eq!(Command::read(bytes), Err(Malformed), "{bytes:?}");
         }

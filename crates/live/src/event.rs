@@ -1,12 +1,16 @@
-//! Events of connections, as requests to their apps: the request that has opened the connection, once more, with two fields that
-//! no client can send, because a slash is no character of a field name (RFC 9110, section 5.6.2), and with content: the size of
-//! the data of the connection in four big-endian bytes, the data, and the payload of the event.
+//! Events of connections, as requests to their apps: the request that has opened the connection, once more, with fields that no
+//! client can send, because a slash is no character of a field name (RFC 9110, section 5.6.2), and with content: the size of the
+//! data of the connection in four big-endian bytes, the data, and the payload of the event.
 
 /// The field with the kind of the event.
 pub const EVENT: &str = "oribi/event";
 
 /// The field with the name of the connection, in 16 hexadecimal digits.
 pub const CONNECTION: &str = "oribi/connection";
+
+/// The field with the number of messages to a client that have not been sent completely, if its connection wants
+/// [`EventKind::Drained`] and there are any.
+pub const PENDING: &str = "oribi/pending";
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,12 @@ pub enum EventKind {
     /// The connection has ended. The payload is the status code in two big-endian bytes (1005: the client gave none; 1006: it has
     /// left without a word), and the reason.
     Close,
+    /// All messages to the client have been sent. There is no payload. Only connections that want this event have it
+    /// ([`Command::Want`](crate::Command::Want)).
+    Drained,
+    /// The connection is about to end, because the server does. There is no payload. Only connections that want this event have
+    /// it.
+    Shutdown,
 }
 
 impl EventKind {
@@ -28,7 +38,15 @@ impl EventKind {
             Self::Text => "text",
             Self::Binary => "binary",
             Self::Close => "close",
+            Self::Drained => "drained",
+            Self::Shutdown => "shutdown",
         }
+    }
+
+    /// Whether it is a message of the client.
+    #[must_use]
+    pub const fn is_message(self) -> bool {
+        matches!(self, Self::Text | Self::Binary)
     }
 }
 

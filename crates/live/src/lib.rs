@@ -30,6 +30,6 @@ pub mod event_stream;
 mod offer;
 
 pub use channels::{Channels, Group, LARGEST_CHANNEL};
-pub use command::{Command, Kind, LARGEST_COMMAND, Malformed, are_for_all, need_no_request};
+pub use command::{Command, Kind, LARGEST_COMMAND, Malformed, Wants, are_for_all, need_no_request};
 pub use envelope::{Envelope, LARGEST_ENVELOPE};
 pub use offer::{Offer, Refusal, accepts_events, handshake};

@@ -7,7 +7,7 @@ use oribi_host::{Content as RequestContent, Request};
 use oribi_io::Backend;
 use oribi_ipc::slot::{Content, Head, Stored};
 use oribi_live::Command;
-use oribi_live::event::{CONNECTION, EVENT};
+use oribi_live::event::{CONNECTION, EVENT, PENDING};
 use oribi_message::{FieldPair, KnownField, ResponseHead};
 use oribi_pool::Ticket;
 
@@ -34,6 +34,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.table.used() < (self.settings.queue_limit / 2).max(1)
     }
 
+    /// Whether workers can have events now.
+    pub(in super::super) fn has_workers(&self) -> bool {
+        self.pool.worker_counts().attached > 0
+    }
+
     /// Puts an event of a connection into the queue. Returns whether there was room.
     pub(in super::super) fn submit_event(&mut self, name: u64, event: &Event) -> bool {
         let mut stored = Stored::default();
@@ -42,11 +47,15 @@ impl<B: Backend> AppPool<'_, '_, B> {
         }
         let Some(request) = stored.request(None, None) else { return false };
         let request = Request { content: RequestContent::Memory(&event.content), ..request };
-        let id = format!("{name:016x}");
-        let fields: [FieldPair<'_>; 2] =
-            [(EVENT.as_bytes(), event.kind.name().as_bytes()), (CONNECTION.as_bytes(), id.as_bytes())];
+        let (id, pending) = (format!("{name:016x}"), event.pending.to_string());
+        let fields: [FieldPair<'_>; 3] = [
+            (EVENT.as_bytes(), event.kind.name().as_bytes()),
+            (CONNECTION.as_bytes(), id.as_bytes()),
+            (PENDING.as_bytes(), pending.as_bytes()),
+        ];
+        let fields = &fields[..if event.pending > 0 { 3 } else { 2 }];
         let now = u64::try_from(self.now().as_nanos()).unwrap_or_default();
-        self.enqueue_request((event.exchange, now), &request, &fields, Purpose::Event(name))
+        self.enqueue_request((event.exchange, now), &request, fields, Purpose::Event(name))
     }
 
     /// Notes that a request is about a live connection.

@@ -13,7 +13,7 @@ use oribi_engine::{Engine, GOING_AWAY, MovingSocket};
 use oribi_io::Backend;
 use oribi_ipc::handover::{Bridge, BridgeKind, BridgeMessage, LIVE_VERSION, LiveRecord, Receiver, Sender};
 use oribi_live::event::EventKind;
-use oribi_live::{Command, Envelope, Kind};
+use oribi_live::{Command, Envelope, Kind, Wants};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -211,7 +211,7 @@ impl Live<'_> {
     }
 
     /// Leaves the box to the next edge.
-    pub(in super::super) fn begin_to_move(&mut self, mut up: Up) {
+    pub(in super::super) fn begin_to_move(&mut self, mut up: Up, now: Duration) {
         for (sender, part) in self.posts.arriving() {
             up.bridge.push(BridgeKind::Arriving, &[&sender.to_be_bytes()[..], &part].concat(), None);
         }
@@ -219,8 +219,9 @@ impl Live<'_> {
             up.bridge.push(BridgeKind::Waiting, &[&(edge as u16).to_be_bytes()[..], &piece].concat(), None);
         }
         up.bridge.push(BridgeKind::Begin, &self.next.to_be_bytes(), None);
-        up.moving = self.connections.keys().copied().collect();
-        (self.up, self.leaves, self.is_behind) = (Some(up), true, false);
+        up.moving = self.names().into();
+        self.begin_to_leave(now);
+        (self.up, self.is_behind) = (Some(up), false);
     }
 
     /// Leaves the box to another edge without more.
@@ -256,6 +257,7 @@ impl Live<'_> {
         &mut self,
         engine: &mut Engine<'_, B>,
         place_of: impl Fn(&str) -> Option<usize>,
+        has_workers: &impl Fn(usize) -> bool,
     ) {
         let Some(mut up) = self.up.take() else { return };
         for BridgeMessage { kind, body, descriptor } in up.bridge.take_unsent() {
@@ -269,20 +271,22 @@ impl Live<'_> {
                 _ => {}
             }
         }
-        let names: Vec<u64> = self.connections.keys().copied().collect();
-        for name in names {
-            self.close(engine, name, GOING_AWAY, "");
+        for name in self.names() {
             self.make_ready_again(name);
+            self.leave_one(engine, name, has_workers);
         }
     }
 
-    /// Closes the connections that cannot move, because the next edge accepts others.
-    pub(in super::super) fn close_immovable<B: Backend>(&mut self, engine: &mut Engine<'_, B>) {
-        let names: Vec<u64> = self.connections.keys().copied().collect();
-        for name in names {
+    /// Ends the connections that cannot move, because the next edge accepts others.
+    pub(in super::super) fn leave_immovable<B: Backend>(
+        &mut self,
+        engine: &mut Engine<'_, B>,
+        has_workers: impl Fn(usize) -> bool,
+    ) {
+        for name in self.names() {
             let Some(Connection { form, exchange, .. }) = self.connections.get(&name) else { continue };
             if matches!(form, Form::EventStream) || !engine.can_hand_over(*exchange) {
-                self.close(engine, name, GOING_AWAY, "");
+                self.leave_one(engine, name, &has_workers);
             }
         }
     }
@@ -374,7 +378,7 @@ impl Live<'_> {
         let beat = self.beats.of(name).map(|(every, text)| (interval(every), text.to_vec()));
         self.channels.forget(name);
         self.beats.stop(name);
-        let Connection { request, data, events, is_full, .. } = self.connections.remove(&name)?;
+        let Connection { request, data, events, is_full, wants, unsent, .. } = self.connections.remove(&name)?;
         let record = LiveRecord {
             name,
             seen,
@@ -388,6 +392,8 @@ impl Live<'_> {
             request: request.to_vec(),
             data,
             is_full,
+            wants: wants.bits(),
+            has_unsent: unsent > 0,
             events: events.into_iter().map(|(kind, payload)| (kind as u8, payload)).collect(),
             channels,
             beat,
@@ -471,10 +477,11 @@ impl Live<'_> {
         place_of: impl Fn(&str) -> Option<usize>,
     ) {
         let LiveRecord { name, seen, at, connection, output, window, reader, looks, events, .. } = record;
-        let kinds = [EventKind::Text, EventKind::Binary];
+        let kinds = [EventKind::Text, EventKind::Binary, EventKind::Drained];
         let kind = |number: u8| kinds.into_iter().find(|kind| *kind as u8 == number);
         let events: VecDeque<_> = events.into_iter().filter_map(|(number, payload)| Some((kind(number)?, payload))).collect();
-        let waiting = (events.len(), events.iter().map(|(_, payload)| payload.len()).sum());
+        let messages = events.iter().filter(|(kind, _)| kind.is_message());
+        let waiting = (messages.clone().count(), messages.map(|(_, payload)| payload.len()).sum());
         let moving = MovingSocket { connection, output, reader, looks };
         let Some(exchange) = engine.adopt_socket(moving, (name, window.is_some()), waiting, descriptor) else {
             return log::error!("a WebSocket of the old server was lost");
@@ -496,6 +503,9 @@ impl Live<'_> {
             ended: false,
             stays: false,
             is_full: record.is_full,
+            wants: Wants::of(record.wants).unwrap_or_default(),
+            unsent: record.has_unsent.into(),
+            says_farewell: false,
             early: None,
             ends_with: None,
         };
@@ -512,9 +522,10 @@ impl Live<'_> {
         if let Some((interval, text)) = record.beat {
             let every = Duration::from_millis(interval.into());
             if self.beats.go_on(name, every, &text, (Duration::from_millis(at), now)) == CatchUp::Send {
-                self.send(engine, name, Kind::Text, &text);
+                self.send_to_all(engine, &[name], Kind::Text, &text);
             }
         }
+        self.look_for_drain(engine, name);
         let missed: Vec<Vec<u8>> = self
             .down
             .iter_mut()
@@ -544,8 +555,8 @@ impl Live<'_> {
                 Command::Publish { kind, channel, payload } => {
                     for (_, envelope) in channels.iter().filter(|(known, _)| known == channel) {
                         match Envelope::read(envelope).filter(|envelope| kind == Kind::Text && envelope.size() > 0) {
-                            Some(envelope) => self.send(engine, name, kind, &envelope.around(payload)),
-                            None => self.send(engine, name, kind, payload),
+                            Some(envelope) => self.send_to_all(engine, &[name], kind, &envelope.around(payload)),
+                            None => self.send_to_all(engine, &[name], kind, payload),
                         }
                     }
                 }

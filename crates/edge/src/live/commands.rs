@@ -5,7 +5,7 @@ use oribi_config::WebSockets;
 use oribi_engine::Engine;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::Backend;
-use oribi_live::{Command, Envelope, LARGEST_CHANNEL, LARGEST_ENVELOPE, Refusal};
+use oribi_live::{Command, Envelope, LARGEST_CHANNEL, LARGEST_ENVELOPE, Refusal, Wants};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use oribi_websocket::{Deflate, offered_deflate};
 use std::collections::VecDeque;
@@ -39,12 +39,15 @@ impl Opening {
             data,
             form,
             events,
-            busy: Busy::Yes,
+            busy: Busy::Opening,
             ended: false,
             stays: false,
             early,
             ends_with: None,
             is_full: false,
+            wants: Wants::default(),
+            unsent: 0,
+            says_farewell: false,
         };
         (connection, now)
     }
@@ -187,6 +190,15 @@ impl Live<'_> {
                     return too_much(data.len());
                 }
                 connection.data = data.to_vec();
+            }
+            Command::Want(wants) => {
+                let Some(connection) = own.and_then(|name| self.connections.get_mut(&name)) else {
+                    return no_connection("have events of");
+                };
+                connection.wants = wants;
+                if !wants.drained {
+                    connection.unsent = 0;
+                }
             }
             Command::Accept { .. } | Command::Hold { .. } => {}
         }

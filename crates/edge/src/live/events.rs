@@ -25,6 +25,7 @@ impl Live<'_> {
             let without_app = self.connections.get(&connection).filter(|connection| connection.app == NO_APP);
             match (kind, without_app.map(|connection| connection.exchange)) {
                 (EventKind::Close, _) => self.note_end(connection, payload),
+                (EventKind::Drained, _) => self.look_for_drain(engine, connection),
                 (_, Some(exchange)) => engine.message_handled(exchange, payload.len()),
                 _ => {
                     self.slot.account.count(Counter::LiveMessagesReceived);
@@ -80,6 +81,7 @@ impl<B: Backend> EdgeLoop<'_, '_, B> {
             live.look(&mut engine, now);
             live.beat(&mut engine, now);
             live.take_socket_events(&mut engine);
+            live.end_farewells(&mut engine, now);
             live.posts.flush();
         }
         for (index, app) in self.apps.iter_mut().enumerate() {

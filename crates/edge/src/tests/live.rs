@@ -1,10 +1,12 @@
 //! Tests connections that stay open while no worker has anything to do with them.
 
+mod drains;
 mod ends;
 mod envelopes;
+mod farewells;
 
 use super::*;
-use oribi_live::{Command, Kind, event};
+use oribi_live::{Command, Kind, Wants, event};
 use oribi_pool::DescriptorRequest;
 use oribi_stats::scoreboard::WorkerCommand;
 use oribi_stats::totals::Counter;
@@ -69,6 +71,22 @@ impl App {
         let (data, payload) = event::split(content).expect("the content of an event");
         let name = u64::from_str_radix(&field(event::CONNECTION), 16).expect("digits");
         (field(event::EVENT), name, text(data), text(payload))
+    }
+
+    /// The number of messages that have not been sent, as the event taken last says.
+    fn pending(&self) -> Option<String> {
+        let request = self.stored.request(None, None).expect("all of it is in the slot");
+        let mut fields = request.head.fields();
+        fields.find(|(_, name, _)| *name == event::PENDING.as_bytes()).map(|(.., value)| text(value))
+    }
+
+    /// Takes an event of this kind, gives commands, and answers.
+    #[track_caller]
+    fn handle_event(&mut self, kind: &str, commands: &[Command<'_>]) {
+        let mut taken = self.take();
+        assert_eq!(self.event().0, kind);
+        self.command(&mut taken, commands);
+        self.answer(taken, "");
     }
 }
 

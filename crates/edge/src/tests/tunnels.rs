@@ -3,7 +3,8 @@
 use super::live::{masked, send};
 use super::streams::{OPENING, frame, get_on};
 use super::*;
-use oribi_live::{Command, Kind};
+use oribi_live::{Command, Kind, Wants};
+use oribi_stats::scoreboard::WorkerCommand;
 use oribi_websocket::Kind as FrameKind;
 
 /// The kinds of frames, and END_STREAM.
@@ -113,6 +114,38 @@ fn a_split_message_is_whole_and_early_bytes_are_kept() {
     let taken = app.take();
     assert_eq!(app.event().3, "early");
     app.answer(taken, "");
+}
+
+#[test]
+fn the_last_message_and_the_end_of_the_server_have_events() {
+    let mut site = site();
+    let mut app = site.worker();
+    let client = opened(&mut site, &mut app, &[Command::Want(Wants { drained: true, shutdown: true })]);
+    client.send(&frame(DATA, 0, 1, &masked(FrameKind::Text, b"x")));
+    site.run();
+    // A client of HTTP/2 has room for 65,535 bytes at first.
+    app.handle(&[Command::Send { connection: 0, kind: Kind::Binary, payload: &[b'x'; 100_000] }]);
+    site.run();
+    assert!(!app.worker.has_queued(), "the client has no room for all of it");
+    for id in [0, 1] {
+        client.send(&frame(WINDOW_UPDATE, 0, id, &100_000_u32.to_be_bytes()));
+    }
+    site.run();
+    let taken = app.take();
+    assert_eq!(app.event().0, "drained");
+    app.answer(taken, "");
+    frames(&mut site, &client);
+    assert!(!app.worker.has_queued());
+    site.slot.set_command(WorkerCommand::Drain);
+    site.world.wake();
+    site.run();
+    let mut taken = app.take();
+    assert_eq!(app.event().0, "shutdown");
+    app.command(&mut taken, &[send("bye")]);
+    app.answer(taken, "");
+    let found = frames(&mut site, &client).into_iter().filter(|(kind, ..)| *kind == DATA);
+    let content: Vec<u8> = found.flat_map(|(.., content)| content).collect();
+    assert_eq!(content, b"\x81\x03bye\x88\x02\x03\xe9");
 }
 
 #[test]

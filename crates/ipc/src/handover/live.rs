@@ -6,7 +6,10 @@ use super::record::Record;
 
 /// The version of these records, and of the messages between edges that belong to them. It changes with each change of them, of the
 /// requests in slots, of the commands of apps and of the boxes of edges, because an old edge passes all of these on.
-pub const LIVE_VERSION: u16 = 1;
+pub const LIVE_VERSION: u16 = 2;
+
+/// The largest number of wanted events.
+const MOST_WANTS: u8 = 3;
 
 /// A WebSocket that stays open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,10 @@ pub struct LiveRecord {
     pub data: Vec<u8>,
     /// Whether it could not subscribe to another channel.
     pub is_full: bool,
+    /// The events that its app wants besides messages and the end: at most 3.
+    pub wants: u8,
+    /// Whether its app waits for the event that says that all messages have been sent.
+    pub has_unsent: bool,
     /// The events that wait for the app: a kind, and a payload.
     pub events: Vec<(u8, Vec<u8>)>,
     /// Its channels: the name, and the texts around messages.
@@ -60,7 +67,7 @@ impl LiveRecord {
         put(&mut bytes, &self.connection.unread)?;
         bytes.extend_from_slice(&[self.window.unwrap_or(0), self.looks]);
         put(&mut bytes, &self.reader)?;
-        bytes.push(u8::from(self.is_full));
+        bytes.push(u8::from(self.is_full) | u8::from(self.has_unsent) << 1 | self.wants << 2);
         for part in [&self.output[..], self.app.as_bytes(), &self.request, &self.data] {
             put(&mut bytes, part)?;
         }
@@ -99,7 +106,11 @@ impl LiveRecord {
             _ => return Err(InvalidLiveRecord),
         };
         let reader = rest.part()?.to_vec();
-        let is_full = rest.flag()?;
+        let [flags] = rest.take()?;
+        let (is_full, has_unsent, wants) = (flags & 1 > 0, flags & 2 > 0, flags >> 2);
+        if wants > MOST_WANTS {
+            return Err(InvalidLiveRecord);
+        }
         let output = rest.part()?.to_vec();
         let app = String::from_utf8(rest.part()?.to_vec()).map_err(|_| InvalidLiveRecord)?;
         let (request, data) = (rest.part()?.to_vec(), rest.part()?.to_vec());
@@ -127,6 +138,8 @@ impl LiveRecord {
             request,
             data,
             is_full,
+            wants,
+            has_unsent,
             events,
             channels,
             beat,
@@ -151,14 +164,6 @@ impl<'a> Rest<'a> {
 
     fn number(&mut self) -> Result<u64, InvalidLiveRecord> {
         Ok(u64::from_be_bytes(self.take()?))
-    }
-
-    fn flag(&mut self) -> Result<bool, InvalidLiveRecord> {
-        match self.take()? {
-            [0] => Ok(false),
-            [1] => Ok(true),
-            _ => Err(InvalidLiveRecord),
-        }
     }
 
     fn part(&mut self) -> Result<&'a [u8], InvalidLiveRecord> {
@@ -199,6 +204,8 @@ mod tests {
             request: b"a request".to_vec(),
             data: b"mine".to_vec(),
             is_full: true,
+            wants: 3,
+            has_unsent: window.is_some(),
             events: vec![(1, b"hello".to_vec()), (2, Vec::new())],
             channels: vec![(b"news".to_vec(), Vec::new()), (b"news".to_vec(), b"\0\x01<>".to_vec())],
             beat: Some((3000, b"ping".to_vec())),
