@@ -23,12 +23,16 @@ struct Client {
 
 impl Client {
     fn open(address: SocketAddr, deflates: bool) -> Self {
+        Self::open_at(address, "/room", deflates)
+    }
+
+    fn open_at(address: SocketAddr, path: &str, deflates: bool) -> Self {
         let mut stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("it is ours");
         let offer = if deflates { "Sec-WebSocket-Extensions: permessage-deflate\r\n" } else { "" };
         write!(
             stream,
-            "GET /room HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+            "GET {path} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
         )
         .expect("the server reads");
@@ -62,7 +66,7 @@ impl Client {
         self.received.drain(..count).collect()
     }
 
-    /// Receives until the server closes the WebSocket, and returns its code.
+    /// Receives until the server closes the WebSocket, keeps the messages before, and returns its code.
     fn closed(&mut self) -> u16 {
         let mut bytes = Vec::new();
         loop {
@@ -77,7 +81,8 @@ impl Client {
                 if first == 0x88 {
                     return u16::from_be_bytes([rest[0], rest[1]]);
                 }
-                bytes.drain(..2 + usize::from(size));
+                let message = bytes.drain(..2 + usize::from(size)).skip(2).collect();
+                self.received.push(String::from_utf8(message).expect("text"));
             }
         }
     }
@@ -263,6 +268,35 @@ fn websockets_of_an_app_that_is_gone_are_closed_and_hold_nothing_up() {
     client.write(&closing());
     assert_eq!(client.stream.read(&mut [0; 1]).expect("the end"), 0);
     server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+#[test]
+fn a_websocket_takes_its_events_along_and_a_stream_has_the_last_one() {
+    let _turn = turn::beside_others();
+    let (mut server, address) = start(&[]);
+    let mut client = Client::open_at(address, "/parts", false);
+    assert_eq!(client.take(1), ["welcome"]);
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("it is ours");
+    let request = b"GET /parts HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).expect("the server reads");
+    let mut events = Vec::new();
+    while !events.ends_with(b"data: welcome\n\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an event");
+        events.extend_from_slice(&byte);
+    }
+    upgrade(&server, None);
+    let mut last = String::new();
+    stream.read_to_string(&mut last).expect("the end");
+    assert!(last.contains("data: bye\n\n"), "{last}");
+    client.say("go");
+    assert_eq!(client.take(2), ["first", "second"], "it has not ended");
+    server.signal(Signal::TERM);
+    assert_eq!(client.closed(), 1001);
+    assert_eq!(client.received, ["bye"]);
+    client.write(&closing());
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 

@@ -172,6 +172,31 @@ for my $app (grep { -e "$FindBin::Bin/apps/$_" } qw(live.ru live.lua live.psgi))
         is($sockets->next('ann'), 'closed 1000 ', 'and closes it');
         is($oribi->stop, 0, 'the server ends');
     };
+    subtest "$app: events after the last message, and before the end" => sub {
+        my $oribi   = Test::Oribi->start($file, '--workers', 2, '--edge', 'on');
+        my $sockets = Test::WebSockets->new;
+        my $url     = $oribi->url . '/sender';
+        $sockets->open($_, $url) for qw(ann bob);
+        my $stream = Stream->new($url);
+        is($stream->next, 'data: welcome', 'a stream of events is open');
+        my $part = 'text ' . 'x' x 200_000;
+        is($sockets->ask('ann', '30 200000') eq $part, 1, 'a part comes, and then the others');
+        is(scalar(grep { $sockets->next('ann') eq $part } 2 .. 30), 29, 'each after the one before');
+        is($sockets->next('ann'), 'text done', 'and all of them');
+        $oribi->signal('HUP');
+        ok($oribi->wait_until(sub { $oribi->log_text =~ /generation 2 has taken over|all workers have been replaced/ }),
+            'the app is loaded anew');
+        is($sockets->ask('ann', '1 1'), 'text x', 'which ends no connection');
+        is($sockets->next('ann'), 'text done', 'and its events are known');
+        is($oribi->stop, 0, 'the server ends');
+        for my $name (qw(ann bob)) {
+            is($sockets->next($name), 'text bye',     "$name has a last message");
+            is($sockets->next($name), 'closed 1001 ', 'and is told that the server goes');
+        }
+        is($stream->next, 'data: bye', 'so has the stream');
+        is($stream->next, undef,       'which ends');
+        unlike($oribi->log_text, qr/panicked|\[error\]/, 'and nothing was wrong');
+    };
     subtest "$app: two edges, and threads" => sub {
         my $oribi   = Test::Oribi->start($file, '--workers', 2, '--edges', 2, $app =~ /lua/ ? () : ('--threads', 2));
         my $url     = $oribi->url;
@@ -319,7 +344,7 @@ subtest 'live.lua: handlers' => sub {
     is_explained($oribi, qr/oribi[.]live has no handlers `missing`/);
     is($sockets->open('c', $oribi->url . '/misspelt'), 'refused 500', 'so is a misspelt option');
     is_explained($oribi, qr/oribi[.]websocket[.]accept has no option `hander`/);
-    is(body_of($oribi->url . '/unknown'), 'there is no event `mesage`: events are `open`, `message` and `close`', 'and an event');
+    is(body_of($oribi->url . '/unknown'), 'there is no event `mesage`: events are `open`, `message`, `close`, `drained` and `shutdown`', 'and an event');
     my $head = head_of($oribi, '/fields', @handshake, 'Connection: Upgrade');
     like($head, qr/\AHTTP\/1.1 101 .*X-List: one\r\nX-List: 2\r\n/s, 'a field of a handshake has several values');
     like($head, qr/^X-Pair: three\r$/m, 'or is a pair');

@@ -321,9 +321,9 @@ impl<'a> Live<'a> {
             self.connections.remove(&name);
             return;
         }
-        let farewell = (before == Busy::WithFarewell).then_some(oribi_engine::GOING_AWAY);
-        match failure.or(farewell) {
+        match failure {
             Some(code) => self.close(engine, name, code, ""),
+            None if before == Busy::WithFarewell => self.close_behind_messages(engine, name),
             None => self.look_for_drain(engine, name),
         }
     }

@@ -52,19 +52,37 @@ package Counter {
     }
 }
 
+package Sender {
+    our @parts = qw(a b c d e);
+
+    sub on_message { my ($class, $connection) = @_; return $class->on_drained($connection) }
+
+    sub on_drained {
+        my ($class, $connection) = @_;
+        $connection->send(shift @parts) while $connection->pending < 2 && @parts;
+        return;
+    }
+
+    sub on_shutdown {
+        my ($class, $connection) = @_;
+        $connection->send('bye, ' . $connection->pending . ' pending');
+        return $connection->data('told');
+    }
+}
+
 package Failing {
     sub on_open { die "at once\n" }
 }
 
 # Sends an event and returns the commands that answer it.
 sub event {
-    my ($kind, $data, $payload) = @_;
+    my ($kind, $data, $payload, $pending) = @_;
     @given = ();
     $exchange++;
     my $content = pack 'N/a* a*', $data, $payload;
     open my $input, '<', \$content or die;
     my %env = ('HTTP_ORIBI/EVENT' => $kind, 'HTTP_ORIBI/CONNECTION' => '00000000000000ff', CONTENT_LENGTH => length $content,
-        'psgi.input' => $input);
+        'psgi.input' => $input, defined $pending ? ('HTTP_ORIBI/PENDING' => $pending) : ());
     is_deeply(Oribi::Live::event(\%env), [200, [], []], 'an event has a response');
     is_deeply([keys %env], ['psgi.input'], 'its environment is that of the handshake');
     return @given;
@@ -100,6 +118,20 @@ $other->close(4000, 'ö');
 is_deeply([map { [$_->[0], unpack 'H16', $_->[1]] } @given], [[2, '00010000000000ff'], [3, '00010000000000ff']], 'another is named');
 is_deeply([unpack 'x8 n a*', $given[1][1]], [4000, "\xC3\xB6"], 'with the code and the reason');
 ok(!eval { $other->subscribe('x'); 1 } && $@ =~ /in an event of the connection itself/, 'which does not subscribe');
+
+@given = ();
+$websocket->accept(handler => 'Sender');
+is_deeply([map { $_->[0] } @given], [1, 13], 'a handler has events that others have not');
+is($given[1][1], "\3", 'both of them');
+my $kept = (unpack 'N/a* a*', $given[0][1])[1];
+my $texts = sub { return [map { (unpack 'Q> C a*', $_->[1])[2] } grep { $_->[0] == 2 } @_] };
+is_deeply($texts->(event('text', $kept, 'go')),          [qw(a b)], 'messages are counted');
+is_deeply($texts->(event('text', $kept, 'go', 1)),       ['c'],     'with those that the edge has');
+is_deeply($texts->(event('drained', $kept, q{})),        [qw(d e)], 'until all are sent');
+my @answers = event('shutdown', $kept, q{}, 3);
+is_deeply($texts->(@answers), ['bye, 3 pending'], 'a last message');
+is($answers[1][0], 7, 'and data');
+is(scalar event($_, $data, q{}), 0, "a handler without on_$_ does nothing") for qw(drained shutdown);
 
 @given = ();
 ok(!eval { $websocket->accept(handler => 'Failing'); 1 } && $@ eq "at once\n", 'an error of on_open reaches the app');

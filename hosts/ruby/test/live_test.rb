@@ -35,6 +35,23 @@ class LiveTest < Minitest::Test
     def self.on_close(client) = client.publish("room", "gone #{client.open?} #{client.write('x')}")
   end
 
+  # Sends parts, one after the other, and a last word.
+  class Sender
+    def initialize(parts)
+      @parts = parts
+    end
+
+    def on_message(client, _text) = on_drained(client)
+
+    def on_drained(client)
+      client.write(@parts.shift) while client.pending < 2 && @parts.any?
+    end
+
+    def on_shutdown(client)
+      client.write("bye, #{@parts.size} left, #{client.pending} pending")
+    end
+  end
+
   Asked = Struct.new(:tag, :body)
 
   def setup
@@ -60,11 +77,12 @@ class LiveTest < Minitest::Test
   end
 
   # Sends an event, and returns the commands that answer it.
-  def event(kind, data, payload, name: "00000000000000ff")
+  def event(kind, data, payload = "", name: "00000000000000ff", pending: nil)
     @given.clear
     content = [data.bytesize].pack("N") + data + payload.b
     env = { "HTTP_ORIBI/EVENT" => kind, "HTTP_ORIBI/CONNECTION" => name, "CONTENT_LENGTH" => content.bytesize.to_s,
             "rack.input" => StringIO.new(content) }
+    env["HTTP_ORIBI/PENDING"] = pending if pending
     Oribi::Live.event(env)
     assert_empty env.keys.grep(/ORIBI|LENGTH/), "the environment is that of the handshake"
     @given.dup
@@ -94,7 +112,8 @@ class LiveTest < Minitest::Test
 
   def test_callbacks_may_be_missing
     _, kept = open_with(Silent)
-    assert_empty event("text", kept, "x") + event("close", kept, [1006].pack("n"))
+    ended = event("close", kept, [1006].pack("n"))
+    assert_empty event("text", kept, "x") + ended + event("drained", kept) + event("shutdown", kept)
   end
 
   def test_a_stream_of_events_has_text_only
@@ -124,6 +143,47 @@ class LiveTest < Minitest::Test
     _, _, client = open_with(Echo)
     error = assert_raises(Oribi::Error) { client.write("x") }
     assert_match(/kept from on_open/, error.message)
+  end
+
+  def texts
+    @given.select { |given| given.tag == 2 }.map { |given| given.body.unpack("Q>Ca*").last }
+  end
+
+  def test_a_handler_sends_one_part_after_the_other
+    tags, kept, client = open_with(Sender.new(%w[a b c d e]))
+    assert_equal [[1, 13], "\x03", 0], [tags, @given.last.body, client.pending]
+    event("text", kept, "go")
+    assert_equal [%w[a b], 7], [texts, @given.last.tag]
+    kept = @given.last.body
+    assert_empty event("text", kept, "go", pending: "2")
+    event("text", kept, "go", pending: "1")
+    assert_equal %w[c], texts
+    event("drained", kept)
+    assert_equal %w[c d], texts
+    event("shutdown", @given.last.body, pending: "3")
+    assert_equal ["bye, 1 left, 3 pending"], texts
+  end
+
+  def test_nothing_is_pending_for_a_handler_that_does_not_care
+    _, _, client = open_with(Counter.new("ann"))
+    kept = @given.last.body
+    client.during { assert_equal 0, client.pending }
+    assert_equal [2, 7], event("text", kept, "x").map(&:tag)
+    other = Oribi::Live::Client.new(7, handler: Sender.new([]))
+    other.write("x")
+    assert_equal 0, other.pending
+    client.during { client.close }
+    assert_equal(-1, client.pending)
+  end
+
+  def test_a_new_handler_has_events_of_its_own
+    client = Oribi::Live::Client.new(7, protocol: :websocket, handler: Counter.new("old"))
+    client.during do
+      client.handler = Sender.new([])
+      client.handler = Sender.new([])
+      client.handler = Echo
+    end
+    assert_equal [[13, "\x03"], [13, "\x00"]], @given.map(&:to_a)
   end
 
   def test_a_handler_that_cannot_be_kept_is_an_error

@@ -23,12 +23,35 @@ local function handler(request)
         socket:close()
         return 200, {}, "slept\n"
     end
+    if request.path == "/parts" then
+        local stay = oribi.websocket.offered() and oribi.websocket.accept or oribi.event_stream.hold
+        return stay(request, { handler = "parts" })
+    end
     if oribi.event_stream.offered() then return oribi.event_stream.hold(request) end
     if oribi.websocket.offered() then return oribi.websocket.accept(request, { data = "0" }) end
     return 426, { Upgrade = "websocket" }, ""
 end
 
+-- Answers in two parts, the second one when the first has been sent.
+local parts = {}
+
+function parts.open(connection) connection:send("welcome") end
+
+function parts.message(connection)
+    connection.data = "waits"
+    connection:send("first")
+end
+
+function parts.drained(connection)
+    if connection.data ~= "waits" then return end
+    connection.data = ""
+    connection:send("second")
+end
+
+function parts.shutdown(connection) connection:send("bye") end
+
 return oribi.live(handler, {
+    parts = parts,
     open = function(connection) connection:subscribe("room") end,
     message = function(connection, text)
         connection.data = tostring(connection.data + 1)

@@ -49,6 +49,28 @@ local plain = {}
 
 function plain.message(connection, message) connection:send("plain " .. message) end
 
+-- Sends parts, one after the other, and a last word before the server ends.
+local sender = {}
+
+function sender.open(connection)
+    if oribi.event_stream.offered() then connection:send("welcome") end
+end
+
+function sender.drained(connection)
+    local left, size = connection.data:match("^(%d+) (%d+)$")
+    if not left then return end
+    left = tonumber(left)
+    connection:send(left == 0 and "done" or ("x"):rep(size))
+    connection.data = left > 0 and ("%d %s"):format(left - 1, size) or ""
+end
+
+function sender.message(connection, order)
+    connection.data = order
+    sender.drained(connection)
+end
+
+function sender.shutdown(connection) connection:send("bye") end
+
 local function handler(request)
     local path = request.path_info
     local name = path:match("^/ws/(.*)")
@@ -60,6 +82,10 @@ local function handler(request)
     if name then return oribi.event_stream.hold(request, { data = "0 " .. name }) end
     if path == "/offer" then
         return oribi.websocket.offered() and ":websocket" or oribi.event_stream.offered() and ":sse" or "nil"
+    end
+    if path == "/sender" then
+        local stay = oribi.websocket.offered() and oribi.websocket.accept or oribi.event_stream.hold
+        return stay(request, { handler = "sender" })
     end
     if path == "/plain" then return oribi.websocket.accept(request, { handler = "plain" }) end
     if path == "/fields" then
@@ -86,5 +112,5 @@ local function handler(request)
 end
 
 return oribi.live(handler, {
-    open = events.open, message = events.message, close = events.close, plain = plain,
+    open = events.open, message = events.message, close = events.close, plain = plain, sender = sender,
 })

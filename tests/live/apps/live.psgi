@@ -39,6 +39,28 @@ package Plain; ## no critic (ProhibitMultiplePackages)
 
 sub on_message ($class, $connection, $message) { return $connection->send("plain $message") }
 
+# Sends parts, one after the other, and a last word before the server ends.
+package Sender; ## no critic (ProhibitMultiplePackages)
+
+sub on_open ($class, $connection) {
+    $connection->send('welcome') if $connection->env->{'psgix.event_stream'};
+    return;
+}
+
+sub on_message ($class, $connection, $order) {
+    $connection->data($order);
+    return $class->on_drained($connection);
+}
+
+sub on_drained ($class, $connection) {
+    my ($left, $size) = $connection->data =~ /\A(\d+) (\d+)\z/ or return;
+    $connection->send($left ? 'x' x $size : 'done');
+    $connection->data($left ? $left - 1 . " $size" : q());
+    return;
+}
+
+sub on_shutdown ($class, $connection) { return $connection->send('bye') }
+
 package main; ## no critic (ProhibitMultiplePackages)
 
 sub ($env) {
@@ -56,6 +78,10 @@ sub ($env) {
     if ($path eq '/plain') {
         $env->{'psgix.websocket'}->accept(handler => 'Plain');
         return;
+    }
+    if ($path eq '/sender') {
+        my $stream = $env->{'psgix.event_stream'};
+        return $stream ? $stream->hold(handler => 'Sender') : $env->{'psgix.websocket'}->accept(handler => 'Sender');
     }
     return $env->{'psgix.websocket'}->accept(handler => 'Missing') if $path eq '/missing';
     if ($path eq '/after') {

@@ -77,6 +77,29 @@ module Plain
   end
 end
 
+# Sends parts, one after the other, and a last word before the server ends.
+class Sender
+  def on_open(client)
+    client.write("welcome") if client.protocol == :sse
+  end
+
+  def on_message(client, order)
+    @left, @size = order.split.map { |number| Integer(number) }
+    on_drained(client)
+  end
+
+  def on_drained(client)
+    return unless @left&.>=(0)
+
+    client.write(@left.zero? ? "done" : "x" * @size)
+    @left -= 1
+  end
+
+  def on_shutdown(client)
+    client.write("bye")
+  end
+end
+
 # A body that publishes when its response has ended.
 class Late
   def each
@@ -106,6 +129,7 @@ run(lambda do |env|
   when "/offer" then [200, { "content-type" => "text/plain" }, [env["rack.upgrade?"].inspect]]
   when %r{\A/(?:ws|events)/(.*)} then welcome(env, Guest.new(Text.of(Regexp.last_match(1))))
   when "/plain" then welcome(env, Plain)
+  when "/sender" then welcome(env, Sender.new)
   when "/fragile" then welcome(env, Fragile.new)
   when "/refused"
     env["rack.upgrade"] = Plain

@@ -205,7 +205,7 @@ impl Live<'_> {
     }
 
     /// Carries out a command for one connection, wherever that is.
-    fn send_to<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, command: &Command<'_>) {
+    pub(super) fn send_to<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64, command: &Command<'_>) {
         // Between edges, a command must have the name. So one of a worker is written only if it leaves this edge.
         let is_elsewhere = || self.down.is_some() || self.posts.has_left_box();
         if self.up.is_none() && self.is_here(name) && (self.connections.contains_key(&name) || !is_elsewhere()) {

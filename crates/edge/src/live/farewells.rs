@@ -4,6 +4,7 @@
 use super::{Busy, Live, NO_APP};
 use oribi_engine::{Engine, GOING_AWAY};
 use oribi_io::Backend;
+use oribi_live::Command;
 use oribi_live::event::EventKind;
 use std::time::Duration;
 
@@ -39,6 +40,11 @@ impl Live<'_> {
         } else if !std::mem::replace(&mut connection.says_farewell, true) {
             self.note(name, EventKind::Shutdown, Vec::new());
         }
+    }
+
+    /// Closes a connection whose app has had its event. Its last messages may be on their way to the next edge and back.
+    pub(super) fn close_behind_messages<B: Backend>(&mut self, engine: &mut Engine<'_, B>, name: u64) {
+        self.send_to(engine, name, &Command::Close { connection: name, code: GOING_AWAY, reason: b"" });
     }
 
     /// Ends the connections whose apps have had their time.

@@ -18,11 +18,20 @@ local function check_own(connection)
     if connection.exchange ~= core.exchange() then error("this can be done only in an event of the connection itself", 3) end
 end
 
-function Connection:send(text) return core.send(name_of(self), "text", text) end
+local function send(connection, kind, payload)
+    local sent = core.send(name_of(connection), kind, payload)
+    if sent and connection.unsent then connection.unsent = connection.unsent + 1 end
+    return sent
+end
 
-function Connection:send_binary(bytes) return core.send(name_of(self), "binary", bytes) end
+function Connection:send(text) return send(self, "text", text) end
 
-function Connection:send_event(lines) return core.send(name_of(self), "event", lines) end
+function Connection:send_binary(bytes) return send(self, "binary", bytes) end
+
+function Connection:send_event(lines) return send(self, "event", lines) end
+
+-- The messages before the next event `drained`.
+function Connection:pending() return self.unsent or 0 end
 
 function Connection:close(code, reason) core.close(name_of(self), code or 1000, reason or "") end
 
@@ -118,7 +127,9 @@ local function open(request, kind, options, known)
     handler_of(group, "open")
     local bytes = kept(group, data)
     if kind == "WebSocket" then core.accept(lines_of(options), bytes) else core.hold(bytes) end
-    local connection = setmetatable({ data = data, exchange = core.exchange() }, Connection)
+    local drained, shutdown = handler_of(group, "drained"), handler_of(group, "shutdown")
+    if drained or shutdown then core.want(drained ~= nil, shutdown ~= nil) end
+    local connection = setmetatable({ data = data, exchange = core.exchange(), unsent = drained and 0 }, Connection)
     handle(connection, group, "open", request)
 end
 
@@ -148,15 +159,18 @@ function module.publish(channel, text, kind) return core.publish(channel, text, 
 -- A connection by its id, for messages to it in other events and requests.
 function module.connection(id) return setmetatable({ id = id, data = "" }, Connection) end
 
+local events_of_connections = { open = true, message = true, close = true, drained = true, shutdown = true }
+
 local function check_events(events, group)
     for name, value in pairs(events) do
-        local is_event = name == "open" or name == "message" or name == "close"
+        local is_event = events_of_connections[name]
         if is_event and type(value) ~= "function" then
             error(("the handler `%s` is a %s, not a function"):format(name, type(value)), 0)
         elseif not is_event and not group and type(value) == "table" then
             check_events(value, name)
         elseif not is_event then
-            error(("there is no event `%s`: events are `open`, `message` and `close`"):format(tostring(name)), 0)
+            local all = "`open`, `message`, `close`, `drained` and `shutdown`"
+            error(("there is no event `%s`: events are %s"):format(tostring(name), all), 0)
         end
     end
 end
@@ -169,7 +183,7 @@ function module.live(handler, events)
     check_events(events)
     handlers = events
     return function(request)
-        local kind, id = core.event()
+        local kind, id, pending = core.event()
         if not kind then return handler(request) end
         local all, payload = core.split(request:read("a"))
         local size = all:byte(1)
@@ -177,6 +191,11 @@ function module.live(handler, events)
         local connection = setmetatable({ id = id, data = data, exchange = core.exchange() }, Connection)
         if kind == "close" then
             handle(connection, group, "close", payload:byte(1) * 256 + payload:byte(2), payload:sub(3))
+            return 200
+        end
+        connection.unsent = handler_of(group, "drained") and pending
+        if kind == "drained" or kind == "shutdown" then
+            handle(connection, group, kind)
         else
             handle(connection, group, "message", payload, kind == "binary")
         end

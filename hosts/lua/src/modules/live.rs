@@ -5,8 +5,8 @@ use crate::exchange::Exchange;
 use crate::state_context::StateContext;
 use mlua::{Error, Lua, LuaString, Result, Table};
 use oribi_host::ReplyError;
-use oribi_live::event::{CONNECTION, EVENT, split};
-use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND, Offer, are_for_all};
+use oribi_live::event::{CONNECTION, EVENT, PENDING, split};
+use oribi_live::{Command, Kind, LARGEST_CHANNEL, LARGEST_COMMAND, Offer, Wants, are_for_all};
 use oribi_server::posts::Outbox;
 
 /// The most bytes of the data of a connection.
@@ -36,6 +36,10 @@ pub(super) fn add(lua: &Lua, module: &Table) -> Result<()> {
     )?;
     core.raw_set("publish", lua.create_function(publish)?)?;
     core.raw_set("data", lua.create_function(|lua, data: LuaString| give(lua, &Command::Data(kept(&data.as_bytes())?)))?)?;
+    core.raw_set(
+        "want",
+        lua.create_function(|lua, (drained, shutdown)| give(lua, &Command::Want(Wants { drained, shutdown })))?,
+    )?;
     let chunk = lua.load(include_str!("live.lua")).set_name("=[oribi]");
     chunk.into_function()?.call((module, core))
 }
@@ -49,18 +53,21 @@ fn offer(exchange: &Exchange<'_>) -> Option<&'static str> {
     })
 }
 
-/// The kind of the event that the current request is, and the name of its connection; nothing for an ordinary request.
-fn event(lua: &Lua, (): ()) -> Result<(Option<LuaString>, Option<LuaString>)> {
+/// The kind of the event that the current request is, the name of its connection, and the messages of which a part may not have been
+/// sent; nothing for an ordinary request.
+fn event(lua: &Lua, (): ()) -> Result<(Option<LuaString>, Option<LuaString>, Option<u32>)> {
     let found = StateContext::with_exchange(lua, |exchange, _| {
         let request = exchange.filter(|exchange| exchange.request.web_server().is_none())?.request;
         let mut marks = request.head.fields().filter(|(known, ..)| known.is_none());
         let kind = marks.by_ref().find(|(_, name, _)| *name == EVENT.as_bytes())?.2.to_vec();
-        let connection = marks.find(|(_, name, _)| *name == CONNECTION.as_bytes())?.2.to_vec();
+        let connection = marks.by_ref().find(|(_, name, _)| *name == CONNECTION.as_bytes())?.2.to_vec();
+        let pending = marks.find(|(_, name, _)| *name == PENDING.as_bytes());
+        let pending = pending.and_then(|(.., value)| str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
         exchange.inspect(|exchange| exchange.note_live());
-        Some((kind, connection))
+        Some((kind, connection, pending))
     })?;
-    let Some((kind, connection)) = found else { return Ok((None, None)) };
-    Ok((Some(lua.create_string(kind)?), Some(lua.create_string(connection)?)))
+    let Some((kind, connection, pending)) = found else { return Ok((None, None, None)) };
+    Ok((Some(lua.create_string(kind)?), Some(lua.create_string(connection)?), Some(pending)))
 }
 
 /// The data of a connection, and the payload of its event.

@@ -63,7 +63,7 @@ Oribi::EventStream - streams of events that no worker holds
 =head2 hold(%options)
 
 Keeps the response open as a stream of events, and returns a response for the app to return. Options are C<handler> and
-C<data> as for L<Oribi::WebSocket>, whose methods C<on_open> and C<on_close> are called; C<subscribe>, a channel or a list of
+C<data> as for L<Oribi::WebSocket>, all of whose methods except C<on_message> are called; C<subscribe>, a channel or a list of
 channels; and C<headers>, more fields of the response.
 
 =head2 subscribe(@channels)

@@ -12,7 +12,8 @@ use constant LARGEST_DATA => 64 << 10;
 
 use constant LARGEST_COMMAND => (16 << 20) + (2 << 10);
 
-my %kinds = (text => 1, binary => 2, event => 3);
+my %kinds  = (text    => 1, binary   => 2, event => 3);
+my %wanted = (drained => 1, shutdown => 2);
 
 # ---- Commands --------------------------------------------------------------------------------------------------------------
 
@@ -29,6 +30,14 @@ sub hold             { my ($data)         = @_; return _give(8, $data) }
 sub set_data         { my ($data)         = @_; return _give(7, $data) }
 sub subscribe        { my ($channel)      = @_; return _give(4, channel($channel)) }
 sub unsubscribe      { my ($channel)      = @_; return _give(5, channel($channel)) }
+
+# The events that a handler has besides those of every connection.
+sub want {
+    my ($handler) = @_;
+    my $events = 0;
+    for my $event (keys %wanted) { $events += $wanted{$event} if $handler->can("on_$event") }
+    return $events && _give(13, pack 'C', $events);
+}
 
 # An ID is 16 hexadecimal digits; undef means the connection of the request or event.
 sub send_message {
@@ -109,8 +118,10 @@ sub open_connection {
     my $data = defined $options{data} ? $options{data} : q{};
     my $kept = keep($options{handler}, $data);
     $order->($kept);
-    my $connection = Oribi::Live::Connection->new(undef, $options{handler}, $data, environment());
     my $handler = _revive(unpack 'N/a*', $kept);
+    want($handler);
+    my $connection = Oribi::Live::Connection->new(undef, $options{handler}, $data, environment());
+    $connection->count_pending(0) if $handler->can('on_drained');
     if ($handler->can('on_open') && !eval { $handler->on_open($connection); 1 }) {
         my $error = $@;
         close_connection(undef, 1011, q{});
@@ -125,6 +136,7 @@ sub event {
     my ($env) = @_;
     my $kind  = delete $env->{'HTTP_ORIBI/EVENT'};
     my $id    = delete $env->{'HTTP_ORIBI/CONNECTION'};
+    my $pending = delete $env->{'HTTP_ORIBI/PENDING'};
     delete $env->{CONTENT_LENGTH};
     my $content = do { local $/ = undef; readline $env->{'psgi.input'} };
     my ($kept, $payload) = unpack 'N/a* a*', $content;
@@ -136,13 +148,19 @@ sub event {
         utf8::decode($reason);
         $connection->end;
         $handler->on_close($connection, $code, $reason) if $handler->can('on_close');
+        return [200, [], []];
+    }
+    $connection->count_pending($pending || 0) if $handler->can('on_drained');
+    if ($wanted{$kind}) {
+        my $method = $handler->can("on_$kind");
+        $handler->$method($connection) if $method;
     }
     else {
         $connection->{binary} = $kind eq 'binary';
         utf8::decode($payload) if $kind eq 'text';
         $handler->on_message($connection, $payload) if $handler->can('on_message');
-        $connection->settle;
     }
+    $connection->settle;
     return [200, [], []];
 }
 

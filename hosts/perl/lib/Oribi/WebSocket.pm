@@ -54,6 +54,10 @@ return, which no client gets.
 The name of a package with any of the methods C<on_open>, C<on_message> and C<on_close>, which are called with a
 L<Oribi::Live::Connection>; or C<[$package, @strings]>: then each event makes an object by C<< $package->new(@strings) >>.
 
+Its method C<on_drained($connection)>, if there is one, is called when all messages to the client that the app has sent have
+left the server, once after any number of them; C<on_shutdown($connection)> before the connection ends because the server
+does, so that it can send a last message.
+
 =item data
 
 The bytes of C<< $connection->data >>.

@@ -12,6 +12,8 @@ module Oribi
       client = Client.new(0, protocol: is_websocket ? :websocket : :sse, env:, handler:)
       client.kept = Handlers.dump(handler, client.protocol)
       command(is_websocket ? Command.accept(lines, client.kept) : Command.hold(client.kept))
+      wants = Handlers.wants(handler)
+      command(Command.want(wants)) unless wants.empty?
       client
     end
 
@@ -19,11 +21,12 @@ module Oribi
     def self.event(env)
       kind = env.delete("HTTP_ORIBI/EVENT")
       name = env.delete("HTTP_ORIBI/CONNECTION").hex
+      pending = env.delete("HTTP_ORIBI/PENDING").to_i
       env.delete("CONTENT_LENGTH")
       content = env["rack.input"].read
       data = content.byteslice(4, content.unpack1("N"))
       payload = content.byteslice((4 + data.bytesize)..)
-      Client.new(name, protocol: Handlers.protocol(data), env:).event(kind, data, payload)
+      Client.new(name, protocol: Handlers.protocol(data), env:, pending:).event(kind, data, payload)
     end
   end
 

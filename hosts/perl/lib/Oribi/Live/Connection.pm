@@ -60,7 +60,15 @@ sub send_event {
 sub _send {
     my ($self, $kind, $payload) = @_;
     return 0 if !$self->{open};
-    return Oribi::Live::send_message($self->_name, $kind, $payload);
+    my $sent = Oribi::Live::send_message($self->_name, $kind, $payload);
+    $self->{pending}++ if $sent && defined $self->{pending};
+    return $sent;
+}
+
+# The messages before the next on_drained.
+sub pending {
+    my ($self) = @_;
+    return $self->{open} && $self->{pending} || 0;
 }
 
 sub close { ## no critic (ProhibitBuiltinHomonyms)
@@ -98,6 +106,9 @@ sub settle {
     $self->{kept} = $self->{data};
     return;
 }
+
+# Counts the messages that are not sent, of which there are so many.
+sub count_pending { my ($self, $count) = @_; $self->{pending} = $count; return }
 
 # The client has gone.
 sub end { my ($self) = @_; $self->{open} = 0; return }
@@ -155,6 +166,11 @@ it from any request or event.
 =head2 env
 
 The environment of the request that has opened the connection.
+
+=head2 pending
+
+The number of messages to the client of which a part may not have been sent, so that C<on_drained> follows; 0 for a handler
+without that method.
 
 =head2 is_binary, is_open
 

@@ -22,11 +22,13 @@ module Oribi
       end
 
       # `name` is 0 while the connection is being opened, because the edge names it later.
-      def initialize(name, protocol: nil, env: nil, handler: nil)
+      # `pending`: the messages that the edge has not sent completely.
+      def initialize(name, protocol: nil, env: nil, handler: nil, pending: 0)
         @name = name
         @protocol = protocol
         @env = env
         @handler = handler
+        @pending = pending
         @open = true
       end
 
@@ -36,7 +38,7 @@ module Oribi
         data = data.to_s
         return false unless open?
 
-        send_command(Command.send(reachable_name, as || kind_of(data), data))
+        send_command(Command.send(reachable_name, as || kind_of(data), data)).tap { |sent| @pending += 1 if sent }
       end
 
       # Closes the connection, after all that was written.
@@ -52,9 +54,11 @@ module Oribi
         @open
       end
 
-      # Nothing waits here: the edge has it.
+      # The messages before the next on_drained: 0 if the handler has no such method, or in events of other connections.
       def pending
-        @open ? 0 : -1
+        return -1 unless @open
+
+        own? && @handler.respond_to?(:on_drained) ? @pending : 0
       end
 
       # Whether `subscribe` exists.
@@ -100,8 +104,16 @@ module Oribi
         return if handler.equal?(@handler)
 
         call(:on_close) if @handler
+        before = Handlers.wants(@handler)
         @handler = handler
-        handler ? call(:on_open) : close
+        unless handler
+          close
+          return
+        end
+
+        wants = Handlers.wants(handler)
+        send_command(Command.want(wants)) unless wants == before
+        call(:on_open)
       end
 
       def inspect
@@ -139,6 +151,8 @@ module Oribi
           case kind
           when "text" then handle { call(:on_message, payload.force_encoding(Encoding::UTF_8)) }
           when "binary" then handle { call(:on_message, payload) }
+          when "drained" then handle { call(:on_drained) }
+          when "shutdown" then handle { call(:on_shutdown) }
           when "close" then closed
           end
         end

@@ -5,6 +5,7 @@ module Oribi
     # The commands of an app to the edge that owns the connections, as bytes: docs/live.md describes them.
     module Command
       KINDS = { text: 1, binary: 2, event: 3 }.freeze
+      EVENTS = { drained: 1, shutdown: 2 }.freeze
 
       # The most bytes of a message of 16 MiB with all that is sent with it.
       LARGEST = (16 << 20) + (2 << 10)
@@ -43,6 +44,9 @@ module Oribi
 
       # Closes all that have subscribed to a channel.
       def close_all(channel, code) = whole(11, [code].pack("n"), sized(channel))
+
+      # The events, besides messages and the end, that the connection of the request has from now on.
+      def want(events) = whole(13, [events.sum { |event| EVENTS.fetch(event) }].pack("C"))
 
       # `interval` is in seconds.
       def beat(interval, text) = whole(12, [(interval * 1000).round].pack("N"), text)

@@ -19,6 +19,11 @@ module Oribi
                      "with a name, or an object whose instance variables Marshal can dump: client.env has the environment"
       end
 
+      # The events that a handler has besides those of every connection.
+      def wants(handler)
+        Command::EVENTS.keys.select { |event| handler.respond_to?(:"on_#{event}") }
+      end
+
       def protocol(bytes)
         PROTOCOLS.key(bytes[0])
       end
