@@ -51,6 +51,8 @@ pub(super) struct WebSocket {
     looks: u8,
     /// The code and the reason of the first close, in whichever direction.
     closing: Option<(u16, Box<str>)>,
+    /// The mistake of the client that ends the connection when the app has handled the messages before it.
+    fault: Option<Fault>,
     /// The bytes of a message that has partly arrived.
     pub(super) held: usize,
 }
@@ -68,6 +70,17 @@ pub(super) struct Reading<'a> {
     pub(super) output: &'a mut Vec<u8>,
 }
 
+/// The consequence of a message that the app has handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// More may be read.
+    GoesOn { was_paused: bool },
+    /// Nothing more is read, and the app has other messages to handle.
+    Waits,
+    /// The connection ends because of this.
+    Fails(Fault),
+}
+
 /// The outcome of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
@@ -82,7 +95,7 @@ pub(super) enum Read {
 impl WebSocket {
     pub(super) fn new(connection: u64, deflates: bool) -> Self {
         let reader = Reader::new(deflates);
-        Self { connection, reader, unhandled: 0, is_paused: false, looks: 0, closing: None, held: 0 }
+        Self { connection, reader, unhandled: 0, is_paused: false, looks: 0, closing: None, fault: None, held: 0 }
     }
 
     /// The parts of messages that have arrived, and the looks since the last byte. `None`: it closes.
@@ -99,6 +112,16 @@ impl WebSocket {
 
     pub(super) fn is_closing(&self) -> bool {
         self.closing.is_some()
+    }
+
+    /// Notes that the app has handled a message.
+    pub(super) fn message_handled(&mut self) -> Handled {
+        self.unhandled -= 1;
+        match self.fault {
+            Some(_) if self.unhandled > 0 => Handled::Waits,
+            Some(fault) => Handled::Fails(fault),
+            None => Handled::GoesOn { was_paused: std::mem::take(&mut self.is_paused) },
+        }
     }
 
     /// Writes a close, which is the first one.
@@ -177,8 +200,16 @@ impl WebSocket {
                 self.is_paused = is_full;
                 (consumed, if is_full { Read::Paused } else { Read::All })
             }
-            (Err(Fault { code, reason }), _) => {
-                log::debug!("a client of a WebSocket broke a rule: {reason}");
+            (Err(fault), _) => {
+                let Fault { code, reason } = fault;
+                if self.fault.is_none() {
+                    log::debug!("a client of a WebSocket broke a rule: {reason}");
+                }
+                if self.closing.is_none() && self.unhandled > 0 {
+                    // The messages before it are valid, and the client gets their answers.
+                    (self.fault, self.is_paused) = (Some(fault), true);
+                    return (size, Read::Paused);
+                }
                 if self.closing.is_none() {
                     self.close(code, reason, output);
                 }

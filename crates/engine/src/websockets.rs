@@ -12,14 +12,14 @@ use super::name::{ExchangeIndex, Name};
 use super::receive::RECEIVES_PER_TURN;
 use super::send::Still;
 use super::tunnel::Tunnel;
-use super::websocket::{GOING_AWAY, Read, Reading, Silence, SocketEvent, WebSocket};
+use super::websocket::{GOING_AWAY, Handled, Read, Reading, Silence, SocketEvent, WebSocket};
 use oribi_config::Settings;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::{Attempt, Backend, Token};
 use oribi_message::FieldPair;
 use oribi_proto::h1::InvalidResponse;
 use oribi_stats::totals::{Counter, Tally};
-use oribi_websocket::{Inflater, Limits};
+use oribi_websocket::{Fault, Inflater, Limits};
 use std::collections::VecDeque;
 
 /// The most messages of a connection that wait for its app. More are not received, so the client waits.
@@ -169,17 +169,25 @@ impl<B: Backend> Engine<'_, B> {
         }
         if let Some(number) = self.tunnel_of(exchange) {
             if let Some(Tunnel::Open(socket, _)) = self.streams[number].tunnel.as_deref_mut() {
-                socket.unhandled -= 1;
-                socket.is_paused = false;
-                self.resume_tunnel(number);
+                match socket.message_handled() {
+                    Handled::GoesOn { .. } => self.resume_tunnel(number),
+                    Handled::Waits => {}
+                    Handled::Fails(Fault { code, reason }) => self.close_tunnel(number, code, reason),
+                }
             }
             return;
         }
         let Some(index) = self.socket_of(exchange) else { return };
         if let State::WebSocket(socket) = &mut self.connections[index].state {
-            socket.unhandled -= 1;
-            if std::mem::take(&mut socket.is_paused) {
-                self.ask_for_turn(index);
+            match socket.message_handled() {
+                Handled::GoesOn { was_paused: true } => self.ask_for_turn(index),
+                Handled::GoesOn { was_paused: false } | Handled::Waits => {}
+                Handled::Fails(Fault { code, reason }) => {
+                    self.close_socket_at(index, code, reason);
+                    if self.socket_of(exchange).is_some() {
+                        let _ = self.end_socket(index);
+                    }
+                }
             }
         }
     }

@@ -240,6 +240,44 @@ fn a_client_that_breaks_a_rule_or_leaves_is_known_to_the_app() {
 }
 
 #[test]
+fn messages_before_a_mistake_are_answered() {
+    let (mut site, mut app, client) = opened("mine", &[]);
+    client.send(&[&masked(FrameKind::Text, b"x").repeat(2)[..], b"\x81\x05hello", &masked(FrameKind::Text, b"late")].concat());
+    site.run();
+    app.handle_event("text", &[send("one")]);
+    assert_eq!(client_bytes(&mut site, &client), b"\x81\x03one");
+    client.send(&masked(FrameKind::Text, b"later"));
+    site.run();
+    app.handle_event("text", &[send("two")]);
+    let received = client_bytes(&mut site, &client);
+    assert_eq!((&received[..6], &received[7..9]), (&b"\x81\x03two\x88"[..], &b"\x03\xea"[..]), "1002 comes last");
+    app.handle_event("close", &[]);
+    client.end();
+    site.run();
+    assert!(site.edge.live.borrow().is_idle());
+    assert_eq!(site.edge.lane.source().open_sockets(), 0);
+    // The app closes the connection first, or its client has gone.
+    for leaves in [false, true] {
+        let (mut site, mut app, client) = opened("mine", &[]);
+        client.send(&[&masked(FrameKind::Text, b"x")[..], b"\x81\x05hello"].concat());
+        site.run();
+        let mut taken = app.take();
+        if leaves {
+            client.reset();
+            site.run();
+        }
+        app.command(&mut taken, &[Command::Close { connection: 0, code: 4000, reason: b"" }]);
+        app.answer(taken, "");
+        assert_eq!(client_bytes(&mut site, &client), if leaves { &b""[..] } else { b"\x88\x02\x0f\xa0" });
+        app.handle_event("close", &[]);
+        client.end();
+        site.run();
+        assert_eq!(site.edge.lane.source().open_sockets(), 0);
+        assert!(site.edge.live.borrow().is_idle());
+    }
+}
+
+#[test]
 fn messages_to_a_channel_reach_those_who_have_subscribed() {
     let (mut site, mut app, one) = opened("", &[Command::Subscribe(b"news")]);
     let two = open(&mut site, &mut app, "", &[Command::Subscribe(b"news"), Command::Subscribe(b"sports")]);

@@ -117,6 +117,26 @@ fn a_split_message_is_whole_and_early_bytes_are_kept() {
 }
 
 #[test]
+fn messages_before_a_mistake_are_answered() {
+    let mut site = site();
+    let mut app = site.worker();
+    let client = opened(&mut site, &mut app, &[]);
+    let message = masked(FrameKind::Text, b"x");
+    client.send(&frame(DATA, 0, 1, &[&message[..], b"\x81\x05hello"].concat()));
+    client.send(&frame(DATA, 0, 1, &message));
+    site.run();
+    app.handle(&[send("y")]);
+    let found = frames(&mut site, &client);
+    let content: Vec<u8> = found.iter().flat_map(|(.., content)| content.clone()).collect();
+    assert_eq!((&content[..4], &content[5..7]), (&b"\x81\x01y\x88"[..], &b"\x03\xea"[..]), "{found:?}");
+    let taken = app.take();
+    assert_eq!(app.event().0, "close");
+    app.answer(taken, "");
+    site.run();
+    assert_eq!(site.edge.lane.source().open_sockets(), 0);
+}
+
+#[test]
 fn the_last_message_and_the_end_of_the_server_have_events() {
     let mut site = site();
     let mut app = site.worker();
