@@ -289,6 +289,10 @@ void oribi_note_interpreter(int change);
 /* The message of the last call in this thread that failed, NUL-terminated. */
 const char *oribi_last_error(void);
 
+/* A text for a message, without what may be secret in it: keys, passwords, tokens. NUL-terminated, and valid until the next call in this
+ * thread. */
+const char *oribi_masked(const char *text);
+
 /* ---- Hosts --------------------------------------------------------------------------------------------------------- */
 
 /* Return values of oribi_host.answer, oribi_host.run_deferred and oribi_host.attend; may be or-ed. */

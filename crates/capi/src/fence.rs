@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use oribi_host::ReplyError;
+use oribi_server::config::masked;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// `oribi_result`
@@ -21,6 +22,18 @@ thread_local! {
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|message| message.as_ptr())
+}
+
+/// Returns `text` without possible secrets: until the next call that keeps a message in this thread.
+///
+/// # Safety
+/// `text` ends with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_masked(text: *const c_char) -> *const c_char {
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    fence((), || remember(&masked(&text)));
+    oribi_last_error()
 }
 
 /// Keeps the message of a failure for [`oribi_last_error`].

@@ -25,7 +25,7 @@ pub use config::{
     oribi_config_request_timeout, oribi_config_set,
 };
 pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_mark_waiting, oribi_crew_serve, oribi_crew_unmark_waiting};
-pub use fence::oribi_last_error;
+pub use fence::{oribi_last_error, oribi_masked};
 pub use interruption::oribi_resume;
 pub use live::{oribi_command, oribi_has_live_connections, oribi_live_offer};
 pub use posting::{oribi_can_post, oribi_post};

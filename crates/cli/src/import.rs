@@ -6,6 +6,7 @@ use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use oribi_config_file::matching;
 use oribi_import::{Format, Found, Imported, Kind, RECORDER, Unreadable};
+use oribi_server::config::masked;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -193,7 +194,7 @@ fn calls(path: &Path, source: &str) -> Result<String, Trouble> {
         return Err(Trouble::usage(format!("{source}:{reason}")));
     }
     // Output of the file itself.
-    let _ = write!(io::stderr(), "{said}");
+    let _ = write!(io::stderr(), "{}", masked(&said));
     String::from_utf8(output.stdout).map_err(|_| Trouble::failure(format!("{shown} printed something unexpected")))
 }
 
@@ -221,7 +222,8 @@ fn report(source: &str, imported: &Imported) {
     for note in &lost {
         let line = note.line.map_or(String::new(), |line| format!("{line}: "));
         // If standard error is closed, the comments in the file remain.
-        let _ = writeln!(err, "{source}:{}{}", if line.is_empty() { " " } else { &line }, note.without_line());
+        let text = format!("{source}:{}{}", if line.is_empty() { " " } else { &line }, note.without_line());
+        let _ = writeln!(err, "{}", masked(&text));
     }
     let _ = match lost.len() {
         0 => writeln!(err, "oribi: all of it was carried over"),

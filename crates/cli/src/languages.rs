@@ -2,6 +2,7 @@
 
 use crate::language::{App, Language};
 use crate::{lua, perl, proxy, ruby};
+use oribi_server::directory::masked_path;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -27,7 +28,7 @@ pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> 
     };
     let language = language.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     let path = path.unwrap_or(Path::new("."));
-    let metadata = path.metadata().map_err(|error| format!("cannot find the app {}: {error}", path.display()))?;
+    let metadata = path.metadata().map_err(|error| format!("cannot find the app {}: {error}", masked_path(path)))?;
     if metadata.is_dir() {
         return in_directory(path, language);
     }

@@ -4,8 +4,12 @@ use crate::configuration::{Configuration, Said};
 use crate::host_files::{HostFiles, program, variable};
 use crate::language::{App, Home, Language, Runner};
 use crate::options::Options;
+use oribi_server::config::masked;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::cell::OnceCell;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -126,8 +130,16 @@ impl Runner for Ruby {
             command.env(TEXT, self.text.get_or_init(|| text));
         }
         command.args(["-r", "oribi/config_file/report", "-e", "exit Oribi::ConfigFile::Report.main(ARGV[0])", "--"]).arg(&file);
-        let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-        let output = output.map_err(|error| format!("cannot run {}: {error}", self.program()))?;
+        let wrong = |error| format!("cannot run {}: {error}", self.program());
+        // Not a pipe, which a process that the file leaves behind would hold open.
+        let mut complaints =
+            File::from(memfd_create("oribi-complaints", MemfdFlags::CLOEXEC).map_err(io::Error::from).map_err(wrong)?);
+        command.stdin(Stdio::null()).stderr(complaints.try_clone().map_err(wrong)?);
+        let output = command.output().map_err(wrong)?;
+        let mut said = Vec::new();
+        complaints.rewind().and_then(|()| complaints.read_to_end(&mut said)).map_err(wrong)?;
+        // An exception of the file may quote a value. If standard error is closed, there is no reader.
+        let _ = io::stderr().write_all(masked(&String::from_utf8_lossy(&said)).as_bytes());
         if !output.status.success() {
             return Err(format!("the configuration file {} cannot be used", file.display()));
         }

@@ -3,8 +3,10 @@
 //! Deployment tools put each release into a separate directory and point a symbolic link to the current release. The system
 //! knows the working directory of a process only as the target of that link; the path with the link is only in `PWD`.
 
+use super::masked::masked;
 use oribi_io::process::environment;
 use rustix::fs::{Access, access, stat};
+use std::borrow::Cow;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -92,6 +94,17 @@ pub fn absolute(path: &Path) -> io::Result<PathBuf> {
         return std::path::absolute(path);
     }
     std::path::absolute(current()?.join(path))
+}
+
+/// Returns a path for a message. A secret that was taken for the name of a file below the working directory is masked.
+#[must_use]
+pub fn masked_path(path: &Path) -> String {
+    let current = current();
+    let given = current.ok().and_then(|current| path.strip_prefix(current).ok()).unwrap_or(path).to_string_lossy();
+    match masked(&given) {
+        Cow::Owned(masked) => masked,
+        Cow::Borrowed(_) => path.display().to_string(),
+    }
 }
 
 /// Whether PWD may be this path (POSIX, 8.3).

@@ -5,6 +5,7 @@
 use super::acme;
 use super::error::SettingError;
 use super::given::{Given, row};
+use super::masked::quoted;
 use super::origin::Origin;
 use super::setting::Draft;
 use super::settings::{ListenAddress, SocketAddress};
@@ -67,7 +68,7 @@ pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Resul
                 filling.apply(draft).map_err(|_| "it is neither a host name nor an address").and_then(|()| look_up(draft))
             {
                 draft.host = None;
-                let text = filling.text.escape_debug();
+                let text = quoted(&filling.text);
                 note(draft, Level::Warn, format!("{} in the environment is not used: {text}: {why}", filling.name));
                 continue;
             }
@@ -110,7 +111,7 @@ fn note_unused(draft: &mut Draft, all: &[Given], origin: &Origin, giver: &str) {
         draft.settings.listen.iter().any(has)
     };
     if let Some(port) = all.iter().find(|given| given.row == row("port") && is_of_environment(given) && !has(&given.text)) {
-        let text = port.text.escape_debug();
+        let text = quoted(&port.text);
         note(draft, Level::Info, format!("{}={text} in the environment is not used: {giver} gives addresses", port.name));
     }
 }

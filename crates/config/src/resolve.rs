@@ -186,7 +186,7 @@ fn check(settings: &Settings, found: &mut Contradictions) {
         }
     }
     for path in files.sendfile_roots.iter().filter(|path| !path.is_dir()) {
-        found.add("sendfile-root", path.display().to_string(), NO_DIRECTORY, &[]);
+        found.add("sendfile-root", directory::masked_path(path), NO_DIRECTORY, &[]);
     }
 }
 

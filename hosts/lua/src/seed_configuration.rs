@@ -11,6 +11,7 @@ use crate::search_paths::operators_state;
 use crate::settings::{ConfigValue, LuaSettings};
 use keys::KEYS;
 use mlua::{Lua, Table, Value};
+use oribi_server::config::masked;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ impl SeedConfiguration {
         match run(&state, file) {
             Ok(()) => given = globals(&state.globals(), &known),
             Err(why) => {
-                notes.push(format!("{}: {why}; the built-in defaults of luafcgid are used", file.display()));
+                let name = file.to_string_lossy();
+                notes.push(format!("{}: {why}; the built-in defaults of luafcgid are used", masked(&name)));
             }
         }
         let mut draft = defaults();
@@ -124,7 +126,7 @@ fn apply(key: &keys::Key, value: &Value, draft: &mut Draft, file: &Path, notes: 
         match key.take(value, draft) {
             Ok(()) => return,
             Err(why) => {
-                let shown = show(value);
+                let shown = masked(&show(value)).into_owned();
                 notes.push(format!("{}: bad value {shown} for {}: {why}; the default is used", file.display(), key.name));
             }
         }

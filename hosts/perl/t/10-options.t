@@ -106,6 +106,22 @@ subtest 'bad values' => sub {
     }
 };
 
+# Whether an option is known or not, and its value right or wrong, no message quotes a secret.
+subtest 'secrets' => sub {
+    my %secret = (
+        "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMhunter2\n-----END PRIVATE KEY-----\n" => 'hunter2',
+        'postgres://shop:hunter2@db.internal/shop'                                 => 'hunter2',
+        'DB_PASSWORD=hunter2'                                                      => 'hunter2',
+        'ghp_4f1c0b6e8d7a49d2b3c5e6f708192a3b'                                     => '8d7a49d2',
+    );
+    for my $name (qw(workers threads port host listen socket timeout ssl_key metrics frobnicate frobnicate_key user interface loop)) {
+        for my $text (sort keys %secret) {
+            my $result = options_with($name => $text);
+            unlike "@{ $result->{warnings} }" . ($result->{error} // q{}), qr/$secret{$text}/, "$name => " . substr $text, 0, 20;
+        }
+    }
+};
+
 subtest 'an app that is none' => sub {
     for my $app (undef, 'text', {}, []) {
         eval { Oribi->run($app, port => 1) };

@@ -27,6 +27,7 @@ pub use steering::{Progress, Steered, say_end, say_replaced, steer};
 
 use backtraces::Backtraces;
 use clients::Clients;
+use oribi_config::directory::masked_path;
 use oribi_config::{ControlChoice, Settings};
 use rustix::event::{PollFd, PollFlags};
 use socket::{ControlSocket, ReplacePolicy};
@@ -66,7 +67,7 @@ impl Control {
         let socket = match &settings.control {
             ControlChoice::Off => return Ok(None),
             ControlChoice::At(path) => {
-                ControlSocket::bind(path, place).map_err(|why| format!("--control {}: {why}", path.display()))?
+                ControlSocket::bind(path, place).map_err(|why| format!("--control {}: {why}", masked_path(path)))?
             }
             ControlChoice::Auto => match ControlSocket::bind_in_own_directory(pid, place) {
                 Ok(socket) => socket,

@@ -42,10 +42,16 @@ static VALUE settings_set(VALUE self, VALUE name, VALUE value, VALUE origin) {
     rb_exc_raise(rb_exc_new_str(setting_error, last_error()));
 }
 
+/* Oribi.masked(text): the text without what may be secret in it. */
+static VALUE mask(VALUE self, VALUE text) {
+    return rb_utf8_str_new_cstr(oribi_masked(StringValueCStr(text)));
+}
+
 void settings_define(void) {
     VALUE class = rb_define_class_under(oribi_module, "Settings", rb_cObject);
     setting_error = rb_define_class_under(oribi_module, "SettingError", rb_eArgError);
     rb_gc_register_mark_object(setting_error);
     rb_define_alloc_func(class, settings_allocate);
     rb_define_method(class, "set", settings_set, 3);
+    rb_define_singleton_method(oribi_module, "masked", mask, 1);
 }

@@ -189,7 +189,7 @@ module Oribi
       value = self[name]
       value && Integer(value.to_s, 10)
     rescue ArgumentError
-      raise Error, "bad value `#{value}` for #{name}: expected a whole number"
+      raise Error, Oribi.without_secrets("bad value `#{value}` for #{name}: expected a whole number")
     end
 
     YES = %w[true yes on 1].freeze
@@ -218,7 +218,7 @@ module Oribi
 
       path == "/dev/stderr" ? $stdout.reopen($stderr) : $stdout.reopen(path, "a")
     rescue SystemCallError => e
-      raise Error, "cannot write standard output to #{path}: #{e.message}"
+      raise Error, Oribi.without_secrets("cannot write standard output to #{path}: #{e.message}")
     end
   end
 end

@@ -150,7 +150,7 @@ module Oribi
       def read(path)
         path == @file.path && @file.text ? @file.text : File.read(path)
       rescue SystemCallError => e
-        raise Error, "cannot read the configuration file: #{e.message}"
+        raise Error, Oribi.without_secrets("cannot read the configuration file: #{e.message}")
       end
 
       def say(place, name, value)
@@ -167,7 +167,8 @@ module Oribi
       def failure(error)
         message = error.message.lines.first.to_s.chomp
         line = line_of(error, message)
-        "#{[@path, line].compact.join(':')}: #{message.delete_prefix("#{@path}:#{line}: ")} (#{error.class})"
+        message = Oribi.without_secrets(message.delete_prefix("#{@path}:#{line}: "))
+        "#{[@path, line].compact.join(':')}: #{message} (#{error.class})"
       end
 
       def line_of(error, message)
