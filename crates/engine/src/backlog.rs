@@ -3,7 +3,7 @@
 //! While its app still writes, a response that reaches its bound in memory moves to the spool, so that the app continues even
 //! if the client is slow. A finished response stays in memory as long as all responses of the process together are within their
 //! bound. Beyond the bounds of the spool, and while the disk refuses writes, responses stay in memory, and their apps wait for
-//! the clients.
+//! the clients. If all of them hold far too much, the heaviest are ended: see [`excess`](super::excess).
 //!
 //! A response that the socket takes at once never gets here.
 
@@ -44,7 +44,7 @@ const LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Responses that wait for their clients: in memory or in the spool.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     directory: PathBuf,
     /// The spool. Only the responses that have blocks in it keep it alive: without any, its descriptor and its room on the disk
     /// are free again.
@@ -55,6 +55,10 @@ pub(super) struct Backlog {
     pause: Duration,
     /// The time of the last log line about a refusal.
     logged: Option<Duration>,
+    /// Whether responses held far too much memory after one of them was counted.
+    pub(super) is_over: bool,
+    /// The time of the last log line about ended responses.
+    pub(super) logged_end: Option<Duration>,
 }
 
 impl Backlog {
@@ -72,6 +76,8 @@ impl Backlog {
             unseen: 0,
             pause: Duration::ZERO,
             logged: None,
+            is_over: false,
+            logged_end: None,
         }
     }
 
@@ -94,6 +100,16 @@ impl Backlog {
         if moves && self.bounds.spooled > 0 && now >= self.pause {
             self.move_to_spool(output, is_short, now, tally);
         }
+        self.is_over |= self.bounds.are_far_exceeded();
+    }
+
+    /// Moves all of an output to the spool, because responses hold too much memory. Returns whether some of it was moved.
+    pub(super) fn free_memory(&mut self, output: &mut Output, now: Duration, tally: &Tally) -> bool {
+        let before = output.held();
+        if before > LEAST && self.bounds.spooled > 0 && now >= self.pause {
+            self.move_to_spool(output, true, now, tally);
+        }
+        output.held() < before
     }
 
     /// The bytes in memory beyond which an output moves to the spool: fewer if a part of the output is already there.
@@ -194,7 +210,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Holds output that a socket has not taken.
     #[inline(never)]
     pub(super) fn hold(&mut self, index: u32) {
-        let Self { connections, backlog, backend, tally, .. } = self;
+        let Self { connections, backlog, backend, tally, batching, .. } = self;
         let connection = &mut connections[index];
         let ends = match &connection.state {
             State::Answering(answering) => answering.answer.finished,
@@ -204,14 +220,21 @@ impl<B: Backend> Engine<'_, B> {
         };
         if let Some(output) = connection.line.output.as_mut().filter(|output| output.timed) {
             backlog.keep(output, ends, backend.now(), tally);
+            if backlog.is_over {
+                // Before the next request is handed out.
+                batching.news_due = Duration::ZERO;
+            }
         }
     }
 
     /// Holds content of a stream that cannot be framed yet.
     pub(super) fn hold_stream(&mut self, number: u32) {
-        let Self { streams, backlog, backend, tally, .. } = self;
+        let Self { streams, backlog, backend, tally, batching, .. } = self;
         if let StreamFraming::Http2(Frames { waiting: Some(waiting), ends, .. }) = &mut streams[number].framing {
             backlog.keep(waiting, *ends, backend.now(), tally);
+            if backlog.is_over {
+                batching.news_due = Duration::ZERO;
+            }
         }
     }
 }

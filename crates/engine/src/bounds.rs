@@ -10,6 +10,9 @@ const MEMORY: u64 = 64 << 20;
 /// The default bound is this fraction of a control group's memory: an eighth.
 const PART_OF_GROUP: u64 = 8;
 
+/// Responses are ended only if all hold more memory than this: what is about to be sent is in memory even if all the rest is in files.
+const LEAST_BEFORE_ENDS: u64 = 4 << 20;
+
 /// More bytes than this in files mean that clients are slow, and more may follow.
 const SLOW_CLIENTS: u64 = 4 << 20;
 
@@ -148,6 +151,18 @@ impl Bounds {
     #[inline]
     pub(super) fn are_exceeded(&self) -> bool {
         self.budget.memory.bytes() > self.memory_total
+    }
+
+    /// Whether so many bytes are more than all responses together should hold.
+    pub(super) const fn are_exceeded_by(&self, held: u64) -> bool {
+        held > self.memory_total
+    }
+
+    /// Whether responses hold so much memory that some must end. Up to twice the bound they may hold what no file takes, such as
+    /// the beginnings of responses whose apps wait.
+    #[inline]
+    pub(super) fn are_far_exceeded(&self) -> bool {
+        self.budget.memory.bytes() > self.memory_total.saturating_mul(2).max(LEAST_BEFORE_ENDS)
     }
 }
 

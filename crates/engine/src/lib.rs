@@ -36,6 +36,7 @@ mod deadline;
 mod drains;
 mod driven;
 mod encoders;
+mod excess;
 mod exchange;
 mod fastcgi;
 mod filter;

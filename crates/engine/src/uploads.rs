@@ -62,10 +62,19 @@ pub(super) enum Destination {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Counts content of this engine alone: for tests, of which many run in one process.
+    /// Counts what this engine alone holds: for tests, of which many run in one process.
     #[doc(hidden)]
-    pub fn count_content_alone(&mut self) {
+    pub fn count_alone(&mut self) {
         self.uploads.bounds.budget = Box::leak(Box::default());
+        self.backlog.bounds.budget = Box::leak(Box::default());
+    }
+
+    /// The sums of all engines of this process: memory and files of content, and memory and bytes in files of waiting responses.
+    #[inline]
+    #[must_use]
+    pub fn held(&self) -> [u64; 4] {
+        let (content, responses) = (&self.uploads.bounds.budget, &self.backlog.bounds.budget);
+        [&content.memory, &content.files, &responses.memory, &responses.spooled].map(Sum::bytes)
     }
 
     /// The sum of the open files with content.

@@ -143,6 +143,7 @@ impl<B: Backend> Engine<'_, B> {
             self.expire(now);
             self.expire_streams(now);
         }
+        self.bound_responses();
         Ok(())
     }
 

@@ -98,7 +98,7 @@ fn small_content_needs_no_disk() {
 #[test]
 fn content_in_a_file_counts_until_its_request_is_answered() {
     let mut site = Site::standard();
-    site.edge.lane.source().count_content_alone();
+    site.edge.lane.source().count_alone();
     let mut app = site.worker();
     let clients = [(); 3].map(|()| site.asking(&post("/", &[b'x'; 50_000])));
     let files = site.edge.lane.source().content_files();

@@ -158,11 +158,9 @@ impl<B: Backend> Engine<'_, B> {
     /// streams in that time, and has room for this content or had some, the content keeps waiting for its turn: a stream whose turn
     /// came late has filled its window just before. Otherwise the response is abandoned.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
-        let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
+        let Self { connections, streams, tally, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
-        let index = *connection;
-        let Connection { line, state, .. } = &mut connections[index];
-        if let State::Carrying(carrier) = state
+        if let State::Carrying(carrier) = &mut connections[*connection].state
             && let Some(machine) = carrier.http2()
         {
             let sent = machine.content_sent() - frames.sent_before;
@@ -171,13 +169,26 @@ impl<B: Backend> Engine<'_, B> {
                 return self.allow_time(number);
             }
             tally.count(Counter::Http2Stalled);
-            tally.count(Counter::Http2ResetsByServer);
             tally.count(Counter::LimitWriteTimeout);
+        }
+        log::info!("a client took too long to receive a response");
+        self.reset_waiting(number);
+    }
+
+    /// Abandons the response of a stream with its waiting content.
+    pub(in super::super) fn reset_waiting(&mut self, number: u32) {
+        let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
+        let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
+        let index = *connection;
+        let Connection { line, state, .. } = &mut connections[index];
+        if let State::Carrying(carrier) = state
+            && let Some(machine) = carrier.http2()
+        {
+            tally.count(Counter::Http2ResetsByServer);
             machine.reset(frames.id, ErrorCode::CANCEL, line.output.get_or_insert_with(|| outputs.take()).tail());
             line.trim(outputs);
         }
         frames.waiting = None;
-        log::info!("a client took too long to receive a response");
         self.lose_stream(number);
         if self.flush(index) == Still::Open {
             let _ = self.end_or_rest(index);

@@ -147,6 +147,8 @@ pub enum Counter {
     RelaySent,
     RelayReceived,
     RelayLost,
+    /// Responses that were cut off because of the memory that responses of slow clients held.
+    LimitOutputMemoryTotal,
 }
 
 /// The unit of a counter.
@@ -161,7 +163,7 @@ pub enum Unit {
 }
 
 /// The number of counters.
-pub(super) const COUNTERS: usize = Counter::RelayLost as usize + 1;
+pub(super) const COUNTERS: usize = Counter::LimitOutputMemoryTotal as usize + 1;
 
 impl Counter {
     /// Returns the unit of the counter.

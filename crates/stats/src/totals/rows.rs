@@ -245,6 +245,9 @@ pub const COUNTER_ROWS: [CounterRow; COUNTERS] = [
         "Responses of slow clients that had to wait with their apps: `--output-spool-size` or `--output-spool-total` \
          was reached, or the disk took nothing")
         .part_of(LIMITS_HIT, &[("limit", "output-spool-size")]).titled("limits", "output-spool-size"),
+    row(Counter::LimitOutputMemoryTotal, "limit_output_memory_total",
+        "Responses of slow clients that were cut off, because together they held too much memory and the disk took no more")
+        .part_of(LIMITS_HIT, &[("limit", "output-memory-total")]).titled("limits", "output-memory-total"),
     row(Counter::LimitBodyMemoryTotal, "limit_body_memory_total",
         "Requests that were given up because the bodies of unfinished ones held too much memory: see \
          [processes.md](processes.md#slow-uploads)")

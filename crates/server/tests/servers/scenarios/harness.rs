@@ -50,7 +50,7 @@ impl Server {
         // The engine borrows its settings; a test process may leak them, because it is short.
         let settings: &'static Settings = Box::leak(Box::new(settings));
         let mut engine = Engine::new(Sim::new(&world), settings, listeners, wake().as_fd(), None).expect("nothing can refuse");
-        engine.count_content_alone();
+        engine.count_alone();
         // The scenarios exist twice: see `prompt`.
         if module_path!().contains("::prompt::") {
             engine.expect_prompt_answers(true);

@@ -7,6 +7,7 @@ pub(super) mod records;
 pub(super) mod response;
 
 mod app_chunks;
+mod budgets;
 mod content;
 mod deadlines;
 mod exchanges;

@@ -1,10 +1,12 @@
 //! Responses: whole, in parts, from files; to clients that read fast, slowly or not at all.
 
+use super::frames::{END_HEADERS, END_STREAM, Frames, HEADERS, frame, head, opening};
 use super::harness::*;
+use super::records::{self, Reader};
 use super::response::*;
 use oribi_host::{Piece, Reply, ReplyError, Request};
 use oribi_message::{FieldPair, ResponseHead};
-use oribi_server::config::Settings;
+use oribi_server::config::{Protocol, Settings};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
@@ -339,6 +341,41 @@ fn a_stream_without_end_is_stopped_where_no_content_can_be_sent() {
             assert_eq!(read_head(&received).status, status);
         }
     }
+}
+
+/// Writes pieces until the server refuses one, and notes their number.
+fn count_pieces(written: &Rc<RefCell<Vec<usize>>>) -> impl FnMut(&Request<'_>, Reply<'_>) + 'static {
+    let written = written.clone();
+    move |request, reply| {
+        let status = if request.head.path() == b"/" { 200 } else { 304 };
+        let mut writer = reply.start(ResponseHead { status, fields: &[] }).expect("the client is there");
+        let pieces = (0..1000).take_while(|_| writer.write(b"a piece").is_ok()).count();
+        written.borrow_mut().push(pieces);
+        let _ = writer.finish();
+    }
+}
+
+#[test]
+fn a_stream_without_end_is_stopped_for_clients_of_every_protocol() {
+    let written = Rc::default();
+    let mut server = Server::standard(count_pieces(&written));
+    let (client, mut frames) = (server.connect(), Frames::default());
+    let asks = |id, method, path| frame(HEADERS, END_HEADERS | END_STREAM, id, &head(method, path, &[]));
+    client.send(&[opening(&[]), asks(1, "HEAD", "/"), asks(3, "GET", "/304")].concat());
+    server.run();
+    frames.read(&client);
+    assert_eq!([1, 3].map(|id| frames.content(id)), [(); 2].map(|()| (String::new(), true)), "HTTP/2");
+
+    let settings = Settings { protocol: Protocol::FastCgi, ..Settings::default() };
+    let mut server = Server::new(settings, count_pieces(&written));
+    let (client, mut reader) = (server.connect(), Reader::default());
+    for (id, method, path) in [(1, "HEAD", "/"), (2, "GET", "/304")] {
+        client.send(&records::request(id, method, path, b""));
+        server.run();
+        let answer = reader.read(&client).take(id);
+        assert!(answer.is_whole() && answer.text().is_empty(), "FastCGI: {answer:?}");
+    }
+    assert_eq!(*written.borrow(), [0; 4]);
 }
 
 #[test]
