@@ -1,4 +1,4 @@
-//! The states of open connections, as metrics show them.
+//! The states of open connections, and the bytes that their clients hold, as metrics show them.
 
 use crate::counters::{Client, SHAPES, Site};
 use crate::scrape::{MetricsAddress, Scrape};
@@ -85,5 +85,41 @@ fn each_connection_is_counted_where_it_is() {
         let mut states = NOTHING;
         states[3].1 = 1.0;
         expect(&place, "a new one", states, 0.0);
+    }
+}
+
+/// The memory and the files that clients hold go with them, also if the process that has their connections is killed.
+#[test]
+fn the_bytes_that_clients_hold_are_counted_until_they_leave() {
+    for edge in SHAPES {
+        let mut site = Site::start(&["--edge", edge, "--workers", "1", "--body-buffer-size", "20000", "--metrics", "0"]);
+        let place = MetricsAddress::said_in(&site.server.log());
+        let expect = |what: &str, memory: f64, files: f64| {
+            wait_until(what, || {
+                let scrape = Scrape::of(&place);
+                let held = scrape.get("oribi_held_bytes{of=\"bodies\",in=\"memory\"}");
+                // An input buffer may be larger than the bytes in it.
+                held >= memory && (held == 0.0) == (memory == 0.0) && scrape.get("oribi_held_files") == files
+            });
+        };
+        let mut uploads: Vec<Client> = [10_000, 200_000]
+            .into_iter()
+            .map(|size| {
+                let mut client = site.client();
+                client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n").as_bytes());
+                client.send(&vec![b'x'; size - 1]);
+                client
+            })
+            .collect();
+        expect("both are there", 9_999.0, 1.0);
+        uploads.pop();
+        expect("the one in a file has gone", 9_999.0, 0.0);
+        uploads.pop();
+        expect("nothing is left", 0.0, 0.0);
+        let mut last = site.client();
+        last.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf");
+        expect("another one", 4.0, 0.0);
+        site.server.acceptors().into_iter().for_each(|process| send(process, Signal::KILL));
+        expect("nobody is left", 0.0, 0.0);
     }
 }

@@ -8,7 +8,7 @@ use super::Engine;
 use super::connection::Speech;
 use super::deadline::KINDS;
 use oribi_io::Backend;
-use oribi_stats::scoreboard::{ConnectionGauges, GAUGE_COUNT, GaugeValues};
+use oribi_stats::scoreboard::{ConnectionGauges, GAUGE_COUNT, GaugeValues, Held};
 
 /// The positions, after those of the deadlines, of the numbers of connections that carry several requests.
 const HTTP2: usize = KINDS;
@@ -22,6 +22,7 @@ pub(super) struct GaugeReport {
     /// The destination of reports, if there is one.
     gauges: Option<ConnectionGauges>,
     said: GaugeValues,
+    held: [u64; 4],
     /// Connections that speak HTTP/2, and those of web servers.
     http2: u32,
     fastcgi: u32,
@@ -55,6 +56,15 @@ impl GaugeReport {
         (now[HTTP2], now[FASTCGI]) = (self.http2, self.fastcgi);
         gauges.change(&self.said, &now);
         self.said = now;
+    }
+
+    #[inline(never)]
+    fn say_held(&mut self, held: [u64; 4]) {
+        self.held = held;
+        let [body_memory, body_files, response_memory, response_files] = held;
+        if let Some(gauges) = self.gauges {
+            gauges.set_held(&Held { body_memory, body_files, response_memory, response_files });
+        }
     }
 }
 
@@ -92,6 +102,10 @@ impl<B: Backend> Engine<'_, B> {
         let waiting = self.deadlines.counts();
         if self.observing.gauges.is_outdated(waiting) {
             self.observing.gauges.say(waiting);
+        }
+        let held = self.held();
+        if self.observing.gauges.held != held {
+            self.observing.gauges.say_held(held);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Report {
 }
 
 fn connections(connections: &Connections) -> api::Connections {
-    let Connections { reading, answering, sending, idle, lingering, http2, fastcgi } = *connections;
+    let Connections { reading, answering, sending, idle, lingering, http2, fastcgi, .. } = *connections;
     let [(_, http1), ..] = connections.by_protocol();
     api::Connections { reading, answering, sending, idle, lingering, http1, http2, fastcgi }
 }

@@ -100,7 +100,16 @@ impl Steered for Fixed {
             edges: 1,
             workers: 2,
             threads: 3,
-            connections: Connections { reading: 1, answering: 2, sending: 3, idle: 4, lingering: 5, http2: 6, fastcgi: 7 },
+            connections: Connections {
+                reading: 1,
+                answering: 2,
+                sending: 3,
+                idle: 4,
+                lingering: 5,
+                http2: 6,
+                fastcgi: 7,
+                ..Connections::default()
+            },
             certificates: vec![(HOSTILE.to_owned(), u64::MAX)],
             counted: (account.read(), SECOND * 60),
         }

@@ -10,6 +10,7 @@ use crate::control::{ProcessReport, Report};
 use oribi_config::Bound;
 use oribi_control_api::{AppState, Generation};
 use oribi_stats::app_metrics::AppMetrics;
+use oribi_stats::scoreboard::Held;
 use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, RequestPhase, Unit};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -119,6 +120,15 @@ pub(super) fn render(sample: &Sample, app_metrics: &AppMetrics, format: Format) 
     for (protocol, number) in report.connections.by_protocol() {
         text.sample(&[("protocol", protocol)], number);
     }
+    let Held { body_memory, body_files, response_memory, response_files } = report.connections.held;
+    text.family(Kind::Gauge, "oribi_held_bytes", "Bytes of unfinished requests and of waiting responses that clients hold.");
+    for (of, place, bytes) in
+        [("bodies", "memory", body_memory), ("responses", "memory", response_memory), ("responses", "files", response_files)]
+    {
+        text.sample(&[("of", of), ("in", place)], bytes);
+    }
+    text.family(Kind::Gauge, "oribi_held_files", "Open files with bodies of requests.");
+    text.sample(&[], body_files);
     if !report.certificates.is_empty() {
         text.family(Kind::Gauge, "oribi_certificate_expiry_seconds", "When a certificate ends, in seconds since 1970.");
     }
@@ -265,7 +275,14 @@ mod tests {
             edges: 1,
             workers: 2,
             threads: 3,
-            connections: Connections { reading: 2, idle: 9, sending: 1, http2: 4, ..Connections::default() },
+            connections: Connections {
+                reading: 2,
+                idle: 9,
+                sending: 1,
+                http2: 4,
+                held: Held { body_memory: 21, body_files: 22, response_memory: 23, response_files: 24 },
+                ..Connections::default()
+            },
             certificates: vec![("example.org".to_owned(), 1_900_000_000), ("a \"b\".crt".to_owned(), 7)],
             counted: (account.read(), Duration::from_secs(60)),
         };
@@ -311,6 +328,10 @@ mod tests {
             "oribi_connections_by_state{state=\"lingering\"} 0",
             "oribi_connections_by_protocol{protocol=\"http1\"} 8",
             "oribi_connections_by_protocol{protocol=\"http2\"} 4",
+            "oribi_held_bytes{of=\"bodies\",in=\"memory\"} 21",
+            "oribi_held_bytes{of=\"responses\",in=\"memory\"} 23",
+            "oribi_held_bytes{of=\"responses\",in=\"files\"} 24",
+            "oribi_held_files 22",
             "oribi_certificate_expiry_seconds{name=\"example.org\"} 1900000000",
             "oribi_certificate_expiry_seconds{name=\"a \\\"b\\\".crt\"} 7",
             "oribi_limits_hit_total{limit=\"max-header-size\"} 2",

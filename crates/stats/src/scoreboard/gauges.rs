@@ -27,10 +27,31 @@ impl ConnectionGauges {
         }
     }
 
+    /// Sets what clients hold in this process. Its lanes count together.
+    pub fn set_held(self, held: &Held) {
+        let Held { body_memory, body_files, response_memory, response_files } = *held;
+        let values = [body_memory, body_files, response_memory, response_files];
+        self.0.words.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
     /// Resets the counters: the process has ended, or is about to start.
     pub(super) fn clear(self) {
         self.0.halves.iter().for_each(|half| half.store(0, Relaxed));
+        self.set_held(&Held::default());
     }
+}
+
+/// The memory and the files that clients hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes in memory of the bodies of unfinished requests.
+    pub body_memory: u64,
+    /// Open files with bodies of requests.
+    pub body_files: u64,
+    /// Bytes in memory of responses that wait for their clients.
+    pub response_memory: u64,
+    /// Bytes in files of these responses.
+    pub response_files: u64,
 }
 
 /// The connections of one process or of several, by state and protocol.
@@ -50,16 +71,20 @@ pub struct Connections {
     pub http2: u64,
     /// Connections of web servers (FastCGI), in any state.
     pub fastcgi: u64,
+    /// What their clients hold.
+    pub held: Held,
 }
 
 impl Connections {
     /// Decodes the counters of a process that has `all` connections. The counters need not be trusted, because they are only
     /// displayed.
-    pub(super) fn of(all: u32, numbers: GaugeValues) -> Self {
+    pub(super) fn of(all: u32, numbers: GaugeValues, held: [u64; 4]) -> Self {
         let [head, content, idle, sending, lingering, kept, http2, fastcgi] = numbers.map(u64::from);
         let (reading, idle) = (head + content, idle + kept);
         let answering = u64::from(all).saturating_sub(reading + idle + sending + lingering);
-        Self { reading, answering, sending, idle, lingering, http2, fastcgi }
+        let [body_memory, body_files, response_memory, response_files] = held;
+        let held = Held { body_memory, body_files, response_memory, response_files };
+        Self { reading, answering, sending, idle, lingering, http2, fastcgi, held }
     }
 
     /// Returns the number in each state, with the state's name for users.
@@ -86,6 +111,12 @@ impl Sum for Connections {
             lingering: sum.lingering + one.lingering,
             http2: sum.http2 + one.http2,
             fastcgi: sum.fastcgi + one.fastcgi,
+            held: Held {
+                body_memory: sum.held.body_memory.saturating_add(one.held.body_memory),
+                body_files: sum.held.body_files.saturating_add(one.held.body_files),
+                response_memory: sum.held.response_memory.saturating_add(one.held.response_memory),
+                response_files: sum.held.response_files.saturating_add(one.held.response_files),
+            },
         })
     }
 }
@@ -98,6 +129,10 @@ mod tests {
         line.halves.each_ref().map(|half| half.load(Relaxed))
     }
 
+    fn words(line: &SharedLine) -> [u64; 4] {
+        line.words.each_ref().map(|word| word.load(Relaxed))
+    }
+
     #[test]
     fn several_lanes_say_what_they_have_and_take_it_back() {
         let line: &SharedLine = Box::leak(Box::default());
@@ -105,20 +140,25 @@ mod tests {
         let (none, one, other) = ([0; GAUGE_COUNT], [1, 2, 3, 4, 5, 6, 1, 2], [0, 0, 9, 0, 0, 0, 4, 0]);
         gauges.change(&none, &one);
         gauges.change(&none, &other);
-        let connections = Connections::of(40, halves(line));
-        let expected = Connections { reading: 3, answering: 10, sending: 4, idle: 18, lingering: 5, http2: 5, fastcgi: 2 };
+        let held = Held { body_memory: 1, body_files: 2, response_memory: 3, response_files: 4 };
+        gauges.set_held(&held);
+        let connections = Connections::of(40, halves(line), words(line));
+        let expected =
+            Connections { reading: 3, answering: 10, sending: 4, idle: 18, lingering: 5, http2: 5, fastcgi: 2, held };
         assert_eq!(connections, expected);
         assert_eq!(connections.by_protocol(), [("http1", 33), ("http2", 5), ("fastcgi", 2)]);
-        assert_eq!([connections, connections].into_iter().sum::<Connections>().idle, 36);
+        let both = [connections, connections].into_iter().sum::<Connections>();
+        assert_eq!((both.idle, both.held.response_files), (36, 8));
         gauges.change(&one, &[1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(halves(line), [1, 0, 9, 0, 0, 0, 4, 0]);
         gauges.clear();
-        assert_eq!(Connections::of(0, halves(line)), Connections::default());
+        assert_eq!(Connections::of(0, halves(line), words(line)), Connections::default());
     }
 
     #[test]
     fn nonsense_is_shown_and_does_no_harm() {
-        let connections = Connections::of(3, [u32::MAX; GAUGE_COUNT]);
+        let connections = Connections::of(3, [u32::MAX; GAUGE_COUNT], [u64::MAX; 4]);
+        assert_eq!([connections, connections].into_iter().sum::<Connections>().held.body_files, u64::MAX);
         assert_eq!((connections.answering, connections.idle), (0, u64::from(u32::MAX) * 2));
         assert_eq!(connections.by_protocol()[0].1, u64::from(u32::MAX) * 4);
     }

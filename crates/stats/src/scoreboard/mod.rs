@@ -10,7 +10,7 @@ mod running_requests;
 
 pub use doorbell::SharedDoorbell;
 pub use drain_state::DrainState;
-pub use gauges::{ConnectionGauges, Connections, GAUGE_COUNT, GaugeValues};
+pub use gauges::{ConnectionGauges, Connections, GAUGE_COUNT, GaugeValues, Held};
 pub use readiness::{Readiness, ReadinessQuestion};
 pub use rows::{Board, Row};
 pub use running_requests::RunningRequest;
@@ -271,7 +271,8 @@ impl WorkerSlot {
 
     /// Returns a summary of the slot with this index; `None` without a worker.
     pub(crate) fn row(&self, index: usize) -> Option<Row> {
-        Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.gauges.0))
+        let gauges = (rows::halves(self.gauges.0), rows::words(self.gauges.0));
+        Row::of(index, rows::halves(self.line), rows::words(self.line), gauges)
     }
 
     /// Frees the slot of a worker that has ended.

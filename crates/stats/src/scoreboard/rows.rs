@@ -107,7 +107,7 @@ pub struct Row {
 
 impl Row {
     /// Decodes a slot; `None` if it is vacant.
-    pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4], gauges: GaugeValues) -> Option<Self> {
+    pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4], gauges: (GaugeValues, [u64; 4])) -> Option<Self> {
         let [pid, state, command, connections, idle, ..] = halves;
         if is_vacant(&halves) {
             return None;
@@ -119,7 +119,7 @@ impl Row {
             _ => "retiring",
         };
         let age = Duration::from_millis(milliseconds().saturating_sub(words[SINCE]));
-        let gauges = Connections::of(connections, gauges);
+        let gauges = Connections::of(connections, gauges.0, gauges.1);
         Some(Self { number: index + 1, pid, state, age, connections, idle, requests: words[0], gauges })
     }
 }
@@ -163,7 +163,7 @@ impl Board {
             return None;
         }
         let gauges = self.line(index, GAUGES_AT)?;
-        Row::of(index, halves, words_in(&line), halves_in(&gauges))
+        Row::of(index, halves, words_in(&line), (halves_in(&gauges), words_in(&gauges)))
     }
 
     /// Reads the line with this offset among the lines of a slot.
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_shown_and_does_no_harm() {
-        let row = Row::of(0, [u32::MAX; 8], [u64::MAX; 4], [u32::MAX; 8]).expect("it is not vacant");
+        let row = Row::of(0, [u32::MAX; 8], [u64::MAX; 4], ([u32::MAX; 8], [u64::MAX; 4])).expect("it is not vacant");
         assert_eq!((row.age, row.state), (Duration::ZERO, "finishing"));
     }
 }
