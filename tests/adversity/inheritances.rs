@@ -78,7 +78,7 @@ const fn may_fail(script: &'static str, cause: &'static [&'static str]) -> Row {
     Row { script, cause }
 }
 
-const ROWS: [Row; 38] = [
+const ROWS: [Row; 41] = [
     serves("exec env --ignore-signal -- \"$@\""),
     serves("exec env --block-signal -- \"$@\""),
     serves("exec env --ignore-signal --block-signal -- \"$@\""),
@@ -102,6 +102,9 @@ const ROWS: [Row; 38] = [
     serves("ulimit -q 0; exec \"$@\""),
     may_fail("ulimit -i 0; exec \"$@\"", &["ulimit -i"]),
     serves("ulimit -x 0; exec \"$@\""),
+    serves("ulimit -e 0; exec \"$@\""),
+    serves("ulimit -r 0; exec \"$@\""),
+    serves("ulimit -m 1000; exec \"$@\""),
     may_fail("ulimit -d 20000; exec \"$@\"", &["ulimit -d", "memory"]),
     serves("exec \"$@\" 0<&-"),
     serves("exec \"$@\" 1>&-"),

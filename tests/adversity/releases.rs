@@ -1,14 +1,19 @@
 //! Deployments: each release has a directory of its own, and a symbolic link leads to the current one.
 
 use crate::environment::upgrade;
-use crate::server::{Folder, wait_until};
+use crate::server::{Folder, send, wait_until};
 use crate::site::{Edge, Language, Plan, Site, program};
 use rustix::process::Signal;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-crate::everywhere!(a_reload_serves_the_release_to_which_the_link_leads, a_directory_that_is_gone_is_no_reason_to_end);
+crate::everywhere!(
+    a_reload_serves_the_release_to_which_the_link_leads,
+    a_path_over_the_link_leads_to_its_release,
+    a_process_that_loads_the_app_again_follows_the_link,
+    a_directory_that_is_gone_is_no_reason_to_end
+);
 crate::in_shape!(bundled, Ruby, Edge::On, the_gemfile_is_that_of_the_release);
 
 /// Returns an app that answers with its release twice: as it is in a file of the app, and as it is in the directory in which
@@ -25,6 +30,15 @@ fn app(language: Language, release: &str) -> String {
         Language::Lua => format!(
             "local found = assert(io.open 'release'):read '*l'\nreturn function() return 200, {{}}, '{release} ' .. found .. '\\n' end\n"
         ),
+    }
+}
+
+/// Returns an app that answers in the same way, and finds its release beside its own file.
+fn app_beside(language: Language, release: &str) -> String {
+    match language {
+        Language::Perl => app(language, release).replace("'release'", "\"$FindBin::Bin/release\""),
+        Language::Ruby => app(language, release).replace("'release'", "File.join(__dir__, 'release')"),
+        Language::Lua => app(language, release).replace("'release'", "(require('oribi').directory .. '/release')"),
     }
 }
 
@@ -51,6 +65,17 @@ fn start(language: Language, edge: Edge, change: impl FnOnce(&Path, &mut Command
     Plan::of_app(command, language, folder, Path::new(language.file()), edge, &[]).start_and_look("/")
 }
 
+/// Starts a server in another directory, with the path of the app that `path` makes of the folder.
+fn start_by_path(language: Language, edge: Edge, path: impl FnOnce(&Path) -> PathBuf) -> Site {
+    let folder = Folder::new();
+    deploy(&folder.0, language, "1");
+    std::fs::write(folder.file("current").join(language.file()), app_beside(language, "1")).expect("the folder is ours");
+    let mut command = Command::new(program());
+    command.current_dir(&folder.0).env("PWD", &folder.0);
+    let path = path(&folder.0).join(language.file());
+    Plan::of_app(command, language, folder, &path, edge, &[]).start_and_look("/")
+}
+
 fn must_be(site: &Site, release: &str) {
     let expected = format!("{release} {release}\n");
     wait_until(&format!("release {release}"), || site.get("/").as_deref() == Some(&*expected));
@@ -72,6 +97,37 @@ fn a_reload_serves_the_release_to_which_the_link_leads(language: Language, edge:
     deploy(&site.folder.0, language, "4");
     site.reload();
     must_be(&site, "4");
+    site.stop();
+}
+
+fn a_path_over_the_link_leads_to_its_release(language: Language, edge: Edge) {
+    let ways: [fn(&Path) -> PathBuf; 2] = [|folder| folder.join("current"), |_| PathBuf::from("current")];
+    for path in ways {
+        let site = start_by_path(language, edge, path);
+        must_be(&site, "1");
+        deploy(&site.folder.0, language, "2");
+        std::fs::write(site.folder.file("current").join(language.file()), app_beside(language, "2")).expect("it is ours");
+        std::fs::remove_dir_all(site.folder.file("releases/1")).expect("it is ours");
+        site.reload();
+        must_be(&site, "2");
+        deploy(&site.folder.0, language, "3");
+        std::fs::write(site.folder.file("current").join(language.file()), app_beside(language, "3")).expect("it is ours");
+        upgrade(&site.server);
+        must_be(&site, "3");
+        site.stop();
+    }
+}
+
+/// A mold that is killed is followed by another one. A worker that loads the app itself is followed by one that does so, too.
+fn a_process_that_loads_the_app_again_follows_the_link(language: Language, edge: Edge) {
+    let site = start(language, edge, |_, _| ());
+    must_be(&site, "1");
+    deploy(&site.folder.0, language, "2");
+    let loader = if language.has_mold() { "mold" } else { "worker" };
+    let killed = site.titled(loader);
+    killed.iter().for_each(|process| send(*process, Signal::KILL));
+    wait_until("other processes", || site.titled(loader).len() == killed.len() && site.titled(loader).is_disjoint(&killed));
+    must_be(&site, "2");
     site.stop();
 }
 

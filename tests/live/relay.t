@@ -362,7 +362,8 @@ FILE
 
 subtest 'without an edge' => sub {
     my $oribi = Test::Oribi->start($app, '--workers', 1, '--edge', 'off', '--relay', 'redis://localhost:1');
-    like($oribi->log_text, qr/--relay has no effect, because channels need an edge/, 'the log says that there is no effect');
+    my $says = sub { $oribi->log_text =~ /--relay has no effect, because channels need an edge/ };
+    ok($oribi->wait_until($says), 'the log says that there is no effect');
     is($oribi->stop, 0, 'the server ends');
 };
 

@@ -128,12 +128,9 @@ impl<'f> Checking<'f> {
             self.review.mistake(&whole, "there is no app: add a table [app.NAME] with file = \"PATH\"", None);
         }
         if resolved.settings.edges_wanted() == 0 {
-            let excludes = |item: &&Item| {
-                let last = item.values.last().map(String::as_str);
-                matches!((item.name.as_str(), last), ("edge", Some("off")) | ("accept", Some("own")))
-            };
+            let excludes = |item: &&Item| item.name == "edge";
             let place = content.server.iter().find(excludes).map_or(whole, |item| item.place.clone());
-            let why = "apps with routes need an edge, and --edge off (or --accept own) excludes it";
+            let why = "apps with routes need an edge, and --edge off excludes it";
             self.review.mistake(&place, why, None);
         }
         setting_checks::accounts(&resolved.settings, content, None, &mut self.review);

@@ -3,7 +3,9 @@
 use strict;
 use warnings;
 use lib 't/lib';
+use File::Temp ();
 use Notes;
+use Oribi::Options ();
 use Test::More;
 use TestServer ();
 
@@ -64,6 +66,10 @@ my %end = (
     'later_dropped'      => [ sub { sub { ($late_responder) = @_ } }, 0, sub { $late_responder // die; $late_responder = undef } ],
     'later_writer_dropped' => [ sub { sub { $late_writer = $_[0]->([ 200, [] ]) } }, 0, sub { $late_writer // die; $late_writer = undef } ],
     'taken'              => [ sub { my ($name, $env) = @_; syswrite $env->{'psgix.io'}, 'raw'; [ 200, [], Body->new($name, 'a') ] } ],
+    'commits_harakiri'   => [ sub { my ($name, $env) = @_; $env->{'psgix.harakiri.commit'} = 1; [ 200, [], Body->new($name, 'a') ] } ],
+    'exits'              => [ sub { exit 3 }, 0 ],
+    'exits_in_getline'   => [ sub { [ 200, [], Body->new($_[0], 'a', sub { exit 3 }) ] }, 0 ],
+    'exits_in_stream'    => [ sub { sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('a'); exit 3 } }, 0 ],
     'taken_delayed'      => [
         sub { my ($name, $env) = @_; sub { syswrite $env->{'psgix.io'}, 'raw'; $_[0]->([ 200, [], Body->new($name, 'a') ]) } }
     ],
@@ -86,6 +92,8 @@ sub test_with {
     my $server = TestServer->start(app => $app, options => { request_timeout => '500ms', request_kill => '60s', %options });
     for my $name (sort keys %end) {
         my (undef, $has_body, $then) = @{ $end{$name} };
+        # Another interpreter would get the request that ends it.
+        next if $then && $options{threads};
         forget_notes();
         my $connection = $server->connection;
         if ($name =~ /\Aclient_leaves/) {
@@ -101,7 +109,8 @@ sub test_with {
             $connection->request($name eq 'HEAD' ? 'HEAD' : 'GET', "/$name", [ Connection => 'close' ]);
         }
         like noted_like(qr/$name: freed/), qr/$name: freed/, "$name: the environment is freed";
-        is times_noted(qr/^$name: cleaned up$/m), 1, "$name: the cleanup handlers run once";
+        # `exit` ends the app, as it ends any program: destructors and END blocks are all that runs.
+        is times_noted(qr/^$name: cleaned up$/m), $name =~ /\Aexits/ ? 0 : 1, "$name: the cleanup handlers run once";
         is times_noted(qr/^$name: closed$/m), $has_body // 1, "$name: the body is closed once" if ($has_body // 1) || noted() =~ /closed/;
         is times_noted(qr/^$name: freed$/m), 1, "$name: once";
     }
@@ -109,6 +118,38 @@ sub test_with {
     return;
 }
 
-test_with();
+# A server that stops answers the requests that it has, and keeps its promises.
+sub test_stop {
+    my (%options) = @_;
+    my $directory = File::Temp->newdir;
+    my $waits     = sub { select undef, undef, undef, 0.01 while !-e "$directory/go"; return 'b' };
+    my $server    = TestServer->start(
+        options => {%options},
+        app     => sub {
+            my ($env) = @_;
+            my ($name) = $env->{PATH_INFO} =~ m{/(\w+)};
+            $env->{'test.guard'} = bless { name => $name }, 'Guard';
+            push @{ $env->{'psgix.cleanup.handlers'} }, sub { note_down("$name: cleaned up"); return };
+            return [ 200, [], Body->new($name, 'a', sub { $waits->() }) ];
+        },
+    );
+    forget_notes();
+    my $connection = $server->connection;
+    $connection->send("GET /stopped HTTP/1.1\r\nHost: x\r\n\r\n");
+    $connection->fill while $connection->{buffer} !~ /\r\n\r\n.*a/s;
+    kill TERM => $server->pid;
+    open my $go, '>', "$directory/go" or die $!;
+    close $go;
+    ok $connection->response('GET')->{whole}, 'a request that a server has when it stops is answered';
+    is $server->wait_end, 0, 'and it stops';
+    is times_noted(qr/^stopped: $_$/m), 1, "once: $_" for 'closed', 'cleaned up', 'freed';
+    return;
+}
+
+my @shapes = ({}, Oribi::Options::has_threads() ? { threads => 2 } : ());
+for my $shape (@shapes) {
+    test_with(%$shape);
+    test_stop(%$shape);
+}
 
 done_testing;

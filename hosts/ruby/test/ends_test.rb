@@ -13,7 +13,7 @@ class EndsTest < Minitest::Test
   # A response that is cut, so it must not look whole.
   CUT = %w[short long each-raises-later call-raises-later throw late].freeze
 
-  SHAPES = { "one thread" => { threads: 1 }, "three threads" => { threads: 3 } }.freeze
+  SHAPES = { "one thread" => { threads: 1 }, "three threads" => { threads: 3 }, "fibers" => { fibers: 10, edge: "on" } }.freeze
   HANDLERS = { "" => {}, " and an error handler" => { "HANDLER" => "1" } }.freeze
 
   SHAPES.each do |shape, threads|

@@ -76,6 +76,10 @@ class NativeResponseTest < Minitest::Test
     assert_nil answer(200, { "rack.something" => "x" })["rack.something"]
   end
 
+  def test_statuses_that_no_document_assigns
+    [299, 600, 799, 999].each { |status| assert_equal status, answer(status).status }
+  end
+
   def test_a_status_that_is_text
     assert_equal 404, answer("404").status
   end

@@ -43,6 +43,49 @@ const STATEMENTS: &[Statement] = &[
         answers: &["--max-requests"],
     },
     Statement {
+        file: "docs/apps.md",
+        sentence: "`--edge off` is refused.",
+        command: &["several.toml", "--edge", "off"],
+        answers: &["edge"],
+    },
+    Statement {
+        file: "docs/operating.md",
+        sentence: "with `--edge off`, and where a program of a language starts the server (`plackup -s Oribi`, `rackup -s oribi`), \
+                   `MIN:MAX` is refused",
+        command: &["app.lua", "--edge", "off", "--workers", "1:4"],
+        answers: &["1:4", "--edge"],
+    },
+    Statement {
+        file: "docs/tls.md",
+        sentence: "Unknown names, and OpenSSL's words such as `HIGH`, are refused with a list of what there is.",
+        command: &["--native", "hello", "--ssl-ciphers", "HIGH"],
+        answers: &["HIGH", "ECDHE-RSA-AES256-GCM-SHA384"],
+    },
+    Statement {
+        file: "docs/tls.md",
+        sentence: "Files that cannot be used end the start",
+        command: &["--native", "hello", "--listen", "https://127.0.0.1:1?cert=missing.crt&key=missing.key"],
+        answers: &["missing.crt"],
+    },
+    Statement {
+        file: "docs/tls.md",
+        sentence: "Revocation of clients' certificates: an option that asks for it ends the start.",
+        command: &["--native", "hello", "--ssl-crl", "list.pem"],
+        answers: &["crl"],
+    },
+    Statement {
+        file: "docs/ruby.md",
+        sentence: "On a command line `key_pem` is refused, because every user can read it there.",
+        command: &["--native", "hello", "--listen", "https://127.0.0.1:1?cert_pem=a&key_pem=b"],
+        answers: &["every user can read a command line"],
+    },
+    Statement {
+        file: "docs/perl.md",
+        sentence: "An option that Oribi does not have stops `oribi`, with a suggestion.",
+        command: &["app.lua", "--max-worker", "2"],
+        answers: &["did you mean"],
+    },
+    Statement {
         file: "docs/observe.md",
         sentence: "For a Unix socket its mode decides instead; `allow=` is refused there.",
         command: &["--native", "hello", "--metrics", "/nowhere/metrics.sock?allow=127.0.0.1"],
@@ -73,6 +116,10 @@ const STATEMENTS: &[Statement] = &[
         answers: &["mistaken.lua:1"],
     },
 ];
+
+/// Sentences about starts that fail, each with the test that shows it.
+const ELSEWHERE: &[(&str, &str)] =
+    &[("An option of an address for TLS that Oribi does not have stops the start", "hosts/ruby/test/config_words_test.rb")];
 
 fn manual() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -160,6 +207,10 @@ fn sentences_about_failures_are_true() {
     write("app.lua", "return function() return 'hello' end");
     write("unknown.lua", "return { sometimes = function() end }");
     write("mistaken.lua", "return return");
+    write(
+        "several.toml",
+        "[app.a]\nfile = \"app.lua\"\n[app.b]\nfile = \"app.lua\"\n[[route]]\nmatch.host = \"b\"\napp = \"b\"\n[[route]]\napp = \"a\"\n",
+    );
     let manual = manual();
     for Statement { file, sentence, command, answers } in STATEMENTS {
         let (_, text) = manual.iter().find(|(path, _)| path.ends_with(file)).expect("the page is there");
@@ -170,4 +221,26 @@ fn sentences_about_failures_are_true() {
             assert!(said.contains(answer), "{file}: {sentence}: {command:?} said: {said}");
         }
     }
+}
+
+/// A new sentence needs a test, too.
+#[test]
+fn each_sentence_about_a_failed_start_has_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut seen = 0;
+    for (path, text) in manual() {
+        let text = flat(&text);
+        for end in ["stops the start", "stop the start", "ends the start", "end the start"] {
+            for (at, _) in text.match_indices(end) {
+                seen += 1;
+                let begin = text[..at].rfind(". ").map_or(0, |end| end + 2);
+                let sentence = &text[begin..at + end.len()];
+                let says = |known: &str| sentence.ends_with(known.trim_end_matches('.')) || sentence.contains(known);
+                let is_tested = STATEMENTS.iter().any(|statement| says(statement.sentence))
+                    || ELSEWHERE.iter().any(|(known, test)| says(known) && root.join(test).exists());
+                assert!(is_tested, "{}: {sentence}", path.display());
+            }
+        }
+    }
+    assert!(seen >= 5, "only {seen} sentences were found");
 }

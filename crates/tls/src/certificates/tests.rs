@@ -39,6 +39,35 @@ fn what_is_wrong_is_said() {
     assert!(Certificates::of(&Material::default()).is_err());
 }
 
+/// A certificate whose key does not matter here.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
+    MIIBizCCATGgAwIBAgIUF1mRxCZ0m9cmI5Q6EG95tfjCPwMwCgYIKoZIzj0EAwIw\n\
+    DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMzAxOTU3NTdaGA8yMTI2MTEwNjE5NTc1\n\
+    N1owDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABJeJ\n\
+    MkXfvX9EfFd9a3IYBAQIA1qZ/3iBxMyWiY6TU81ezxDEWSW8rk9y8l14AmWYnEwO\n\
+    bsxaSH3qrUTcOsC09QujaTBnMB0GA1UdDgQWBBT2gA+sj2gRCEoST7rw78ezkVlz\n\
+    STAfBgNVHSMEGDAWgBT2gA+sj2gRCEoST7rw78ezkVlzSTAPBgNVHRMBAf8EBTAD\n\
+    AQH/MBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAKBggqhkjOPQQDAgNIADBFAiBQU23p\n\
+    DTrtSnPetFLvfX6Ah30I0CY9fs69y1jaUQAzywIhANEcAfL4j8iFpoUI3Sz9A+8c\n\
+    s78yiNoB1EogYW1R+RWR\n\
+    -----END CERTIFICATE-----\n";
+
+#[test]
+fn a_key_that_needs_a_passphrase_is_said_to_be_encrypted() {
+    let traditional = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0A1B\n\n\
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg\n-----END EC PRIVATE KEY-----\n";
+    let newer = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    for (key, part) in [
+        (traditional, "cannot use the key a.key: it is encrypted, and the server cannot ask for its passphrase"),
+        (newer, "cannot use the key a.key: it is encrypted, and the server cannot ask for its passphrase"),
+        ("", "cannot use the key a.key: there is no private key in this file"),
+        ("-----BEGIN PRIVATE KEY-----\n!!!\n-----END PRIVATE KEY-----\n", "cannot use the key a.key: it is not a PEM file"),
+    ] {
+        let told = refusal(CERTIFICATE, key);
+        assert!(told.contains(part) && !told.contains("MIGH"), "{told}");
+    }
+}
+
 #[test]
 fn what_was_read_can_be_passed_on() {
     let pair = |name: &str| Pair {
