@@ -16,7 +16,7 @@ const CONSTANTS: [&str; 8] = [
     "GATEWAY_INTERFACE",
     "CGI/1.1",
     "SERVER_SOFTWARE",
-    concat!("oribi/", env!("CARGO_PKG_VERSION")),
+    concat!("Oribi/", env!("CARGO_PKG_VERSION")),
     "FCGI_ROLE",
     Role::Responder.as_str(),
     "SCRIPT_FILENAME",

@@ -2,8 +2,16 @@
 
 /// The text of a location without variables; `None` if its value is known to a request only.
 pub(super) fn fixed(location: &str) -> Option<String> {
-    let text = location.replace("${dollar}", "\0").replace("$dollar", "\0");
-    (!text.contains(['$', '`']) && !location.contains('\0')).then(|| text.replace('\0', "$"))
+    if location.starts_with('`') {
+        return None;
+    }
+    let (mut text, mut rest) = (String::new(), location);
+    while let Some((before, after)) = rest.split_once('$') {
+        rest = after.strip_prefix("{dollar}").or_else(|| after.strip_prefix("dollar"))?;
+        text.push_str(before);
+        text.push('$');
+    }
+    Some(text + rest)
 }
 
 /// The text with escapes. One that has all that it needs stays as it is; otherwise `%` gets one, too.
@@ -56,7 +64,8 @@ mod tests {
     fn a_dollar_is_no_variable() {
         assert_eq!(fixed("a$dollar${dollar}b").as_deref(), Some("a$$b"));
         assert_eq!(fixed("blah").as_deref(), Some("blah"));
-        for text in ["/$uri", "`/${uri}`", "a\0$dollar"] {
+        assert_eq!(fixed("a`b\0").as_deref(), Some("a`b\0"));
+        for text in ["/$uri", "`/${uri}`"] {
             assert_eq!(fixed(text), None, "{text:?}");
         }
     }

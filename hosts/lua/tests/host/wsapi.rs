@@ -22,6 +22,14 @@ fn the_env_has_what_wsapi_promises() {
 }
 
 #[test]
+fn the_server_has_the_name_that_all_languages_know() {
+    let site = Site::new("return function(request) return 200, {}, request.variables.SERVER_SOFTWARE end");
+    assert_eq!(site.text(), concat!("Oribi/", env!("CARGO_PKG_VERSION")));
+    let front = Call { variables: Some(&[("SERVER_SOFTWARE", "nginx/1.28")]), ..Call::new("GET", "/") };
+    assert_eq!(site.text_of(&front), "nginx/1.28");
+}
+
+#[test]
 fn statuses_and_headers_come_in_all_their_forms() {
     for (values, status, fields) in [
         ("'404 Not Found', { A = { 'x', 'y' } }, 'body'", 404, vec![("A", "x"), ("A", "y")]),
