@@ -149,10 +149,18 @@ void deadline_begin(void) {
 
 /* ---- What the app sees --------------------------------------------------------------------------------------------------- */
 
+uint64_t deadline_after(int64_t milliseconds) {
+    struct timespec now;
+    if (milliseconds < 0)
+        return UINT64_MAX;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 + (uint64_t)milliseconds;
+}
+
 /* env["oribi.deadline"].call(seconds) or .call(nil), on the thread that answers the request. */
 static VALUE deadline_call(VALUE self, VALUE seconds) {
     const Context *const own = context_own();
-    const Call *const call = own ? context_call(own) : NULL;
+    Call *const call = own ? context_call(own) : NULL;
     int64_t milliseconds = -1;
     if (!NIL_P(seconds)) {
         const double time = NUM2DBL(seconds);
@@ -163,6 +171,7 @@ static VALUE deadline_call(VALUE self, VALUE seconds) {
     if (!call || own->forks != fork_count)
         rb_raise(rb_eThreadError, "the deadline of a request can be moved by the thread that answers it, while it does so");
     oribi_extend_deadline(call->lane, call->exchange, milliseconds);
+    call->due = deadline_after(milliseconds);
     return Qnil;
 }
 

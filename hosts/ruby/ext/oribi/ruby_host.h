@@ -269,7 +269,7 @@ typedef struct Call {
     Live live;
     bool streams;      /* the response has begun, and the app has more to send */
     VALUE cancellation; /* with --fibers: the exception that ends what the app waits for, or Qfalse */
-    uint64_t began;    /* with --fibers: the time in milliseconds */
+    uint64_t due;      /* with --fibers: when the request's time is over (deadline_after) */
     VALUE fiber;       /* with --fibers */
     struct Call *next; /* see Context.calls */
     void *start;       /* with --fibers: see fibers.c */
@@ -499,15 +499,15 @@ VALUE failure_line(VALUE environment);
 
 /* Returns the object for oribi.deadline in all environments. */
 VALUE deadline_define(void);
-/* Prepares a worker. */
-void deadline_begin(void);
+/* The time on the monotonic clock, in milliseconds, that is so far from now; never if that is negative. */
+uint64_t deadline_after(int64_t milliseconds);
+void deadline_begin(void); /* prepares a worker */
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
 /* Handles the orders for the calling thread that have just arrived. For --fibers: Ruby notes a signal for the fiber that runs
  * then, and the one that runs next would not notice. May raise. */
 void deadline_obey(void);
-/* Makes the calling thread receive the exceptions that were raised in it because of a request that has ended by now, and drops
- * them. Never raises. */
+/* Makes the calling thread receive, and drops, the exceptions of a request that has ended by now. Never raises. */
 void deadline_forget(Context *context);
 
 /* ---- io_bound.c ------------------------------------------------------------------------------------------------------ */
