@@ -150,11 +150,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                 self.lane.source().begin_to_hand_over();
                 match up {
                     Some(up) => self.begin_to_move(&successor, up),
-                    None => {
-                        let apps = &self.apps;
-                        let has_workers = |app: usize| apps.get(app).is_some_and(AppPool::has_workers);
-                        self.live.borrow_mut().leave(&mut self.lane.source(), has_workers);
-                    }
+                    None => self.live.borrow_mut().leave(&mut self.lane.source(), AppPool::with_workers(&self.apps)),
                 }
                 self.peers.after = Some(successor);
             }
@@ -187,7 +183,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
             if leaves_box {
                 live.leave_box();
             }
-            let has_workers = |app: usize| apps.get(app).is_some_and(AppPool::has_workers);
+            let has_workers = AppPool::with_workers(apps);
             live.lose_next_edge(&mut engine, |name| apps.iter().position(|app| app.is_named(name)), &has_workers);
             live.leave(&mut engine, has_workers);
         }
@@ -220,7 +216,7 @@ impl<'a, B: Backend> EdgeLoop<'_, 'a, B> {
                 match after.next() {
                     HandoverEvent::Piece(piece, _) => {
                         if live.hear(&mut engine, &piece) == Heard::Accepting {
-                            live.leave_immovable(&mut engine, |app| apps.get(app).is_some_and(AppPool::has_workers));
+                            live.leave_immovable(&mut engine, AppPool::with_workers(apps));
                         }
                     }
                     HandoverEvent::End => {

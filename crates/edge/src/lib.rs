@@ -298,8 +298,7 @@ impl<'l, 'a, B: Backend> EdgeLoop<'l, 'a, B> {
         // While connections move, those stay that can.
         let moves = self.slot.command() == WorkerCommand::HandOver && self.live.borrow().moves();
         if !moves && !matches!(self.slot.command(), WorkerCommand::Serve) {
-            let apps = &self.apps;
-            self.live.borrow_mut().leave(&mut self.lane.source(), |app| apps.get(app).is_some_and(AppPool::has_workers));
+            self.live.borrow_mut().leave(&mut self.lane.source(), AppPool::with_workers(&self.apps));
         }
         goes_on || self.awaits_last_events()
     }

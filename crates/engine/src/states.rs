@@ -8,7 +8,7 @@ use super::Engine;
 use super::connection::Speech;
 use super::deadline::KINDS;
 use oribi_io::Backend;
-use oribi_stats::scoreboard::{ConnectionGauges, GAUGE_COUNT, GaugeValues, Held};
+use oribi_stats::scoreboard::{ConnectionGauges, GAUGE_COUNT, GaugeValues, Holdings};
 
 /// The positions, after those of the deadlines, of the numbers of connections that carry several requests.
 const HTTP2: usize = KINDS;
@@ -22,7 +22,7 @@ pub(super) struct GaugeReport {
     /// The destination of reports, if there is one.
     gauges: Option<ConnectionGauges>,
     said: GaugeValues,
-    held: [u64; 4],
+    held: Holdings,
     /// Connections that speak HTTP/2, and those of web servers.
     http2: u32,
     fastcgi: u32,
@@ -59,11 +59,10 @@ impl GaugeReport {
     }
 
     #[inline(never)]
-    fn say_held(&mut self, held: [u64; 4]) {
+    fn say_held(&mut self, held: Holdings) {
         self.held = held;
-        let [body_memory, body_files, response_memory, response_files] = held;
         if let Some(gauges) = self.gauges {
-            gauges.set_held(&Held { body_memory, body_files, response_memory, response_files });
+            gauges.set_held(&held);
         }
     }
 }
@@ -103,7 +102,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.observing.gauges.is_outdated(waiting) {
             self.observing.gauges.say(waiting);
         }
-        let held = self.held();
+        let held = self.holdings();
         if self.observing.gauges.held != held {
             self.observing.gauges.say_held(held);
         }

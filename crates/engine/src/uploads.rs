@@ -24,6 +24,7 @@ use oribi_config::Settings;
 use oribi_io::Backend;
 use oribi_proto::h1::Refusal;
 use oribi_proto::h2::ErrorCode;
+use oribi_stats::scoreboard::Holdings;
 use oribi_stats::totals::Counter;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -69,12 +70,12 @@ impl<B: Backend> Engine<'_, B> {
         self.backlog.bounds.budget = Box::leak(Box::default());
     }
 
-    /// The sums of all engines of this process: memory and files of content, and memory and bytes in files of waiting responses.
+    /// The sums of all engines of this process.
     #[inline]
     #[must_use]
-    pub fn held(&self) -> [u64; 4] {
+    pub fn holdings(&self) -> Holdings {
         let (content, responses) = (&self.uploads.bounds.budget, &self.backlog.bounds.budget);
-        [&content.memory, &content.files, &responses.memory, &responses.spooled].map(Sum::bytes)
+        Holdings::of([&content.memory, &content.files, &responses.memory, &responses.spooled].map(Sum::bytes))
     }
 
     /// The sum of the open files with content.

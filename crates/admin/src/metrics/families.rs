@@ -10,7 +10,7 @@ use crate::control::{ProcessReport, Report};
 use oribi_config::Bound;
 use oribi_control_api::{AppState, Generation};
 use oribi_stats::app_metrics::AppMetrics;
-use oribi_stats::scoreboard::Held;
+use oribi_stats::scoreboard::Holdings;
 use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, RequestPhase, Unit};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -120,7 +120,7 @@ pub(super) fn render(sample: &Sample, app_metrics: &AppMetrics, format: Format) 
     for (protocol, number) in report.connections.by_protocol() {
         text.sample(&[("protocol", protocol)], number);
     }
-    let Held { body_memory, body_files, response_memory, response_files } = report.connections.held;
+    let Holdings { body_memory, body_files, response_memory, response_files } = report.connections.held;
     text.family(Kind::Gauge, "oribi_held_bytes", "Bytes of unfinished requests and of waiting responses that clients hold.");
     for (of, place, bytes) in
         [("bodies", "memory", body_memory), ("responses", "memory", response_memory), ("responses", "files", response_files)]
@@ -280,7 +280,7 @@ mod tests {
                 idle: 9,
                 sending: 1,
                 http2: 4,
-                held: Held { body_memory: 21, body_files: 22, response_memory: 23, response_files: 24 },
+                held: Holdings { body_memory: 21, body_files: 22, response_memory: 23, response_files: 24 },
                 ..Connections::default()
             },
             certificates: vec![("example.org".to_owned(), 1_900_000_000), ("a \"b\".crt".to_owned(), 7)],

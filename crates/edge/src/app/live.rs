@@ -34,6 +34,11 @@ impl<B: Backend> AppPool<'_, '_, B> {
         self.table.used() < (self.settings.queue_limit / 2).max(1)
     }
 
+    /// Returns a function that tells of the place of an app whether its workers can have events now.
+    pub(in super::super) fn with_workers(apps: &[Self]) -> impl Fn(usize) -> bool {
+        |place| apps.get(place).is_some_and(Self::has_workers)
+    }
+
     /// Whether workers can have events now.
     pub(in super::super) fn has_workers(&self) -> bool {
         self.pool.worker_counts().attached > 0

@@ -28,22 +28,20 @@ impl ConnectionGauges {
     }
 
     /// Sets what clients hold in this process. Its lanes count together.
-    pub fn set_held(self, held: &Held) {
-        let Held { body_memory, body_files, response_memory, response_files } = *held;
-        let values = [body_memory, body_files, response_memory, response_files];
-        self.0.words.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
+    pub fn set_held(self, held: &Holdings) {
+        self.0.words.iter().zip(held.words()).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
     /// Resets the counters: the process has ended, or is about to start.
     pub(super) fn clear(self) {
         self.0.halves.iter().for_each(|half| half.store(0, Relaxed));
-        self.set_held(&Held::default());
+        self.set_held(&Holdings::default());
     }
 }
 
 /// The memory and the files that clients hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct Holdings {
     /// Bytes in memory of the bodies of unfinished requests.
     pub body_memory: u64,
     /// Open files with bodies of requests.
@@ -52,6 +50,20 @@ pub struct Held {
     pub response_memory: u64,
     /// Bytes in files of these responses.
     pub response_files: u64,
+}
+
+impl Holdings {
+    /// In the order of the fields.
+    #[must_use]
+    pub const fn of([body_memory, body_files, response_memory, response_files]: [u64; 4]) -> Self {
+        Self { body_memory, body_files, response_memory, response_files }
+    }
+
+    /// In the order of the fields.
+    #[must_use]
+    pub const fn words(&self) -> [u64; 4] {
+        [self.body_memory, self.body_files, self.response_memory, self.response_files]
+    }
 }
 
 /// The connections of one process or of several, by state and protocol.
@@ -71,8 +83,8 @@ pub struct Connections {
     pub http2: u64,
     /// Connections of web servers (FastCGI), in any state.
     pub fastcgi: u64,
-    /// What their clients hold.
-    pub held: Held,
+    /// The memory and the files that their clients hold.
+    pub held: Holdings,
 }
 
 impl Connections {
@@ -82,9 +94,7 @@ impl Connections {
         let [head, content, idle, sending, lingering, kept, http2, fastcgi] = numbers.map(u64::from);
         let (reading, idle) = (head + content, idle + kept);
         let answering = u64::from(all).saturating_sub(reading + idle + sending + lingering);
-        let [body_memory, body_files, response_memory, response_files] = held;
-        let held = Held { body_memory, body_files, response_memory, response_files };
-        Self { reading, answering, sending, idle, lingering, http2, fastcgi, held }
+        Self { reading, answering, sending, idle, lingering, http2, fastcgi, held: Holdings::of(held) }
     }
 
     /// Returns the number in each state, with the state's name for users.
@@ -111,7 +121,7 @@ impl Sum for Connections {
             lingering: sum.lingering + one.lingering,
             http2: sum.http2 + one.http2,
             fastcgi: sum.fastcgi + one.fastcgi,
-            held: Held {
+            held: Holdings {
                 body_memory: sum.held.body_memory.saturating_add(one.held.body_memory),
                 body_files: sum.held.body_files.saturating_add(one.held.body_files),
                 response_memory: sum.held.response_memory.saturating_add(one.held.response_memory),
@@ -140,7 +150,7 @@ mod tests {
         let (none, one, other) = ([0; GAUGE_COUNT], [1, 2, 3, 4, 5, 6, 1, 2], [0, 0, 9, 0, 0, 0, 4, 0]);
         gauges.change(&none, &one);
         gauges.change(&none, &other);
-        let held = Held { body_memory: 1, body_files: 2, response_memory: 3, response_files: 4 };
+        let held = Holdings { body_memory: 1, body_files: 2, response_memory: 3, response_files: 4 };
         gauges.set_held(&held);
         let connections = Connections::of(40, halves(line), words(line));
         let expected =

@@ -10,7 +10,7 @@ mod running_requests;
 
 pub use doorbell::SharedDoorbell;
 pub use drain_state::DrainState;
-pub use gauges::{ConnectionGauges, Connections, GAUGE_COUNT, GaugeValues, Held};
+pub use gauges::{ConnectionGauges, Connections, GAUGE_COUNT, GaugeValues, Holdings};
 pub use readiness::{Readiness, ReadinessQuestion};
 pub use rows::{Board, Row};
 pub use running_requests::RunningRequest;

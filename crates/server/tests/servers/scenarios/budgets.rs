@@ -195,7 +195,7 @@ fn whatever_is_held_stays_within_its_budget() {
                 let (mut clients, mut most) = (Vec::new(), [0; 4]);
                 for _ in 0..CLIENTS {
                     clients.push(hold(&mut server, target));
-                    let held = server.lane.source().held();
+                    let held = server.lane.source().holdings().words();
                     most = std::array::from_fn(|place| most[place].max(held[place]));
                     server.advance(MOMENT * 100);
                     expect_answer(&mut server, protocol, &case);
@@ -213,7 +213,7 @@ fn whatever_is_held_stays_within_its_budget() {
                     client.reset();
                     server.run();
                 }
-                assert_eq!(server.lane.source().held(), [0; 4], "{case}");
+                assert_eq!(server.lane.source().holdings().words(), [0; 4], "{case}");
             }
         }
     }
