@@ -118,6 +118,22 @@ class MoldTest < Minitest::Test
     end
   end
 
+  # The app leaves so many objects that the signal arrives while they are collected, between the end of the file and the fork of
+  # the first worker.
+  def test_a_stop_before_the_first_worker
+    app = <<~RUBY
+      OBJECTS = Array.new(3_000_000) { Object.new }
+      run ->(_env) { [200, {}, []] }
+      warn "the end of the file"
+    RUBY
+    oribi(app: app, wait: false) do |server|
+      server.wait_for_log(/the end of the file/)
+      server.finish
+      assert_predicate server.status, :success?, server.log
+      refute_match(/SIGTERM|was killed|cannot load/, server.log)
+    end
+  end
+
   def test_a_configuration_file_with_hooks
     file = <<~RUBY
       puts "read"

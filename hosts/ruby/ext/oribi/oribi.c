@@ -131,9 +131,11 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     server.fibers = oribi_config_fibers(settings_of(settings)) > 0;
     if (server.fibers)
         serve_in_fibers(&host, settings_of(settings));
-    serving = true;
     stray_watch();
     age_what_is_loaded();
+    /* Handles the signals that Ruby has noted meanwhile; each forked worker would inherit them. */
+    rb_thread_check_ints();
+    serving = true;
     signals_yield_to_server();
     status = oribi_run(settings_of(settings), &host);
     signals_restore();
