@@ -10,6 +10,7 @@ use v5.36;
 use Carp           qw(croak);
 use Cwd            ();
 use File::Basename qw(dirname);
+use File::Spec ();
 use File::Temp     ();
 use IO::Socket::IP ();
 use IO::Socket::UNIX ();
@@ -99,7 +100,7 @@ sub run_on_socket ($class, $path, @command) {
 
 sub _spawn ($class, $self, @command) {
     bless $self, $class;
-    $self->{log} = File::Temp->new;
+    $self->{log} = File::Temp->new(DIR => $ENV{ORIBI_TEST_LOGS} // File::Spec->tmpdir);
     $self->{owner} = $$;
     my $pid = fork // croak "fork: $!";
     if ($pid == 0) {
