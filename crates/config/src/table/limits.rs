@@ -106,8 +106,8 @@ pub(super) const OUTPUT_MEMORY_TOTAL: Setting = Setting::server(
     Section::Limits,
     "SIZE",
     "Memory of an edge, or of a worker without edges, for all responses that wait for slow clients; beyond that even small \
-     responses go to files, and at the limit of files (--output-spool-total), apps wait; beyond twice as much, the oldest and largest \
-     responses are cut off",
+     responses go to files, and at the limit of files (--output-spool-total), apps wait; beyond twice as much, and \
+     beyond 4MiB, the oldest and largest responses are cut off",
 )
 .default_words("64MiB, or an eighth of the memory of the control group if that is less")
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_memory_total = Some(bytes)))

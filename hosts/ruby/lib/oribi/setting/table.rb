@@ -307,7 +307,7 @@ module Oribi
           "The limit of --output-spool-size for all responses of an edge together, or of a worker without edges"),
       new("output-memory-total", %w[], %w[], nil, "SIZE",
           "64MiB, or an eighth of the memory of the control group if that is less",
-          "Memory of an edge, or of a worker without edges, for all responses that wait for slow clients; beyond that even small responses go to files, and at the limit of files (--output-spool-total), apps wait; beyond twice as much, the oldest and largest responses are cut off"),
+          "Memory of an edge, or of a worker without edges, for all responses that wait for slow clients; beyond that even small responses go to files, and at the limit of files (--output-spool-total), apps wait; beyond twice as much, and beyond 4MiB, the oldest and largest responses are cut off"),
       new("max-connections", %w[worker-connections], %w[], nil, "NUMBER",
           "16384",
           "Connections of an edge, or of a worker without edges; beyond that, a new one closes the one that has been idle longest, and waits if none is idle"),
