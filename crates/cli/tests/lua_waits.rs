@@ -295,7 +295,7 @@ fn a_slice_of_a_script_has_the_time_limit() {
 
 #[test]
 fn tasks_without_memory_are_counted_in_the_log() {
-    let (place, mut server) = serve(APP, &["--edge", "on", "--state-memory", "4MiB"]);
+    let (place, mut server) = serve(APP, &["--edge", "on", "--state-memory", "1MiB"]);
     place.get("/crowd");
     server.terminate();
     ends(&place, &mut server);

@@ -151,7 +151,8 @@ class NativeInputTest < Minitest::Test
     app = ->(_env) { [200, {}, [Process.pid.to_s]] }
     NativeServer.open(app, settings: { body_buffer_size: 1 }) do |server|
       descriptors = Array.new(1000) { Dir.children("/proc/#{server.post('/', 'h' * 40_000).content}/fd").size }
-      assert_operator descriptors.max, :<, 400
+      # The server was forked from these tests, with all that they have open.
+      assert_operator descriptors.max - descriptors.first, :<, 300
     end
   end
 
