@@ -195,7 +195,9 @@ for my $app (qw(chat.pl chat.pagi)) {
 
 subtest 'Action Cable of Rails, with new edges' => sub {
     ($ann, $bob) = @cable_pages;
-    ok($_->wait_until(q{shown('states').join() === 'connected,disconnected,connected'}), 'a page has subscribed again') for $ann, $bob;
+    # On a busy machine, a page may have missed pings meanwhile, and subscribed once more.
+    my $again = q{/^connected(,disconnected,connected)+$/.test(shown('states').join())};
+    ok($_->wait_until($again), 'a page has subscribed again') for $ann, $bob;
     say_in($bob, 'back');
     shows($_, 'messages', 'back 1', 'a message is shown') for $ann, $bob;
     is($cable->stop, 0, 'the server ends');
