@@ -48,9 +48,9 @@ end
 function does.polls()
     local ffi = require 'ffi'
     ffi.cdef 'int poll(void *, unsigned long, int); int open(const char *, int, ...); int close(int);'
-    local gate = ffi.C.open('gate', 2)
+    local ready, gate = nil, ffi.C.open('gate', 2)
     local descriptor_and_events = ffi.new('int[2]', gate, 1)
-    local ready = ffi.C.poll(descriptor_and_events, 1, -1)
+    repeat ready = ffi.C.poll(descriptor_and_events, 1, -1) until ready >= 0 -- a question just before the wait interrupts it
     ffi.C.close(gate)
     return ready == 1 and 'whole' or 'woken'
 end
