@@ -10,7 +10,7 @@ use v5.36;
 use Carp           qw(croak);
 use Cwd            ();
 use File::Basename qw(dirname);
-use File::Spec ();
+use File::Spec     ();
 use File::Temp     ();
 use IO::Socket::IP ();
 use IO::Socket::UNIX ();
